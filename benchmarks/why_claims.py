@@ -1,6 +1,7 @@
 """Measure the figures of docs/claims/why.md: fidelity of replays on later parts, the account, and counterfactuals.
 
 python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blue hpc2n   fit on 60 %, judge on 40 %
+python benchmarks/why_claims.py halves --data ../shared/data --last 30000 blue hpc2n     each half learnt from the other
 python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
 python benchmarks/why_claims.py counterfactual [slurm]                                    a centre with hidden rules
 python benchmarks/why_claims.py purchase --data ../shared/data kth                        what 20 % more nodes cut
@@ -86,7 +87,8 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
         jobs, nodes = load(name, arguments.data)
         cut = int(0.6 * len(jobs))
         first = 0 if arguments.last is None else max(0, cut - arguments.last)
-        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:]))
+        first, cut, end = arguments.jobs or (first, cut, len(jobs))
+        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:end]))
         began = time.perf_counter()
         fitted = fit_site(early, nodes, tz=arguments.tz)
         took = time.perf_counter() - began
@@ -99,6 +101,36 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
             print(name, "log", shape(late), "; learnt from:", shape(early), flush=True)
         kinds = fitted.table.groupby("kind").size().to_dict()
         print(name, f"fitted in {took:,.0f} s:", kinds, "; ".join(fitted.notes), flush=True)
+
+
+def measure_halves(arguments: argparse.Namespace) -> None:
+    """Judge each half of the last 40 % by a fit of the first 60 %, and by a fit of the other half.
+
+    Where the fit of the other half is no closer either, the log does not say what is to come.
+    """
+    for name in arguments.logs or LOGS:
+        jobs, nodes = load(name, arguments.data)
+        cut, middle = int(0.6 * len(jobs)), int(0.8 * len(jobs))
+        late = jobs.iloc[cut:].reset_index(drop=True)
+        halves = {"first half": slice(0, middle - cut), "second half": slice(middle - cut, None)}
+        learnt = {"first 60 %": jobs.iloc[:cut]} | {half: late.iloc[rows] for half, rows in halves.items()}
+        easy = simulate(late, nodes, "easy").schedule
+        for source, part in learnt.items():
+            known = part.tail(arguments.last or len(part)).reset_index(drop=True)
+            with tempfile.TemporaryDirectory() as folder:
+                fit_site(known, nodes).write(folder)
+                for policy in ("rules", "as-logged"):
+                    ran = simulate(late, nodes, f"{policy}:site={folder}").schedule
+                    for half, rows in halves.items():
+                        if half != source:
+                            found, other = (fidelity(late.iloc[rows], one.iloc[rows]) for one in (ran, easy))
+                            error, distance = (found.mean_error / other.mean_error, found.distance / other.distance)
+                            more = found.rank_correlation - other.rank_correlation
+                            print(
+                                f"{name}, {policy}, learnt from the {source}, judged on the {half}: mean error "
+                                f"{error:.2f} and distance {distance:.2f} of EASY's, rank correlation {more:+.2f}",
+                                flush=True,
+                            )
 
 
 def measure_account(arguments: argparse.Namespace) -> None:
@@ -245,17 +277,20 @@ def measure_purchase(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fidelity", "account", "counterfactual", "purchase"])
+    parser.add_argument("what", choices=["fidelity", "halves", "account", "counterfactual", "purchase"])
     parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, help="folder of the picture")
     parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
+    parser.add_argument(
+        "--jobs", type=int, nargs=3, help="fidelity: learn on FIRST to CUT, judge on CUT to END, of one log"
+    )
     parser.add_argument("--tz", help="the centre's zone, of fidelity")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
-    (measures | {"purchase": measure_purchase})[arguments.what](arguments)
+    (measures | {"purchase": measure_purchase, "halves": measure_halves})[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from procure.account.layout import started_jobs
 from procure.errors import TableError
 from procure.fitting import fit
 from procure.fitting.fidelity import Fidelity, fidelity
-from procure.fitting.fit import fit_site
+from procure.fitting.fit import _most_cautious, _Options, fit_site
 from procure.fitting.learn import features_of, learn_rest, waits_of
 from procure.fitting.limits import latest_limits
 from procure.fitting.store import REST, read_rest, write_rest
@@ -78,6 +78,22 @@ def test_trees_predict_as_xgboost_does():
     own = getattr(walk, "py_func", walk)
     got = [own(trees, row) for row in rows[:50]]
     assert got == pytest.approx(booster.predict(xgboost.DMatrix(rows[:50])), abs=1e-4)
+
+
+def test_of_ways_within_a_standard_error_the_one_that_holds_least_is_chosen():
+    """Its error is that of the mean over the parts; what learns from something else is not held against it."""
+    easy = [Fidelity(100.0, 1.0, 0.0)] * 3
+
+    def as_far_as(*shares: float) -> list[Fidelity]:
+        return [Fidelity(100 * one, one, 1 - one) for one in shares]
+
+    best = _Options(False, 1.0, False), as_far_as(0.4, 0.5, 0.6)  # 0.5, worst 0.6: 0.55, error 0.1 / √3
+    close = best[0]._replace(scale=0.8), as_far_as(0.55, 0.55, 0.6)
+    far = best[0]._replace(scale=0.6), as_far_as(0.7, 0.7, 0.7)
+    other = best[0]._replace(scale=0.6, of_room=True), as_far_as(0.56, 0.56, 0.56)
+    assert _most_cautious([best, close, far, other], easy) == close
+    assert _most_cautious([best, far, other], easy) == best
+    assert _most_cautious([], easy) is None
 
 
 def test_policy_rules_equals_its_slow_twin(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -249,29 +249,44 @@ def _choose_rest(
     tried: Callable[[Sequence[_Learnt], str], list[Fidelity]],
 ) -> tuple[_Options | None, list[Fidelity]]:
     """Return how the rest comes closest to the parts that follow, and how close; None where the rules do."""
-    best: tuple[float, _Options | None, list[Fidelity]] = ((1 - GAIN) * _score(seen, easy), None, seen)
+    ways: list[tuple[_Options, list[Fidelity]]] = []
     rules = [_rules(held, first) for first in firsts]
 
-    def better(ways: Iterable[_Options], rests: list[Rest]) -> tuple[float, _Options | None, list[Fidelity]]:
-        found = best
-        for options in ways:
-            used = [
-                _Learnt(rule, _used(rest, first, options))
-                for rule, rest, first in zip(rules, rests, firsts, strict=True)
-            ]
-            close = tried(used, "as-logged")
-            score = _score(close, easy)
-            if score < found[0] and _no_worse(close, easy):
-                found = score, options, close
-        return found
+    def take(options: _Options, rests: list[Rest]) -> None:
+        used = [
+            _Learnt(rule, _used(rest, first, options)) for rule, rest, first in zip(rules, rests, firsts, strict=True)
+        ]
+        found = tried(used, "as-logged")
+        if _score(found, easy) < (1 - GAIN) * _score(seen, easy) and _no_worse(found, easy):
+            ways.append((options, found))
 
     for of_room in (False, True):
         with step(f"learning the rest from {'the time with room' if of_room else 'whole waits'}"):
             rests = [_learn(first, system, _Options(of_room, 1.0, False)) for first in firsts]
-            best = better(_ways(of_room), rests)
-            if best[1] is not None and best[1].of_room == of_room:
-                best = better([best[1]._replace(most=most) for most in CAPS if most != best[1].most], rests)
-    return best[1], best[2]
+            for options in _ways(of_room):
+                take(options, rests)
+            best = min(ways, key=lambda way: _score(way[1], easy), default=None)
+            if best is not None and best[0].of_room == of_room:
+                for most in sorted(set(CAPS) - {best[0].most}):
+                    take(best[0]._replace(most=most), rests)
+    return _most_cautious(ways, easy) or (None, seen)
+
+
+def _most_cautious(
+    ways: list[tuple[_Options, list[Fidelity]]], easy: list[Fidelity]
+) -> tuple[_Options, list[Fidelity]] | None:
+    """Return the way that holds jobs least of those that are as close as the closest, within its standard error.
+
+    The error is that of the mean over the parts: where a rest is close on one part and hardly on the next, the log does
+    not tell how far to follow it, and the way nearest to EASY is taken.
+    """
+    if not ways:
+        return None
+    best = min(ways, key=lambda way: _score(way[1], easy))
+    of_part = _ratios(best[1], easy).mean(1)
+    most = _score(best[1], easy) + float(of_part.std(ddof=1)) / np.sqrt(len(of_part))
+    close = [way for way in ways if way[0].of_room == best[0].of_room and _score(way[1], easy) <= most]
+    return min(close, key=lambda way: (way[0].scale, way[0].most, _score(way[1], easy)))
 
 
 def _ways(of_room: bool) -> Iterator[_Options]:

@@ -38,7 +38,7 @@ def latest_limits(log: pd.DataFrame, nodes: pd.DataFrame, account: Account, site
     site
         As `account_waits` takes it.
     """
-    found = {}
+    found: dict[tuple[str, str], Level] = {}
     for share in (1.0, *TAILS):
         n = int(share * len(log))
         if n >= FEWEST:
