@@ -34,7 +34,7 @@ from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import most_robust, stability
 from procure.recommender.summary import counts_of
-from procure.reports import applications, award, confidence, days, explain, pareto
+from procure.reports import applications, award, confidence, days, explain, lease, pareto
 from procure.reports.answer import Answer, answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
@@ -158,6 +158,7 @@ def report(
             Section("why", "Why the first package", explain.section(explanations)),
             Section("days", "The days", _days(results)),
             Section("front", "What the wait costs", _front(recommendation)),
+            Section("lease", "Buy or lease", lease.section(recommendation)),
             Section("award", "The award matrix", _award(recommendation)),
             Section("applications", "Speeds of applications", _applications(recommendation)),
         ],
