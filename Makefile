@@ -7,7 +7,7 @@ FARM_OPTIONS ?=
 # make test COVERAGE=75 says which lines the tests run, too, and fails below that share; kernels do not count.
 COVERAGE ?=
 OLDEST ?= .venv-oldest
-# The tests of a file share fixtures that take long to make: each process begins with half of the files, then steals.
+# The tests of a file share fixtures that take long to make: each process begins with half of the tests, then steals.
 PARALLEL = -n 2 --dist worksteal
 # What these files prove of small cases holds of the source: by default they run as plain Python, in test-slow compiled.
 PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/*.py)

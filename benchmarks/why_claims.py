@@ -289,6 +289,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
+    if arguments.jobs and len(arguments.logs) != 1:
+        parser.error("--jobs are rows of one log: name it")
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
     (measures | {"purchase": measure_purchase, "halves": measure_halves})[arguments.what](arguments)
 

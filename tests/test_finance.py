@@ -201,6 +201,7 @@ def test_a_lease_stands_beside_the_purchase(tmp_path: Path, end: str) -> None:
     assert leased[4] == pytest.approx(worth, abs=0.01)
     assert leased[6] - bought[6] == pytest.approx((worth - price) + (bought[5] - leased[5]), abs=0.03)
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert table["item"].iloc[1] == "paid each further month, 59 times"
     assert "Buy or lease" in page and f"{leased[6]:,.2f}" in page
 
 

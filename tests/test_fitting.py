@@ -154,6 +154,33 @@ def test_a_limit_that_changes_is_fitted_at_its_latest_level(levels):
     assert all(("in the last" in one.rule.evidence) for one in found)
 
 
+def test_a_limit_that_comes_to_count_something_else_is_fitted_as_it_is_now():
+    """Users held to so many CPUs, and in the last quarter to so many jobs, when they now and then exceed those CPUs."""
+    rng = np.random.default_rng(8)
+    n = 4000
+    late = np.arange(n) >= 3 * n // 4
+    cpus = np.where(late, np.where(np.arange(n) // 4 % 50 == 0, 6, 1), rng.choice([1, 2], n))
+    jobs = log_of(n).assign(user=[f"u{i % 4}" for i in range(n)], n_nodes=1, cpus_per_node=cpus)
+    jobs = jobs.assign(submit_time=MONDAY + np.arange(n) * 500, run_time=(7200 * rng.uniform(0.5, 1.5, n)).astype(int))
+    start, ran = [], {user: [] for user in jobs["user"].unique()}
+    for i, row in enumerate(jobs.itertuples()):
+        mine = ran[row.user]
+        at = max(row.submit_time, mine[-1][0] if mine else 0)  # a user's jobs start in turn
+        for moment in sorted([at, *(end for _, end, _ in mine if end > at)]):
+            now = [held for _, end, held in mine if end > moment]
+            if (len(now) < 4) if late[i] else (sum(now) + row.cpus_per_node <= 6):
+                break
+        start.append(moment)
+        mine.append((moment, moment + row.run_time, row.cpus_per_node))
+    log = started_jobs(check(jobs.assign(start_time=start, requested_time=jobs["run_time"] + 1), JOB))
+    nodes = nodes_of(100).assign(cpus=8)
+    account = account_waits(log, nodes)
+    assert {(one.resource, one.value) for one in account.limits} == {("cpus", 6)}
+    found = latest_limits(log, nodes, account)
+    shown = {(one.rule.subject, one.rule.value) for one in found}
+    assert len(shown) >= 3 and shown <= {(f"user u{i} jobs", 4) for i in range(4)}
+
+
 @pytest.mark.slow
 def test_a_limit_of_a_partition_is_fitted():
     """Kept as a line with its evidence where the log has it, with the number that it has."""

@@ -49,7 +49,6 @@ def test_rank_two_is_named_where_it_is_best_more_often_and_no_further_behind_at_
     assert recommend(swept(5), k=3).notes[0].startswith("on the first package jobs wait")
 
 
-@pytest.mark.slow
 def test_nobody_is_named_who_is_no_surer_or_can_be_told_apart(listed):
     waits = np.tile([[600.0, 500.0, 900.0]], (5, 1))
     assert find_surer(with_(listed, waits, [0.4, 0.45, 0.1])) is None

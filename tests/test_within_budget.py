@@ -74,9 +74,8 @@ CASES = {
 }
 
 
-@pytest.mark.slow
 @given(**CASES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget(
     prices, units, budget, fixed, tax, percents, rack, by_count
 ) -> None:

@@ -278,6 +278,8 @@ def _most_cautious(
 ) -> tuple[_Options, list[Fidelity]] | None:
     """Return the way that holds jobs least of those that are as close as the closest, within its standard error.
 
+    Only ways that predict what the closest one does are compared; the scale decides, then the longest hold.
+
     The error is that of the mean over the parts: where a rest is close on one part and hardly on the next, the log does
     not tell how far to follow it, and the way nearest to EASY is taken.
     """

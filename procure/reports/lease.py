@@ -8,15 +8,23 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure.packages.costs import total_costs
 from procure.packages.finance import cents
 from procure.page.html import render
 from procure.recommender.recommender import Recommendation
 from procure.reports.bill import order_usd
+from procure.sweep.results import costs_of
+from procure.text import counted
 
 
 def lease_beside_purchase(done: Recommendation, place: int = 0) -> pd.DataFrame:
     """Return what one package of a list costs bought, and leased as the study's ``[costs] lease`` says.
+
+    Parameters
+    ----------
+    done
+        The list.
+    place
+        Which package of it, from 0.
 
     Returns
     -------
@@ -29,30 +37,23 @@ def lease_beside_purchase(done: Recommendation, place: int = 0) -> pd.DataFrame:
     ValueError
         The study has no lease.
     """
-    results = done.results
-    plan, study = results.plan, results.plan.study
-    costs, row = study.costs, int(done.ranking["row"].iloc[place])
+    results, plan = done.results, done.results.plan
+    costs, row = plan.study.costs, int(done.ranking["row"].iloc[place])
     if costs.lease is None:
         raise ValueError("the study has no [costs] lease")
     weights = {case.name: case.weight for case in results.cases}
-    owned = total_costs(
-        results.cases[0].packages.iloc[[row]],
-        plan.quotes,
-        costs.model_copy(update={"lease": None}),
-        {name: plan.work[name] for name in weights},
-        study.packages,
-        plan.existing,
-        weights,
-    ).iloc[0]
+    package = results.cases[0].packages.iloc[[row]]
+    owned = costs_of(plan, package, weights, costs.model_copy(update={"lease": None})).iloc[0]
     leased, lease, whole = results.costs.iloc[row], costs.lease, order_usd(done, place)
     financed = np.array([whole])
     monthly = float(lease.payment(financed)[0])
     final = float(cents(financed * lease.final_percent / 100)[0]) if lease.at_end == "buy" else 0.0
     worth = float(lease.present_value(financed, costs.interest_percent)[0])
-    first = monthly if lease.due == "begin" else 0.0
+    first, n_later = (monthly, lease.months - 1) if lease.due == "begin" else (0.0, lease.months)
+    each = "paid each further month" if first else "paid each month"
     rows = [
         ("paid on the first day", whole, first),
-        (f"paid each month, {lease.months} times", 0.0, monthly),
+        (f"{each}, {counted(n_later, 'time')}", 0.0, monthly),
         ("paid in the end to keep the system", 0.0, final),
         ("paid in all", whole, lease.months * monthly + final),
         (f"worth on the first day, at {costs.interest_percent:g} % a year", whole, worth),
