@@ -142,10 +142,10 @@ def brute_force(rows: list[dict], rules: PackageRules, bound: int = 9) -> list[t
 
     def fits(vector: dict[int, int]) -> bool:
         def total(column: str) -> float:
-            return sum(n * rows[i][column] for i, n in vector.items())
+            return round(sum(n * rows[i][column] for i, n in vector.items()), 6)
 
         return (
-            total("price_usd") <= rules.budget_usd - rules.fixed_cost_usd
+            total("price_usd") <= round(rules.budget_usd - rules.fixed_cost_usd, 6)
             and total("power_w") <= (rules.max_power_w or np.inf)
             and total("rack_units") <= (rules.max_rack_units or np.inf)
         )
