@@ -29,11 +29,12 @@ from forward_chances import Cell, compare, judge, say, say_rules
 from forward_choice import BOUNDS, DAY, HORIZON, WARM_UP, _means, replay
 
 from procure import load_study
-from procure.objectives.aggregate import REGRET_FLOOR
+from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.recommender import candidates
 from procure.recommender.earlier_cuts import FIXED, EarlierCut, rule_figures, weigh_rules
 from procure.schemas import CLASSES
 from procure.workload.clock import day_bounds
+from procure.workload.days import split_days
 from procure.workload.futures import draw_futures
 from procure.workload.past import N_PARTS
 
@@ -59,6 +60,16 @@ def simulate(path: Path, arguments: argparse.Namespace) -> None:
         first = int(jobs["submit_time"].min())
         days = 1 + (int(jobs["submit_time"].max()) - first) // DAY
         held |= replay(field, jobs, days) | {"first": np.array(first)}
+        np.savez_compressed(file, **held)
+    if "by day" not in held:
+        by_day = split_days(jobs, claims.CHICAGO)
+        packages = field.plan.packages
+        held |= {
+            "by day": np.array([field.judge(day, 0)["mean_wait_time"] for day in by_day.values()], dtype="float64"),
+            "jobs by day": np.array([len(day) for day in by_day.values()]), "names of days": np.array(list(by_day)),
+            "per cpu": (packages["price_usd"] / packages["total_cpus"]).to_numpy("float64"),
+            "cpus": packages["total_cpus"].to_numpy("float64"), "counts": field.counts,
+        }  # fmt: skip
         np.savez_compressed(file, **held)
     wanted = {(cut, arguments.seed): arguments.draws for cut in arguments.cut}
     if arguments.seed == 1:
@@ -190,20 +201,29 @@ def _geometric(ratios: pd.Series) -> float:
 
 def weekly(files: list[Path], arguments: argparse.Namespace) -> None:
     """Compare the rules, and what they state, on some cuts of every cell, each judged by 28 days."""
-    cells = []
+    cells, trivial = [], []
     for file in files:
         held: Held = dict(np.load(file))
         for name in arguments.cut:
             if f"waited before {name}" in held and f"futures {name} 1" in held:
                 cut = at_cut(held, name)
-                cells.append(Cell(f"{file.stem}.{name}", "beocat", cut.past, cut.futures, cut.came))
-    table = compare(cells)
+                futures = cut.futures[: arguments.futures]
+                cells.append(Cell(f"{file.stem}.{name}", "beocat", cut.past, futures, cut.came))
+                trivial.append(without_futures(held, name))
+    table = compare(cells, trivial)
     random = [
         float(np.log(np.maximum(one.came, REGRET_FLOOR) / max(one.came.min(), REGRET_FLOOR)).mean()) for one in cells
     ]
     say_rules(table)
     print(f"a random candidate: {np.exp(np.mean(random)):.2f}")
     say(pd.DataFrame([row for cell in cells for row in judge(cell, None)]))
+
+
+def without_futures(held: Held, cut: str) -> dict[str, np.ndarray]:
+    """Return what the mean day, each day before the cut from an empty system, and rules without runs order by."""
+    before = held["names of days"] < cut
+    mean_day = pooled_mean(held["by day"][before], held["jobs by day"][before].astype("float64")[:, None])
+    return {"mean day": mean_day, "cheapest per CPU": held["per cpu"], "most CPUs": -held["cpus"]}
 
 
 def targets(files: list[Path], arguments: argparse.Namespace) -> None:

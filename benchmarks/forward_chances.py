@@ -69,15 +69,19 @@ def figures(cell: Cell) -> dict[str, np.ndarray]:
     }
 
 
-def compare(cells: list[Cell]) -> pd.DataFrame:
-    """Return each rule's ratio to hindsight's best in each cell, over all candidates and as a mean over halves."""
+def compare(cells: list[Cell], more: list[dict[str, np.ndarray]] | None = None) -> pd.DataFrame:
+    """Return each rule's ratio to hindsight's best in each cell, over all candidates and as a mean over halves.
+
+    ``more``: what further rules order the packages of each cell by.
+    """
     rows = []
-    for cell in cells:
+    for cell, others in zip(cells, more or [{} for _ in cells], strict=True):
         came, rng = np.maximum(cell.came, REGRET_FLOOR), np.random.default_rng(0)
         for i in range(1 + HALVES):
             some = np.arange(len(came)) if not i else rng.permutation(len(came))[: len(came) // 2]
             mine = cell._replace(past=cell.past[..., some], futures=cell.futures[..., some])
-            for rule, figure in figures(mine).items():
+            found = figures(mine) | {rule: figure[some] for rule, figure in others.items()}
+            for rule, figure in found.items():
                 ratio = came[some[figure.argmin()]] / came[some].min()
                 rows.append((cell.name, cell.centre, rule, "all" if not i else "halves", np.log(ratio)))
     table = pd.DataFrame(rows, columns=["cell", "centre", "rule", "of", "log"])

@@ -160,6 +160,16 @@ def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch
     assert np.isnan(rules._halves(bench, jobs, 5 * DAY)).all()
 
 
+@pytest.mark.parametrize(("waits", "expected"), [([30.0, 60.0, 240.0, 960.0], 64**0.25), ([1.0, 59.0, 0.0, 20.0], 1)])
+def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(waits, expected):
+    """Waits up to a minute are level; where all are, every choice is as good."""
+    came = pd.DataFrame({"mean_wait_time": waits, "saturated": False})
+    bench = SimpleNamespace(judge=lambda jobs, warm_up: came, ids=list("abcd"))
+    jobs = pd.DataFrame({"submit_time": np.arange(3) * DAY})
+    table = rules._judge(CUT, [choosing.Choice("past", 2), choosing.Choice("most-cpus", 0)], bench, jobs, DAY)
+    assert table["random_ratio"].tolist() == pytest.approx([expected] * 2)
+
+
 def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes():
     """Package 0 is the best on all futures but one, where all are far off and package 1 waits least."""
     waits = np.array([[100.0, 200.0, 900.0]] * 9 + [[8e6, 1e6, 9e6]])

@@ -44,6 +44,8 @@ class Forward(Shown):
         ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of both rules by
         futures ``best_chance``, ``near_chance`` (stated), and ``low_wait_time``, ``high_wait_time`` (the stated 90 %
         range); ``rank_correlation`` of the rule's figures with what came, over the packages that it knows wholly.
+        What a random choice would give: ``random_ratio``, the geometric mean of the ratio over all judged packages; 1
+        says that nobody waits a minute on any of them, so that the cut tells no rule from another.
         Whether the best in hindsight is a matter of luck: ``share_near_best`` of the judged packages wait at most 1.2
         times as long;
         ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came,
@@ -224,7 +226,8 @@ def _judge(day: str, chosen: list[Choice], bench: Candidates, jobs: pd.DataFrame
     wait = came["mean_wait_time"].to_numpy(dtype="float64")
     saturated = came["saturated"].to_numpy(dtype="float64")
     best = int(wait.argmin())
-    near = float((np.maximum(wait, REGRET_FLOOR) <= NEAR_BEST * max(wait[best], REGRET_FLOOR)).mean())
+    ratios = np.maximum(wait, REGRET_FLOOR) / max(wait[best], REGRET_FLOOR)
+    near, random = float((ratios <= NEAR_BEST).mean()), float(np.exp(np.log(ratios).mean()))
     halves, halves_ratio = _halves(bench, jobs, warm_up)
     rows = []
     for one in chosen:
@@ -237,7 +240,7 @@ def _judge(day: str, chosen: list[Choice], bench: Candidates, jobs: pd.DataFrame
                 "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "ratio": ratio_of(wait, one.row),
                 "n_judged": len(wait), "n_runs": one.n_runs, "saturated": bool(saturated[one.row]),
                 "best_chance": best_chance, "near_chance": near_chance, "low_wait_time": low, "high_wait_time": high,
-                "rank_correlation": told,
+                "rank_correlation": told, "random_ratio": random,
                 "share_saturated": float(np.nanmean(saturated)),
                 "share_near_best": near, "halves_correlation": halves,
                 "halves_ratio": halves_ratio, "chosen_rule": one.of,
