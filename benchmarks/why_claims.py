@@ -1,6 +1,7 @@
 """Measure the figures of docs/claims/why.md: fidelity of replays on later parts, the account, and counterfactuals.
 
 python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blue hpc2n   fit on 60 %, judge on 40 %
+python benchmarks/why_claims.py fidelity --log FILE 16 5832   a log of your own: SWF or job table, CPUs a node, nodes
 python benchmarks/why_claims.py halves --data ../shared/data --last 30000 blue hpc2n     each half learnt from the other
 python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
 python benchmarks/why_claims.py counterfactual [slurm]                                    a centre with hidden rules
@@ -22,14 +23,14 @@ from procure.account.account import account_waits
 from procure.account.entries import LOG
 from procure.account.layout import started_jobs
 from procure.account.picture import picture
-from procure.fitting.fidelity import fidelity
+from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.fit import fit_site
 from procure.recommender.waited import Hours, waiting_cut
 from procure.run import simulate
 from procure.site.model import Association, Limits, NodeEvent, Partition, Priority, Qos, Rule, Site
 from procure.site.store import write_site
 from procure.sweep.results import load_results
-from procure.tables import JOB, NODE, check, write
+from procure.tables import JOB, NODE, check, read, write
 from procure.workload import import_log
 
 LOGS = {
@@ -69,9 +70,25 @@ def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame:
 def load(name: str, data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a log by submission, and its nodes."""
     path, settings, kinds = LOGS[name]
-    jobs = import_log(data / path, skip_bad_rows=True, **settings).jobs
+    if settings["format"] == "job table":
+        jobs = read(data / path, JOB)
+    else:
+        jobs = import_log(data / path, skip_bad_rows=True, **settings).jobs
     jobs = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     return jobs, seen_nodes(jobs) if kinds is None else nodes_of(kinds)
+
+
+def own_log(path: Path, cpus: int, nodes: int) -> tuple[str, dict[str, object], list[tuple[int, int, int]]]:
+    """Return an entry of LOGS for a file of somebody's own, on equal nodes whose memory limits no job."""
+    table = path.suffix in (".parquet", ".csv")
+    settings = {"format": "job table"} if table else {"format": "swf", "cpus_per_node": cpus}
+    return str(path.resolve()), settings, [(nodes, cpus, 4_000_000 * cpus)]
+
+
+def beside(found: Fidelity, easy: Fidelity) -> str:
+    """Return mean error and distance as shares of EASY's, and how much higher the rank correlation is."""
+    error, distance, _ = found.ratios(easy)
+    return f"{error:.2f} {distance:.2f} {found.rank_correlation - easy.rank_correlation:+.2f}"
 
 
 def shape(jobs: pd.DataFrame) -> str:
@@ -94,10 +111,13 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
         took = time.perf_counter() - began
         with tempfile.TemporaryDirectory() as folder:
             fitted.write(folder)
+            easy: Fidelity | None = None
             for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
                 ran = simulate(late, nodes, policy).schedule
                 found = fidelity(late, ran)
-                print(name, policy.partition(":")[0], *(f"{one:,.3f}" for one in found), shape(ran), flush=True)
+                easy = easy or found
+                figures = *(f"{one:,.3f}" for one in found), f"of EASY's: {beside(found, easy)};"
+                print(name, policy.partition(":")[0], *figures, shape(ran), flush=True)
             print(name, "log", shape(late), "; learnt from:", shape(early), flush=True)
         kinds = fitted.table.groupby("kind").size().to_dict()
         print(name, f"fitted in {took:,.0f} s:", kinds, "; ".join(fitted.notes), flush=True)
@@ -280,6 +300,9 @@ def main() -> None:
     parser.add_argument("what", choices=["fidelity", "halves", "account", "counterfactual", "purchase"])
     parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument(
+        "--log", nargs=3, metavar=("FILE", "CPUS", "NODES"), help="a log of your own, CPUs a node, nodes"
+    )
     parser.add_argument("--out", type=Path, help="folder of the picture")
     parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
     parser.add_argument(
@@ -289,6 +312,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
+    if arguments.log:
+        own = Path(arguments.log[0])
+        LOGS[own.name] = own_log(own, int(arguments.log[1]), int(arguments.log[2]))
+        arguments.logs.append(own.name)
     if arguments.jobs and len(arguments.logs) != 1:
         parser.error("--jobs are rows of one log: name it")
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}

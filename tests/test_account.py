@@ -415,6 +415,17 @@ def test_bad_input_is_one_line(change, says):
     assert "\n" not in str(error.value)
 
 
+def test_nodes_fewer_than_what_ran_are_said():
+    """Where more runs at once than the given nodes have, though too little to refuse them, a sentence says so."""
+    log = simulate(crowd(400, every=400), cluster(), "easy").schedule
+    log = log.drop(columns="node_ids", errors="ignore")
+    few = account_waits(log, cluster(7)).notes
+    assert [note for note in few if "more ran than these nodes have, up to 32 of 28 CPUs" in note]
+    assert not [note for note in account_waits(log, cluster()).notes if "more ran" in note]
+    with pytest.raises(TableError, match="CPUs ran at once on the nodes together, which have 12"):
+        account_waits(log, cluster(3))
+
+
 def test_command(procure, tmp_path):
     """`procure site why` prints a table, JSON or CSV, and draws a picture."""
     nodes = cluster()

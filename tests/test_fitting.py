@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,10 @@ import pytest
 import xgboost
 from naive_fitting import naive_away, naive_easy, naive_features
 
-from procure.account.account import account_waits
+from procure.account.account import account_part, account_waits
 from procure.account.layout import started_jobs
+from procure.account.rules import pauses_of
+from procure.account.sweep import CAUSES
 from procure.errors import TableError
 from procure.fitting import fit
 from procure.fitting.fidelity import Fidelity, fidelity
@@ -338,6 +341,30 @@ def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     large = nodes.assign(cpus=[4, 4, 4, 4, 2, 2], gpus=[0, 0, 0, 0, 2, 2])  # the CPUs that it held are on no GPU node
     ran = simulate(check(jobs.assign(gpus_per_node=1, n_nodes=1), JOB), check(large, NODE), "rules").schedule
     assert ran["start_time"].notna().all()
+
+
+def test_a_part_of_a_log_is_not_refused_where_the_log_is_not():
+    """Nodes that hold all of a log but for a few hours are not refused for the part in which these hours are many."""
+    slot = np.concatenate([np.repeat(np.arange(150), 4), np.repeat(np.arange(150, 175), 8)])
+    jobs = pd.DataFrame({"job_id": np.arange(800).astype(str), "user": "u", "submit_time": MONDAY + 1000 * slot})
+    jobs = jobs.assign(start_time=jobs["submit_time"], requested_time=1000, run_time=1000, n_nodes=1, cpus_per_node=1)
+    log, nodes = started_jobs(check(jobs.assign(mem_mb_per_node=1), JOB)), nodes_of(7)
+    account = account_waits(log, nodes)
+    assert latest_limits(log, nodes, account) == [] and account_part(log.tail(200), nodes).n_jobs == 200
+    with pytest.raises(TableError, match="do not hold what ran"):
+        account_waits(log.tail(200), nodes)
+
+
+def test_a_pause_that_is_everybodys_is_no_rule_of_a_name():
+    """A user whose pause is everybody's has no line of its own, and no job starts otherwise without it."""
+    jobs = pd.DataFrame({"user": ["a"] * 40 + ["b"] * 40 + ["c"] * 40})
+    held = np.zeros((120, len(CAUSES)), np.int64)
+    held[:, fit.PAUSE] = np.repeat([5, 5, 900], 40)
+    seen = SimpleNamespace(log=jobs, account=SimpleNamespace(by_job=held))
+    rules = fit._rules(["pause", "pause by user"], seen)
+    assert [(rule.subject, rule.value) for rule in rules] == [("", 5), ("user c", 900)]
+    every = [rule for kind in ("pause", "pause by user") for rule in fit._KINDS[kind](seen)]
+    assert len(every) == 4 and (pauses_of(rules, jobs) == pauses_of(every, jobs)).all()
 
 
 def test_without_a_site_both_are_easy():

@@ -37,6 +37,17 @@ def test_a_wide_table_is_parted_and_nothing_is_broken(capsys):
     assert said.count("best-fit") == said.count("policy") > 1
 
 
+def test_each_part_of_a_wide_table_names_its_rows(capsys):
+    """Where the first column repeats, every part has the second one, too: no row of a later part is nameless."""
+    classes = ["all", "wide"]
+    frame = pd.DataFrame({"policy": ["easy", "easy", "rules", "rules"], "class": classes * 2})
+    frame = frame.assign(**{f"remarkable_quantity_{i}": [1.5] * 4 for i in range(20)})
+    said = printed(capsys, frame)
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.count("class") == said.count("policy") > 1
+    assert said.split().count("wide") == 2 * said.count("class")
+
+
 def test_package_ids_wrap_at_commas(capsys):
     """Ids are wrapped between types only, in cells and in heads, whatever else the table holds."""
     frame = pd.DataFrame({"rank": [1, 2, 3], "package_id": IDS, "note": ["some words that may wrap"] * 3})

@@ -145,3 +145,32 @@ def test_metacentrum_s_nodes_and_memory_come_from_its_own_fields(shared_data):
     assert (first["n_nodes"], first["cpus_per_node"], first["mem_mb_per_node"]) == (1, 64, 68_720)
     assert (first["node_ids"], first["partition"]) == ("1241", "q_1d")
     assert (jobs["n_nodes"] == 1).mean() > 0.97
+
+
+@pytest.mark.parametrize("header", ["", "; UnixStartTime: 0\n", "; UnixStartTime: 1668693697\n"])
+def test_times_that_are_unix_seconds_already_stay(swf, header):
+    """A log whose first job comes decades after its own start counts in Unix seconds, whatever its header says."""
+    imported = swf(row(submit=1_668_693_697), row(submit=1_668_693_700), header=header)
+    assert imported.jobs["submit_time"].tolist() == [1_668_693_697, 1_668_693_700]
+    assert imported.jobs.attrs["clock"] == "unix"
+    assert [note for note in imported.notes if "Unix seconds already, from 2022-11-17" in note]
+
+
+def test_nodes_of_the_header_are_named(swf):
+    """Where the header counts several processors a node, the import says which option makes such nodes."""
+    header = HEADER + "; MaxNodes: 24\n; MaxProcs: 1728\n"
+    assert [note for note in swf(row(), header=header).notes if "--cpus-per-node 72" in note]
+    assert not [note for note in swf(row(), header=header, cpus_per_node=72).notes if "--cpus-per-node" in note]
+
+
+def test_a_log_without_waits_is_said_at_the_import(swf):
+    """Without a wait in any row nobody learns only from a later command that no start is known."""
+    assert [text for text in swf(row(wait=-1)).warnings if "no job has a wait time" in text]
+    assert not swf(row(), row(job=8, wait=-1)).warnings
+
+
+def test_jobs_that_got_more_than_they_asked_for_are_said(swf):
+    """Many jobs with more processors got than asked for are a warning; the processors asked for are taken."""
+    imported = swf(row(procs=64, asked=6), row(procs=6, asked=6))
+    assert imported.jobs["n_nodes"].tolist() == [6, 6]
+    assert [text for text in imported.warnings if text.startswith("1 job got more processors than")]

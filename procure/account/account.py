@@ -206,11 +206,28 @@ def account_waits(
     >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
     200
     """
+    return _accounted(jobs, nodes, site, infer=infer, tz=tz, part=False)
+
+
+def account_part(jobs: pd.DataFrame, nodes: pd.DataFrame, site: Site | None = None) -> Account:
+    """Account for some jobs of a log of which the nodes hold all, as `account_waits` does for the whole."""
+    return _accounted(jobs, nodes, site, infer=True, tz=None, part=True)
+
+
+def _accounted(
+    jobs: pd.DataFrame | str | Path,
+    nodes: pd.DataFrame | str | Path | None,
+    site: Site | None,
+    *,
+    infer: bool,
+    tz: str | None,
+    part: bool,
+) -> Account:
     given = as_table(jobs, JOB)
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
     local = zone_of(log, tz, site)
-    laid = lay_out(log, table, _partitions(site, table), site)
+    laid = lay_out(log, table, _partitions(site, table), site, part=part)
     submit = laid.log.submit
     clock = make_clock(int(log["submit_time"].iloc[0]), int(submit[-1]), local)
     laid = _with_rules(laid._replace(centre=laid.centre._replace(clock=clock)), site)

@@ -33,6 +33,10 @@ OVERBOOKED = 0.05
 """Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
 EXCEEDED = 0.02
 """Share of its time for which an owner may exceed what counts as its usual most."""
+ALL = "all"
+"""Name of the one node that stands for all where it is not known on which jobs ran."""
+EXCEEDS = 0.002
+"""Share of the time of a log for which more may run than its nodes have before it is said."""
 MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
 LENGTHS = (900, 3600, 4 * 3600, 12 * 3600, 86_400)
@@ -214,13 +218,13 @@ def _one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
     """Return a node table of one node that has what all have together, or the most that was used at once."""
     if nodes is not None:
         totals = {name: [int(nodes[name].sum())] for name in ("cpus", "mem_mb", "gpus")}
-        return pd.DataFrame({"node_id": ["all"], **totals, "gpu_type": ""})
+        return pd.DataFrame({"node_id": [ALL], **totals, "gpu_type": ""})
     start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
     amounts = {"cpus": held_cpus(jobs)}
     amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
     nobody, n_nodes = np.zeros(len(jobs), np.int64), jobs["n_nodes"].to_numpy(np.int64)
     peaks = {name: _peaks(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
-    return pd.DataFrame({"node_id": ["all"], **peaks, "gpu_type": ""})
+    return pd.DataFrame({"node_id": [ALL], **peaks, "gpu_type": ""})
 
 
 def _check_fit(
@@ -236,11 +240,13 @@ def _check_fit(
     asked = np.where(whole[job], table["cpus"].to_numpy(np.int64)[number], per_node[job])
     lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
     small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
+    alone = table["node_id"].tolist() == [ALL]
     if small.mean() > OVERBOOKED:
         row = int(np.flatnonzero(small)[0])
+        of = "the nodes together, which have" if alone else f"{table['node_id'].iloc[number[row]]}, which has"
         raise TableError(
             f"the nodes do not hold what ran on them: job {jobs['job_id'].iloc[job[row]]} had {asked[row]} CPUs of "
-            f"{table['node_id'].iloc[number[row]]}, which has {table['cpus'].iloc[number[row]]}"
+            f"{of} {table['cpus'].iloc[number[row]]}"
         )
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
     some = levels(start, end, number, asked)
@@ -248,10 +254,23 @@ def _check_fit(
     if over.sum() > OVERBOOKED * (some.level * some.lasted).sum():
         row = int(some.whose[over.argmax()])
         most = int(some.level[some.whose == row].max())
+        on = "the nodes together, which have" if alone else f"{table['node_id'].iloc[row]}, which has"
         raise TableError(
-            f"the nodes do not hold what ran on them: {most} CPUs ran at once on "
-            f"{table['node_id'].iloc[row]}, which has {table['cpus'].iloc[row]}"
+            f"the nodes do not hold what ran on them: {most} CPUs ran at once on {on} {table['cpus'].iloc[row]}"
         )
+
+
+def _too_few(jobs: pd.DataFrame, cpus: np.ndarray, total: int) -> tuple[str, ...]:
+    """Say where more CPUs ran at once than there are, for so long that it is no matter of the clock."""
+    start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
+    some = levels(start, end, np.zeros(len(jobs), np.int64), cpus)
+    share = some.lasted[some.level > total].sum() / max(int(some.lasted.sum()), 1)
+    if share <= EXCEEDS:
+        return ()
+    return (
+        f"careful: for {share:.1%} of the time more ran than these nodes have, up to {some.level.max():,} of {total:,} "
+        "CPUs: some nodes are missing in the table, or jobs are counted otherwise than the nodes",
+    )
 
 
 def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
@@ -293,6 +312,8 @@ def lay_out(
     nodes: pd.DataFrame | None,
     partitions: dict[str, list[str]] | None = None,
     site: Site | None = None,
+    *,
+    part: bool = False,
 ) -> Laid:
     """Lay a log out.
 
@@ -306,6 +327,9 @@ def lay_out(
         The nodes of each partition; None = those on which its jobs ran.
     site
         Rules that are known, of which jobs take their nodes whole.
+    part
+        These are jobs of a log whose nodes hold all of it: the few hours for which they do not may be many of a part's,
+        and are no reason to refuse it.
     """
     n = len(jobs)
     given = _nodes_of(jobs)
@@ -334,7 +358,9 @@ def lay_out(
     alone = given is None
     scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
     asked_cpus = jobs["cpus_per_node"].to_numpy(np.int64)
-    held, whole, notes = _held(jobs, nodes if alone else table, site, (table, first, number), alone)
+    held, whole, notes = _held(jobs, nodes if alone else table, site, (table, first, number), alone, part)
+    if alone and nodes is not None:
+        notes += _too_few(jobs, held * scale, int(table["cpus"].iloc[0]))
     pool = np.zeros(n, np.int64)
     allowed = None
     if not alone and "partition" in jobs:
@@ -426,10 +452,11 @@ def _held(
     site: Site | None,
     placed: tuple[pd.DataFrame, np.ndarray, np.ndarray],
     alone: bool,
+    part: bool,
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Return the CPUs that each job held of each of its nodes, which took them whole, and what a reader must know.
 
-    ``alone``: all nodes are counted as one, and no node is whole.
+    ``alone``: all nodes are counted as one, and no node is whole; ``part``: as in `lay_out`.
     """
     table, first, number = placed
     n, asked = len(jobs), jobs["cpus_per_node"].to_numpy(np.int64)
@@ -448,8 +475,11 @@ def _held(
     try:
         _check_fit(jobs, placed, held * scale, whole & (held > asked))
     except TableError:
-        _check_fit(jobs, placed, asked * scale, np.zeros(n, bool))
+        if not part:
+            _check_fit(jobs, placed, asked * scale, np.zeros(n, bool))
         if not (held > asked).any():
+            if part:
+                return held, whole, ()
             raise
         return asked, np.zeros(n, bool), ("the nodes do not hold what jobs held, so what they asked for is taken",)
     return held, whole, ()

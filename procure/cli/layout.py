@@ -39,7 +39,7 @@ class _Column:
 
 
 def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
-    """Print a frame, in several tables with the same first column where one would be too wide."""
+    """Print a frame, in several tables where one would be too wide, each with the columns that name its rows."""
     console = Console()
     if title:
         # Not wrapped: programs and people look for its words, and a terminal wraps it itself.
@@ -73,13 +73,25 @@ def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> lis
 
 
 def _groups(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
-    """Part columns so that each group fits; every group begins with the first column."""
-    groups: list[list[_Column]] = [[columns[0]]]
-    for column in columns[1:]:
-        if len(groups[-1]) > 1 and sum(one.least + 1 for one in [*groups[-1], column]) > width + 1:
-            groups.append([columns[0]])
+    """Part columns so that each group fits; every group begins with the columns that name a row."""
+    names = list(columns[: _n_names(columns, width)])
+    groups = [list(names)]
+    for column in columns[len(names) :]:
+        if len(groups[-1]) > len(names) and sum(one.least + 1 for one in [*groups[-1], column]) > width + 1:
+            groups.append(list(names))
         groups[-1].append(column)
     return groups
+
+
+def _n_names(columns: Sequence[_Column], width: int) -> int:
+    """Return how many of the first columns tell the rows apart; 1 where no few columns of words do."""
+    n_rows = len(columns[0].cells)
+    for n in range(1, len(columns) + 1):
+        if columns[n - 1].right or 2 * sum(one.least + 1 for one in columns[:n]) > width:
+            break
+        if len(set(zip(*(one.cells for one in columns[:n]), strict=True))) == n_rows:
+            return n
+    return 1
 
 
 def _widths(columns: Sequence[_Column], width: int) -> list[int]:

@@ -157,7 +157,8 @@ def check(
     if output is common.Format.JSON:
         common.print_json(checked.to_dict(orient="records"))
         return
-    common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}")
+    seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
+    common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
 
 
 def _policies_of(folder: Path, rules: Site) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_waits, zone_of
+from procure.account.account import Account, account_part, account_waits, zone_of
 from procure.account.held import held_cpus
 from procure.account.layout import started_jobs
 from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
@@ -196,8 +196,8 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
     names = set(system["node_id"])
     gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
-    firsts = [_see(first, system, tz, gone) for first, _ in parts]
-    whole = _see(log, system, tz, gone)
+    whole = _see(account_waits(log, system, gone), log, system, tz, gone)
+    firsts = [_see(account_part(first, system, gone), first, system, tz, gone) for first, _ in parts]
 
     def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
         found = []
@@ -236,8 +236,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
 
 
-def _see(log: pd.DataFrame, system: pd.DataFrame, tz: str, gone: Site) -> _Seen:
-    account = account_waits(log, system, gone)
+def _see(account: Account, log: pd.DataFrame, system: pd.DataFrame, tz: str, gone: Site) -> _Seen:
     return _Seen(log, account, tz, infer_order(log, system, account), latest_limits(log, system, account, gone))
 
 
@@ -339,7 +338,11 @@ def _ratios(found: list[Fidelity], easy: list[Fidelity]) -> np.ndarray:
 
 
 def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
-    return tuple(rule for kind in kinds for rule in _KINDS[kind](seen))
+    rules = tuple(rule for kind in kinds for rule in _KINDS[kind](seen))
+    if sum(kind.startswith("pause") for kind in kinds) == 2:  # of more, a name's pause may stand above another name's
+        everybody = {rule.value for rule in rules if rule.kind == "pause" and not rule.subject}
+        rules = tuple(rule for rule in rules if rule.kind != "pause" or not rule.subject or rule.value not in everybody)
+    return rules
 
 
 def _pause(seen: _Seen) -> list[Rule]:

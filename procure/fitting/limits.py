@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_waits
+from procure.account.account import Account, account_part
 from procure.account.held import held_cpus
 from procure.account.layout import levels, usual_most
 from procure.site.model import Rule, Site
@@ -48,7 +48,7 @@ def latest_limits(log: pd.DataFrame, nodes: pd.DataFrame, account: Account, site
         n = int(share * len(log))
         if n >= FEWEST:
             part = log if share == 1 else _tail(log, n)
-            of_tail = account if share == 1 else account_waits(part, nodes, site)
+            of_tail = account if share == 1 else account_part(part, nodes, site)
             for one in of_tail.limits:
                 name = of_tail.names[one.owner]
                 where = "" if share == 1 else f", in the last {share:.0%} of the jobs"

@@ -55,7 +55,7 @@ def infer_order(log: pd.DataFrame, nodes: pd.DataFrame, account: Account) -> lis
         A weight each: of the logarithms of seconds waited (age), CPUs (size) and seconds asked for, of the user's
         recent use, and of partitions; none where fewer than 200 choices on four days show any.
     """
-    laid = with_limits(lay_out(log, nodes), account.limits)
+    laid = with_limits(lay_out(log, nodes, part=True), account.limits)
     if account.outages:
         laid = with_outages(laid, *columns_of(account.outages))
     pause = np.full(len(log), account.pause, np.int64)

@@ -25,6 +25,10 @@ _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL = (2, 3, 4)
 MOST_FIELDS = 64
 """Fields of a line: the standard's 18, and those that a centre adds."""
+LATEST_OWN = 500_000_000
+"""s, almost 16 years; a log whose first job comes later counts in Unix seconds, not since its own start."""
+MANY = 0.05
+"""Share of the jobs that may have got more processors than they asked for without a warning."""
 
 
 def read_swf(
@@ -56,8 +60,9 @@ def read_swf(
     mem_unit
         Unit of the requested memory and what it is per: ``kB:cpu`` as SWF defines it, ``B:job``, …
     clock
-        ``unix`` if submit times are Unix seconds already, None to add the header's UnixStartTime;
-        without such a header times stay seconds of the log's own clock.
+        ``unix`` if submit times are Unix seconds already, ``log`` if they are the log's own; None to add the header's
+        UnixStartTime, unless the first submission is so late that times must be Unix seconds as they are; without
+        such a header times stay seconds of the log's own clock.
     node_field, queue_field
         Fields after the 18 standard ones (19, 20, …) with a node list ``{1,1,2}`` and a queue's name.
     strict, keep_unfinished, skip_bad_rows
@@ -81,7 +86,8 @@ def read_swf(
     never = ~(run >= 0)
     if not keep_unfinished:
         ledger.drop(never, "no run time")
-    origin, clock = _origin(header, clock, ledger)
+    _look_at_header(header, field, cpus_per_node, ledger)
+    origin, clock = _origin(header, clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin
     start = np.where((wait >= 0) & ~never, submit + np.floor(wait), np.nan)
     run = np.where(never, 0.0, np.ceil(run))
@@ -170,11 +176,36 @@ def _header(comments: list[str]) -> dict[str, str]:
     return fields
 
 
-def _origin(header: dict[str, str], clock: str | None, ledger: Ledger) -> tuple[int, str]:
+def _look_at_header(header: dict[str, str], field: dict[str, np.ndarray], cpus_per_node: int, ledger: Ledger) -> None:
+    """Say what the header tells of the nodes, and what the log does not tell: waits, and what jobs held."""
+    nodes, processors = (re.match(r"\d+", header.get(key, "")) for key in ("maxnodes", "maxprocs"))
+    if cpus_per_node == 1 and nodes and processors and 0 < 2 * int(nodes.group()) <= int(processors.group()):
+        each = -(-int(processors.group()) // int(nodes.group()))
+        ledger.note(
+            f"the header says {int(nodes.group()):,} nodes and {int(processors.group()):,} processors; here each "
+            f"processor is a node of its own: --cpus-per-node {each} makes nodes of {each}"
+        )
+    kept = ledger.keep & (field["run time"] >= 0)
+    if kept.any() and not (field["wait time"][kept] >= 0).any():
+        ledger.warnings.append("no job has a wait time (field 3), so it is not known when any started")
+    more = kept & (field["requested processors"] >= 1)
+    more &= field["allocated processors"] > field["requested processors"]
+    if more.sum() > MANY * kept.sum():
+        ledger.warnings.append(
+            f"{counted(int(more.sum()), 'job')} got more processors than they asked for (field 5 above field 8); "
+            "those asked for are taken"
+        )
+
+
+def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledger: Ledger) -> tuple[int, str]:
     """Return what is added to the log's times and the clock that results."""
     if clock == "unix":
         return 0, "unix"
     start = re.match(r"\d+", header.get("unixstarttime", ""))
+    if clock is None and len(submit) and submit.min() >= LATEST_OWN:
+        more = f"; UnixStartTime {start.group()} is not added" if start and int(start.group()) else ""
+        ledger.note(f"times are Unix seconds already, from {pd.Timestamp(submit.min(), unit='s'):%Y-%m-%d} on{more}")
+        return 0, "unix"
     if clock == "log" or not start or int(start.group()) == 0:
         ledger.note("no UnixStartTime in the header: times are seconds of the log's own clock")
         return 0, "log"
