@@ -47,7 +47,7 @@ def habits(seed=0, days=40, n_users=12):
     return job_table([row[0] for row in rows], user=[row[1] for row in rows])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 45 * 24)), max_size=60),
     gap=st.sampled_from([1, HOUR, 5 * HOUR]),
@@ -136,7 +136,7 @@ def test_months_use_only_what_was_known():
     assert (found[1][0][-1] != found[1][2]).mean() > 0.3  # a model spoke, before any month was over
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(hours=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 45 * 24)), min_size=1, max_size=40))
 def test_lags_equal_their_twin(hours):
     """A lag came true if a like burst begins within the tolerance of it; it is known when that time is over."""
@@ -195,7 +195,7 @@ def test_recalibration_forgets():
     assert recalibrated(np.array([0.5]), stated, came, age * 1e6) == pytest.approx(recent)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     power=st.sampled_from([0.5, 1.0, 2.0]),

@@ -35,7 +35,7 @@ from procure.run import prepare, run_prepared, simulate
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 DAY = 86_400
 
 

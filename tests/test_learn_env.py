@@ -21,7 +21,7 @@ from procure.simulator.state import WAIT, waiting
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def single(rng, n_jobs=20):

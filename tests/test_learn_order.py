@@ -20,7 +20,7 @@ from procure.run import prepare, run_prepared
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def written(tmp_path_factory, weights, **arrays):

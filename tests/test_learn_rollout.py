@@ -22,7 +22,7 @@ from procure.simulator.state import waiting
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def slow_ahead(state, twin, key, horizon):

@@ -15,7 +15,7 @@ from procure.simulator.state import WAIT
 
 pytestmark = pytest.mark.plain
 POLICIES = catalog.names()
-FEW = settings(max_examples=few(12), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=few(12), deadline=None, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 10**6)
 CASES = st.sampled_from([pool_case, shared_case])
 
