@@ -46,14 +46,22 @@ def start_script(folder: Path, script: str, path: Path, **variables: str) -> sub
 Addresses = set[tuple[str, int]]
 
 
-def while_running(process: subprocess.Popen[str], path: Path) -> tuple[Addresses, Addresses]:
-    """Give where a process and its children listen while it computes, and where a browser is answered; then end it."""
+def while_running(process: subprocess.Popen[str], path: Path, n_ports: int = 0) -> tuple[Addresses, Addresses]:
+    """Give where a process and its children listen while it computes, and where a browser is answered; then end it.
+
+    A worker may come up when another has computed for a while: it waits until so many ports are open.
+    """
     try:
-        until(lambda: len(parts(path)) >= 5 or process.poll() is not None, "5 parts")
-        assert process.poll() is None
         driver = psutil.Process(process.pid)
-        found = set(listeners([driver, *driver.children(recursive=True)]))
-        return found, set(filter(speaks_http, found))
+
+        def found() -> Addresses:
+            return set(listeners([driver, *driver.children(recursive=True)]))
+
+        until(lambda: len(parts(path)) >= 5 or process.poll() is not None, "5 parts")
+        until(lambda: len({port for _, port in found()}) >= n_ports, f"{n_ports} ports")
+        assert process.poll() is None
+        open_now = found()
+        return open_now, set(filter(speaks_http, open_now))
     finally:
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGTERM)
@@ -80,7 +88,7 @@ def test_sweep_sbatch_opens_no_http_server_unless_asked(tmp_path, dashboard):
     """Scheduler and workers of sweep.sbatch open none; with PROCURE_DASHBOARD=1 there is one, on loopback."""
     path = make_long_study(tmp_path)
     script = start_script(tmp_path, "sweep.sbatch", path, PROCURE_DASHBOARD=dashboard)
-    found, http = while_running(script, path)
+    found, http = while_running(script, path, n_ports=5 + int(dashboard))
     assert {address[0] for address in http} == ({"127.0.0.1"} if dashboard == "1" else set())
     ports = {address[1] for address in found}
     assert len(ports) == 5 + len(http), f"a scheduler, two nannies, two workers: {found}"

@@ -26,6 +26,7 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.dispatcher import Dispatcher
+from numba.core.types import unliteral
 
 from procure.errors import TableError
 from procure.files.caches import is_trusted, kernel_places, kernels_kept
@@ -41,10 +42,12 @@ _MOST_KEPT = 8
 
 
 def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
-    """Compile as ``numba.njit`` does; with ``cache``, the code is kept by its content."""
+    """Compile as ``numba.njit`` does, but once for all constants; with ``cache``, the code is kept by its content."""
 
     def compiled(one: Callable[..., Any]) -> Any:
         made: Any = numba.njit(**options)(one)
+        if isinstance(made, Dispatcher):
+            _take_constants_as_variables(made)
         if cache and isinstance(made, Dispatcher):
             if Path(one.__code__.co_filename).is_file():
                 made._cache = KernelCache(one)  # type: ignore[attr-defined]
@@ -54,6 +57,16 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
         return made
 
     return compiled if function is None else compiled(function)
+
+
+def _take_constants_as_variables(kernel: Any) -> None:
+    """Let calls with a number share the code of those with a variable: Numba compiles it for each constant anew."""
+    template = kernel.get_call_template
+
+    def of_variables(arguments: Any, named: Any) -> Any:
+        return template([unliteral(one) for one in arguments], {name: unliteral(one) for name, one in named.items()})
+
+    kernel.get_call_template = of_variables
 
 
 @functools.cache

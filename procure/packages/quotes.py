@@ -114,7 +114,7 @@ def _wrong_name(text: str) -> str | None:
 
 def _refused(quotes: pd.DataFrame, row: int, column: str, source: str, why: str) -> CellError:
     given = quotes[column].iloc[row]
-    text = f"{given:g}" if given == round(given, 2) else repr(float(given))
+    text = f"{given:g}" if given == round(float(given), 2) else repr(float(given))
     return CellError(source, int(row), column, f"{text} was given; {why}")
 
 

@@ -69,7 +69,7 @@ def easy(state, own):
         head = first_admitted(state, scheduler, own.queue, False)
     if head == n_jobs:
         return wait(state, scheduler)
-    job, which = head, np.int64(FREE)
+    job, which = head, FREE
     line = lines.line_of[head]
     if scheduler.place.fits(state, lines, line) and scheduler.place.room(state, lines, line, which):
         notes[HEAD] = -1  # under an order that changes, who holds the reservation now may be first again
@@ -90,8 +90,8 @@ def easy(state, own):
 def _first_behind(state, own, head):
     """Return the first job in the backfill order that may start, and what it may take."""
     n_jobs, lines, place = state.submit.size, own.scheduler.lines, own.scheduler.place
-    best, which = n_jobs, np.int64(FREE)
-    in_time, reach = np.int64(-1), n_jobs
+    best, which = n_jobs, FREE
+    in_time, reach = -1, n_jobs
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
         if not place.fits(state, lines, line) or lines.refused[line] == lines.counters[DECISION]:

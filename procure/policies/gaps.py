@@ -136,12 +136,12 @@ def _best_place(state, own, job, n, least, but):
     −1 if nowhere below ``least``; the place ``but`` is not tried. What stands before the first place that
     is tried is laid out then.
     """
-    place, reached = np.int64(-1), np.int64(-1)  # of a constant's type, `_try` would be compiled four times
+    place, reached = -1, -1
     for tried in range(n, _first_tried(n) - 1, -1):
         if tried < n:
             withdraw(state, own.plan, own.plan.jobs[tried])
         if tried == but:
-            reached = np.int64(-1)
+            reached = -1
             continue
         total, reached = _try(state, own, job, tried, n, reached, least)
         if total < least:
@@ -194,7 +194,7 @@ def follow_plan(state, own, best):
     if notes[CHANGES] == state.n_changes[0] and notes[N_SEEN] == state.n_submitted[0]:
         return False
     foreseen = _foreseen(state, notes)
-    n = np.int64(0)
+    n = 0
     for i in range(notes[N_KEPT]):
         if state.start[order[i]] < 0:
             order[n] = order[i]
@@ -204,7 +204,7 @@ def follow_plan(state, own, best):
         drop_past_steps(own.plan.profile, state.now[0])
     elif not foreseen:
         begin_plan(state, own.plan)
-        _lay(state, own, np.int64(0), n)
+        _lay(state, own, 0, n)
     job = state.previous_waiting[n_jobs]
     while job != n_jobs and state.previous_waiting[job] != n_jobs and state.previous_waiting[job] >= notes[N_SEEN]:
         job = state.previous_waiting[job]

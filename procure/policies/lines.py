@@ -186,7 +186,7 @@ def _join(state, lines, job):
 @part
 def _quit(state, lines, job):
     line = lines.line_of[job]
-    _set(lines.root[line], lines.leaf_of[job], lines.least, np.int64(NEVER))
+    _set(lines.root[line], lines.leaf_of[job], lines.least, NEVER)
     lines.counters[N_JOINED] -= 1
     if lines.first[line] != job:
         return

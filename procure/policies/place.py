@@ -192,7 +192,7 @@ def choose(state, job, place, spared):
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
     chosen, first, masked, opened = state.chosen, place.first, place.masked, place.open
     n_nodes = free_cpus.size
-    found = np.int64(0)  # of a constant's type, what is called with it would be compiled twice
+    found = 0
     for node in range(n_nodes):
         if free_cpus[node] < cpus or free_mem[node] < mem or free_gpus[node] < gpus or (node_types[node] & types) == 0:
             continue
@@ -248,7 +248,7 @@ def sort_by(margins, nodes, n):
     for end in range(n - 1, 0, -1):
         margins[0], margins[end] = margins[end], margins[0]
         nodes[0], nodes[end] = nodes[end], nodes[0]
-        _sink(margins, nodes, np.int64(0), end)
+        _sink(margins, nodes, 0, end)
 
 
 @part

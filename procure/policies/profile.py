@@ -23,8 +23,8 @@ class Profile(NamedTuple):
     n: np.ndarray  # int64[1], steps
 
 
-TAKE, GIVE = np.int64(-1), np.int64(1)
-"""The signs of `hold`; for Python's own constants it would be compiled twice."""
+TAKE, GIVE = -1, 1
+"""The signs of `hold`."""
 
 
 class Timeline(NamedTuple):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from procure.policies.lines import DECISION, N_FILLED, first_within, follow_queue, precedes, refuse
 from procure.policies.order import is_queue_order, lay_out
 from procure.policies.profile import Plan, longest_idle, longest_now, make_plan
@@ -113,7 +111,7 @@ def _first_behind(state, own):
 
     Nobody who holds a reservation is found here: with it, there is no more room for the job now than before.
     """
-    lines, best = own.scheduler.lines, np.int64(WAIT)
+    lines, best = own.scheduler.lines, WAIT
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
         if not own.scheduler.place.fits(state, lines, line) or lines.refused[line] == lines.counters[DECISION]:

@@ -61,7 +61,7 @@ def wait(state, own):
     """Start nobody; a hold-back hears of it if somebody waits."""
     if state.n_waiting[0] > 0:
         own.hold.waits(state)
-    return np.int64(WAIT)
+    return WAIT
 
 
 @part

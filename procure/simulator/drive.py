@@ -158,7 +158,7 @@ def kernel_loop(world, state, decide, own):
     (status, job), the job being what was refused.
     """
     world, state, own = by_reference(world), by_reference(state), by_reference(own)
-    job = np.int64(WAIT)  # of a constant's type, `place` would be compiled twice
+    job = WAIT
     while job != WAIT or advance(world, state):  # one call of each function: more would be compiled as often
         if job != WAIT:
             status = place(world, state, job, state.chosen[: state.n_nodes[job]])

@@ -23,8 +23,7 @@ A division by zero is NumPy's, no exception.
 part: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 """Compile a kernel that only other kernels call: from Python such a function can't be called.
 
-What takes apart what comes from Python is a large part of what there is to compile of a kernel. Call neither a
-kernel nor a part with a constant number where another call has a variable: it would be compiled for each.
+What takes apart what comes from Python is a large part of what there is to compile of a kernel.
 """
 inlined: Any = njit(inline="always", **_OPTIONS)
 """Compile a kernel within the one that calls it, where that is the only one.

@@ -100,7 +100,7 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
         first += 1
     n_jobs = submit.size - first
     waits = np.empty(n_jobs, np.int64)
-    n_waited, n_killed, n_ran = np.int64(0), 0, 0  # of a constant's type, `quantile` would be compiled twice
+    n_waited, n_killed, n_ran = 0, 0, 0
     last_end = np.int64(0)
     first_submit = np.int64(0)
     total_wait = total_turnaround = longest_wait = np.int64(0)

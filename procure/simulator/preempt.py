@@ -6,8 +6,6 @@ A policy that does so answers what `ending` makes of a job, beside jobs to start
 
 from __future__ import annotations
 
-import numpy as np
-
 from procure.files.kernels import njit
 from procure.simulator.kernel import inlined, part
 from procure.simulator.pace import _move
@@ -53,7 +51,7 @@ def _stop(world, state, job, again):
 def preempting_loop(world, state, decide, own):
     """Do as `procure.simulator.drive.kernel_loop` with a policy that may end jobs, and never changes a pace."""
     world, state, own = by_reference(world), by_reference(state), by_reference(own)
-    job = np.int64(WAIT)
+    job = WAIT
     while job != WAIT or advance(world, state):
         if job < WAIT:
             status = _stop(world, state, (WAIT - 1 - job) // 2, (WAIT - 1 - job) % 2)
