@@ -174,3 +174,11 @@ def test_jobs_that_got_more_than_they_asked_for_are_said(swf):
     imported = swf(row(procs=64, asked=6), row(procs=6, asked=6))
     assert imported.jobs["n_nodes"].tolist() == [6, 6]
     assert [text for text in imported.warnings if text.startswith("1 job got more processors than")]
+
+
+def test_headers_and_times_that_nothing_has_are_no_hint(swf):
+    """Numbers of thousands of digits in the header name no nodes, and times beyond 2106 are no Unix seconds."""
+    header = f"; UnixStartTime: {'9' * 5000}\n; MaxNodes: {'9' * 5000}\n; MaxProcs: {'9' * 5000}\n"
+    imported = swf(row(submit=2**39), header=header)
+    assert imported.jobs["submit_time"].tolist() == [2**39] and imported.jobs.attrs["clock"] == "log"
+    assert not [note for note in imported.notes if "nodes" in note]

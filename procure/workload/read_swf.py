@@ -27,6 +27,8 @@ MOST_FIELDS = 64
 """Fields of a line: the standard's 18, and those that a centre adds."""
 LATEST_OWN = 500_000_000
 """s, almost 16 years; a log whose first job comes later counts in Unix seconds, not since its own start."""
+LATEST_UNIX = 2**32
+"""s, 2106; what comes later is no Unix second."""
 MANY = 0.05
 """Share of the jobs that may have got more processors than they asked for without a warning."""
 
@@ -178,7 +180,7 @@ def _header(comments: list[str]) -> dict[str, str]:
 
 def _look_at_header(header: dict[str, str], field: dict[str, np.ndarray], cpus_per_node: int, ledger: Ledger) -> None:
     """Say what the header tells of the nodes, and what the log does not tell: waits, and what jobs held."""
-    nodes, processors = (re.match(r"\d+", header.get(key, "")) for key in ("maxnodes", "maxprocs"))
+    nodes, processors = (re.match(r"\d{1,15}(?!\d)", header.get(key, "")) for key in ("maxnodes", "maxprocs"))
     if cpus_per_node == 1 and nodes and processors and 0 < 2 * int(nodes.group()) <= int(processors.group()):
         each = -(-int(processors.group()) // int(nodes.group()))
         ledger.note(
@@ -201,8 +203,8 @@ def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledge
     """Return what is added to the log's times and the clock that results."""
     if clock == "unix":
         return 0, "unix"
-    start = re.match(r"\d+", header.get("unixstarttime", ""))
-    if clock is None and len(submit) and submit.min() >= LATEST_OWN:
+    start = re.match(r"\d{1,15}(?!\d)", header.get("unixstarttime", ""))
+    if clock is None and len(submit) and LATEST_OWN <= submit.min() < LATEST_UNIX:
         more = f"; UnixStartTime {start.group()} is not added" if start and int(start.group()) else ""
         ledger.note(f"times are Unix seconds already, from {pd.Timestamp(submit.min(), unit='s'):%Y-%m-%d} on{more}")
         return 0, "unix"
