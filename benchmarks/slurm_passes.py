@@ -38,16 +38,21 @@ _LINES = (
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
     ("preempted", re.compile(rf"preempted {_ID} has been (requeued|killed)")),
     ("failed", re.compile(rf"requeue job {_ID} due to failure of node (\S+)")),
+    ("priorities", re.compile(r"init: Priority (MULTIFACTOR) plugin loaded()()")),
 )
 _KEPT = (
     "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
-    "accrues", "ready", "preempted_at", "ending", "restarts", "lost", "ended_by",
+    "ready", "preempted_at", "ending", "restarts", "lost", "ended_by",
 )  # fmt: skip
 _NEVER = 2**50
 
 
-def read_log(path: Path, first: int) -> list[tuple[float, str, tuple[str, ...]]]:
-    """Return what happened: seconds after ``first``, what, and its words."""
+def read_log(path: Path, first: int, period: int = 0) -> list[tuple[float, str, tuple[str, ...]]]:
+    """Return what happened: seconds after ``first``, what, and its words.
+
+    The log does not say when priorities are computed: every ``period`` from the moment when their plugin was loaded (in
+    a run with ``DebugFlags=Priority``, which says it, to within 4 ms).
+    """
     found = []
     for line in path.read_text(errors="replace").splitlines():
         for what, pattern in _LINES:
@@ -55,7 +60,11 @@ def read_log(path: Path, first: int) -> list[tuple[float, str, tuple[str, ...]]]
             if match and line.startswith("["):
                 at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp() - first
                 found.append((at, what, match.groups()))
-    return found
+    if period and found:
+        loaded = next(at for at, what, _ in found if what == "priorities")
+        n_later = int((found[-1][0] - loaded) // period)
+        found += [(loaded + n * period, "priorities", ()) for n in range(1, n_later + 1)]
+    return sorted(found, key=lambda each: each[0])
 
 
 class Passes:
@@ -70,18 +79,20 @@ class Passes:
         self.actual: dict[int, list[int]] = {}
         self.ended: list[int] = []
 
-    def go_to(self, at: float) -> None:
-        """Move the clock, and compute priorities when they are due."""
-        twin, period = self.twin, self.twin.site.priority.calc_period
-        twin.now = math.floor(at)
-        while twin.now - twin.last_calc >= period:
-            twin.decay(twin.last_calc + period)
+    def compute_priorities(self, at: float, first: bool) -> None:
+        """Compute priorities at a moment of the log."""
+        self.close()
+        self.twin.now = math.floor(at)
+        if first:
+            self.twin.last_calc = self.twin.now
+        else:
+            self.twin.decay(self.twin.now)
 
     def begin_pass(self, kind: str, full: bool, at: float) -> None:
         """Note what the twin would start, and leave its state as it was."""
         self.close()
-        self.go_to(at)
         twin = self.twin
+        twin.now = math.floor(at)
         kept = {name: copy.deepcopy(getattr(twin, name)) for name in _KEPT}
         if kind == "main":
             twin.main(full=full)
@@ -122,6 +133,9 @@ class Passes:
         if what in ("main", "backfill"):
             self.begin_pass(what, words[0] == "full", at)
             return
+        if what == "priorities":
+            self.compute_priorities(at, first=bool(words))
+            return
         job = self.job_of.get(words[1] or words[0], self.job_of.get(words[0]))
         if what == "submit":
             tasks = [row for name, row in self.job_of.items() if name.split("_")[0] == words[0]]
@@ -136,22 +150,20 @@ class Passes:
             self.ended.append(job)
         elif what == "failed" and job in twin.running:
             self.close()
-            self.go_to(at)
+            twin.now = math.floor(at)
             twin.stop(job, "node_fail", True)
         elif what == "end":
             self.close()
             if job in twin.running:
-                self.go_to(at)
-                twin.end[job] = twin.now
+                twin.end[job] = twin.now = math.floor(at)
                 twin.finish(job)
 
 
-def passes(scenario: dict[str, Any], folder: Path, clock: int) -> pd.Series:
+def passes(scenario: dict[str, Any], folder: Path) -> pd.Series:
     """Return how many passes and starts there were, and in how many the twin agrees."""
     run = read_run(folder, scenario)
     began = int(run.jobs["submit_time"].min())
     site, nodes = site_of(scenario, int((folder / "first").read_text()))
-    site = site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
     ordered = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     twin = NaiveSlurm(site, lay_out(site, nodes, ordered), ordered["run_time"], began)
     row_of = {name: row for row, name in enumerate(ordered["job_id"])}
@@ -163,7 +175,7 @@ def passes(scenario: dict[str, Any], folder: Path, clock: int) -> pd.Series:
             if name in row_of:
                 job_of[row["JobIDRaw"]] = job_of[row["JobID"]] = row_of[name]
     led = Passes(twin, job_of, nodes["node_id"].tolist())
-    for at, what, words in read_log(folder / "slurmctld.log", began):
+    for at, what, words in read_log(folder / "slurmctld.log", began, site.priority.calc_period):
         led.take(at, what, words)
     led.close()
     return pd.Series(led.counts)
@@ -174,11 +186,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", type=Path)
     parser.add_argument("runs", type=Path, nargs="+")
-    parser.add_argument("--clock", type=int, default=-3, help="latency.clock of these runs")
     options = parser.parse_args()
     for folder in options.runs:
         print(folder.name)
-        print(passes(load(options.scenario), folder, options.clock).to_string())
+        print(passes(load(options.scenario), folder).to_string())
 
 
 if __name__ == "__main__":

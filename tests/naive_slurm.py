@@ -238,18 +238,23 @@ class NaiveSlurm:
         self.fair_share = [(n - sum(other > key for other in keys)) / n for key in keys]
 
     def set_priority(self, job: int) -> None:
-        """priority_multifactor, Job Priority Factors: age counts from when the job could start."""
+        """priority_multifactor, Age Factor: how long the job has been "sitting in the queue, eligible to run"."""
         rules = self.site.priority
         if rules.type == "basic":
             return
         age = 0.0
-        if self.accrues[job] < 0 and self.eligible(job):
-            self.accrues[job] = max(self.ready[job], self.now if self.depends(job) else 0)
+        if self.eligible(job):
+            self.note_eligible(job)
         if self.accrues[job] >= 0:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
         value = rules.weight_age * age + rules.weight_fair_share * share + self.jobs["base"][job]
         self.priority[job] = int(max(value, 1.0))
+
+    def note_eligible(self, job: int) -> None:
+        """A dependency is seen to be met when a pass lists the jobs (sacct's Eligible), or priorities are computed."""
+        if self.accrues[job] < 0:
+            self.accrues[job] = max(self.ready[job], self.now if self.depends(job) else 0)
 
     def depends(self, job: int) -> bool:
         return self.jobs["on_first"][job] < self.jobs["on_first"][job + 1]
@@ -284,6 +289,8 @@ class NaiveSlurm:
             )
 
         ordered = sorted((job for job in self.waiting if self.eligible(job)), key=key)
+        for job in ordered:
+            self.note_eligible(job)
         found: list[int] = []
         while ordered:
             free = (job for job in ordered if not any(self.ranks_above(other, job) for other in ordered))
@@ -471,6 +478,8 @@ class NaiveSlurm:
                 self.preempt(job, closed)
             if now:
                 self.begin(job, nodes)
+                if self.jobs["whole"][job]:  # Slurm 22.05 sets such nodes aside in its table as well
+                    self.promise(space, self.now, self.now + self.jobs["limit"][job], nodes)
                 started += 1
                 rejected_array = -1
                 if rules.bf_max_job_start and started >= rules.bf_max_job_start:
@@ -510,9 +519,13 @@ class NaiveSlurm:
         return (at + self.began) // self.rules.bf_resolution * self.rules.bf_resolution - self.began
 
     def earliest(self, job, space, only_now):
-        """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave."""
+        """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave.
+
+        Reservations are known beforehand; when nodes go down, are drained or come back is not.
+        """
         limit, later = self.jobs["limit"][job], self.now
-        changes = sorted({t for row in self.layout.closed.tolist() for t in row[:2]})
+        rows = [row for row in self.layout.closed.tolist() if row[3] not in (DRAINED, DOWN)]
+        changes = sorted({t for row in rows for t in row[:2]})
         while True:
             at, later = later, 0
             end = max(at, self.now) + limit
@@ -523,7 +536,9 @@ class NaiveSlurm:
                 if until <= at:
                     continue
                 if begin > end:
-                    break
+                    if later:
+                        break
+                    continue
                 closed = closed | promised
             opens = [t + 1 for t in changes if at < t <= end]
             if opens and (not later or opens[0] < later) and opens[0] < space[-1][1]:
@@ -560,44 +575,67 @@ class NaiveSlurm:
             return start, nodes, False, None
 
     def when_running_leave(self, job, closed, only_now):
-        """Take running jobs away in the order of their limits, those that end close together at once."""
-        nodes = self.choose(job, closed, self.free, self.n_on)
+        """Find a start; where a constraint counts nodes, of each group all nodes that the job asks for.
+
+        sbatch(1), --constraint, Multiple Counts, does not say so; Slurm 22.05 does it (docs/claims/site.md).
+        """
+        places, place = self.layout.places, self.jobs["place"][job]
+        groups = [g for g in range(places.first[place], places.first[place + 1]) if places.counted[g]]
+        if not groups:
+            return self.when_group_leaves(job, closed, only_now, None)
+        found = [self.when_group_leaves(job, closed, only_now, group) for group in groups]
+        if None in found:
+            return None
+        return max(start for start, _ in found), sorted({node for _, nodes in found for node in nodes})
+
+    def when_group_leaves(self, job, closed, only_now, group):
+        """Take running jobs away in the order of their limits, those that end close together at once.
+
+        slurm.conf: bf_window_linear, "the precision starts at 30 seconds and that time interval doubles". A job that
+        holds no open node that this one may use is passed over; the next is then taken away whenever it ends.
+        """
+        places, place = self.layout.places, self.jobs["place"][job]
+        groups = range(places.first[place], places.first[place + 1]) if group is None else [group]
+        usable = {n for n in range(self.n_nodes) if any(places.reach[g, n] for g in groups)} - set(closed)
+        nodes = self.choose(job, closed, self.free, self.n_on, group)
         if nodes is not None:
             return self.now, nodes
         prey = self.prey(job)
         free, n_on = self.without(prey)
         if prey:
-            nodes = self.choose(job, closed, free, n_on)
+            nodes = self.choose(job, closed, free, n_on, group)
             if nodes is not None:
                 return self.now, nodes
         if only_now:
             return None
         order = sorted(self.running, key=lambda j: (self.start[j] + self.jobs["limit"][j], j))
         order = [j for j in order if j not in prey and j not in self.ending]
-        order = [j for j in order if not set(self.on_nodes[j]) <= closed]
-        window, first_end, i = GROUPED, None, 0
+        window, first_end, last, i = GROUPED, None, -1, 0
         while i < len(order):
             while True:
-                last = order[i]
-                ends = self.start[last] + self.jobs["limit"][last]
-                if first_end is None:
-                    first_end = ends + window - (ends + self.began) % window
-                for node in self.on_nodes[last]:
-                    for column, asked in zip(free, self.taken(last, node), strict=True):
-                        column[node] += asked
-                    n_on[node] -= 1
+                other = order[i]
                 i += 1
+                if set(self.on_nodes[other]) & usable:
+                    last, ends = other, self.start[other] + self.jobs["limit"][other]
+                    if first_end is None:
+                        first_end = ends + window - (ends + self.began) % window
+                    for node in self.on_nodes[last]:
+                        for column, asked in zip(free, self.taken(last, node), strict=True):
+                            column[node] += asked
+                        n_on[node] -= 1
+                    if i < len(order) and self.start[order[i]] + self.jobs["limit"][order[i]] > first_end + window:
+                        break
                 if i == len(order):
                     break
-                if self.start[order[i]] + self.jobs["limit"][order[i]] > first_end + window:
-                    break
+            if last < 0:
+                return None
             while True:
                 window *= 2
                 if i == len(order):
                     break
                 if self.start[order[i]] + self.jobs["limit"][order[i]] <= first_end + window:
                     break
-            nodes = self.choose(job, closed, free, n_on)
+            nodes = self.choose(job, closed, free, n_on, group)
             if nodes is not None:
                 ends = self.start[last] + self.jobs["limit"][last]
                 return (ends if ends > self.now else self.now + 1), nodes
@@ -616,14 +654,14 @@ class NaiveSlurm:
         space[:] = pieces
 
     # ------------------------------------------------------------------ place
-    def choose(self, job, closed, free, n_on):
+    def choose(self, job, closed, free, n_on, only=None):
         """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the fullest nodes."""
         places = self.layout.places
         place = self.jobs["place"][job]
-        groups = range(places.first[place], places.first[place + 1])
+        groups = range(places.first[place], places.first[place + 1]) if only is None else [only]
         taken: list[int] = []
         for group in groups:
-            count = places.wanted[group]
+            count = places.wanted[group] if only is None else 0
             usable = [
                 node
                 for node in range(self.n_nodes)

@@ -19,7 +19,7 @@ from procure.errors import TableError
 from procure.run import prepare, simulate
 from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
-from procure.site.model import Association, Limits, NodeEvent, Partition, Preemption, Qos, Reservation, Site
+from procure.site.model import Association, Limits, NodeEvent, Partition, Preemption, Priority, Qos, Reservation, Site
 from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
@@ -285,6 +285,33 @@ def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
     """The same on many sites per feature: PROCURE_TEST_CASES says how many."""
     for seed in range(100, 100 + MANY):
         compare_with_twin(feature, seed, tmp_path)
+
+
+def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
+    """The size factor counts the CPUs that a job has requested, also of a job that takes its nodes whole."""
+    nodes = check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 8, "mem_mb": 100}), NODE)
+    rules = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        priority=Priority(weight_job_size=1000, weight_tres={"cpu": 100}),
+    )
+    rows = {"job_id": ["a", "b"], "exclusive": ["", "1"], "cpus_per_node": 1, "n_nodes": 1}
+    jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=10, requested_time=60, mem_mb_per_node=0)
+    base = lay_out(rules, nodes, check(jobs, JOB)).jobs.base
+    assert base[0] == base[1] == pytest.approx(1000 * (1 / 2 + 1 / 16) / 2 + 100 / 16)
+
+
+def test_backfill_wants_all_nodes_of_every_group_that_a_constraint_counts(tmp_path):
+    """Backfill starts a job that counts features where each group has as many nodes as it asks for; not a wider one."""
+    features = ["old"] * 3 + ["new"] * 3 + ["big"]
+    nodes = pd.DataFrame({"node_id": [f"n{n}" for n in range(7)], "cpus": 8, "mem_mb": 100, "features": features})
+    write_site(Site(partitions=(Partition(name="p", nodes="ALL", default=True),)), check(nodes, NODE), tmp_path)
+    asked = {"a": (1, "big"), "b": (1, "big"), "wide": (4, "[old*3&new*1]"), "three": (3, "[old*2&new*1]")}
+    n_nodes, texts = zip(*asked.values(), strict=True)
+    jobs = pd.DataFrame({"job_id": list(asked), "n_nodes": n_nodes, "constraint": texts, "submit_time": range(4)})
+    jobs = jobs.assign(run_time=50, requested_time=60, cpus_per_node=8, mem_mb_per_node=0)
+    schedule = simulate(check(jobs, JOB), check(nodes, NODE), Slurm(site=str(tmp_path))).schedule
+    start = schedule.set_index("job_id")["start_time"]
+    assert start["three"] < start["b"] <= start["wide"]
 
 
 def test_counts_of_features_below_and_above_the_nodes_asked_for(procure, tmp_path):

@@ -89,7 +89,11 @@ def _path(row: int, parent: np.ndarray) -> list[int]:
 
 
 def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> np.ndarray:
-    """Return each job's priority without age and fair share: size, partition, QOS, association, TRES, less nice."""
+    """Return each job's priority without age and fair share: size, partition, QOS, association, TRES, less nice.
+
+    ``amounts`` are what the jobs asked for, also of those that take nodes whole: the size factor "correlates to the
+    number of nodes or CPUs the job has requested" (priority_multifactor, *Job Size Factor*).
+    """
     site, rules, nodes = known.site, known.site.priority, known.nodes
     n = len(amounts["cpu"])
     if rules.type == "basic":

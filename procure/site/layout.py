@@ -73,6 +73,8 @@ class Places(NamedTuple):
     first: np.ndarray  # int64[n_places + 1], groups of place p: first[p] … first[p + 1]
     nodes: np.ndarray  # bool[n_groups, n_nodes]
     wanted: np.ndarray  # int64[n_groups]; 0 = all that the job asks for
+    reach: np.ndarray  # bool[n_groups, n_nodes], nodes of the partition with the features, whatever their GPUs
+    counted: np.ndarray  # bool[n_groups], the constraint counts nodes of this group; false also of what it leaves open
 
 
 class Layout(NamedTuple):
@@ -203,7 +205,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         lln=known.of_partition(lambda each: each.lln or site.select.lln),
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
-        base=base_priority(known, amounts, limit),
+        base=base_priority(known, amounts | {"cpu": (count * n_cpus).astype(float)}, limit),
         billing=known.billing(amounts),
         place=place_of,
         reservation=known.reservation(),
@@ -247,7 +249,7 @@ def _places(known: Known) -> tuple[Places, np.ndarray]:
     keys = list(zip(known.partition_of.tolist(), texts, known.gpu_type, n_counted, strict=True))
     number: dict[tuple[int, str, str, int], int] = {}
     of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
-    first, masks, counts = [0], [], []
+    first, masks, reach, counts, counted = [0], [], [], [], []
     for partition, text, gpu_type, n_nodes in number:
         base = known.partition_nodes[partition] & known.has_gpu_type(gpu_type)
         groups = constraint_groups(text, features) if text else [(np.ones(len(base), bool), 0)]
@@ -255,11 +257,17 @@ def _places(known: Known) -> tuple[Places, np.ndarray]:
             groups = [each for each in groups if each[1] > 0]
             rest = n_nodes - sum(count for _, count in groups)
             groups += [(np.ones(len(base), bool), rest)] if rest > 0 else []
-        for mask, count in groups:
+            n_named = len(groups) - (rest > 0)
+        for i, (mask, count) in enumerate(groups):
             masks.append(base & mask)
+            reach.append(known.partition_nodes[partition] & mask)
             counts.append(count)
+            counted.append(n_nodes > 0 and i < n_named)
         first.append(len(masks))
-    places = Places(np.array(first, np.int64), np.array(masks, bool), np.array(counts, np.int64))
+    places = Places(
+        np.array(first, np.int64), np.array(masks, bool), np.array(counts, np.int64), np.array(reach, bool),
+        np.array(counted, bool),
+    )  # fmt: skip
     return places, of_job
 
 

@@ -102,15 +102,23 @@ def fair_shares(own):
 
 
 @part
+def note_eligible(own, job):
+    """Let a job that may start gain age: since its begin time or, where it depends on others, since this is seen."""
+    work, jobs = own.work, own.jobs
+    if work.accrues[job] < 0:
+        depends = jobs.on_first[job] < jobs.on_first[job + 1]
+        work.accrues[job] = max(work.eligible[job], work.now[NOW] if depends else 0)
+
+
+@part
 def set_priority(own, job):
     """Compute a waiting job's priority."""
     work, jobs, rules = own.work, own.jobs, own.rules
     if rules.basic:
         return
     age, now = 0.0, work.now[NOW]
-    if work.accrues[job] < 0 and eligible(own, job):
-        depends = jobs.on_first[job] < jobs.on_first[job + 1]
-        work.accrues[job] = max(work.eligible[job], now if depends else 0)
+    if eligible(own, job):
+        note_eligible(own, job)
     if work.accrues[job] >= 0:
         age = min(max(now - work.accrues[job], 0) / rules.max_age, 1.0)
     share = work.fair_share[own.tree.user_of[jobs.association[job]]]

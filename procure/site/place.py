@@ -167,6 +167,27 @@ def pick(own, job, n_usable, n, n_chosen, free):
 
 
 @part
+def choose_of(own, job, closed, free, n_on, group):
+    """Find all nodes that a job asks for in one of the groups of its constraint; returns how many, 0 = too few."""
+    work, words, n = own.work, own.tables.group_words, own.jobs.n_nodes[job]
+    n_usable = 0
+    for word in range(closed.size):
+        work.in_choice[word] = 0
+        bits, node = words[group, word] & ~closed[word], word * WORD
+        while bits:
+            if bits & 1 and holds(own, job, node, free, n_on):
+                work.usable[n_usable] = node
+                n_usable += 1
+            bits >>= 1
+            node += 1
+    if n_usable < n:
+        return 0
+    pick(own, job, n_usable, n, 0, free)
+    in_order(work.chosen, n)
+    return n
+
+
+@part
 def choose(own, job, closed, free, n_on):
     """Find nodes for a job outside a set of closed nodes; they then stand in ``chosen``, in order.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.order import eligible, held, sort_queue
-from procure.site.place import choose, holds, taken
+from procure.site.order import eligible, held, note_eligible, sort_queue
+from procure.site.place import choose, choose_of, holds, taken
 from procure.site.preempt import STAYS, look_ahead, preempt, preemptors_first, take_prey_away
-from procure.site.room import GROUPED, join, next_open, when_room
+from procure.site.room import GROUPED, is_open, join, when_room
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
@@ -15,7 +15,6 @@ from procure.site.work import (
     N_STARTS,
     N_VICTIMS,
     NOW,
-    PASS,
     SORTED,
     WORD,
 )
@@ -113,6 +112,7 @@ def _list_eligible(own):
     n = 0
     for i in range(work.now[N_QUEUE]):
         if eligible(own, work.queue[i]):
+            note_eligible(own, work.queue[i])
             work.other_queue[n] = work.queue[i]
             n += 1
     if own.rules.preempts:
@@ -210,20 +210,19 @@ def _contains(promised, a, b):
 
 @part
 def _next_opening(own, job, at, end):
-    """Return one second after the first change of a reservation or event within a time; 0 = there is none."""
-    for change in own.tables.changes:
+    """Return one second after a reservation first begins or ends within a time; 0 = there is none."""
+    for change in own.tables.openings:
         if at < change <= end:
             return change + 1
     return 0
 
 
 @part
-def _next_staying(own, i, closed):
-    """Return the place of the next running job that holds an open node and is not taken away already."""
-    i = next_open(own, i, closed)
+def _next_staying(own, i):
+    """Return the place of the next running job that is not taken away already."""
     if own.rules.preempts:
         while i < own.work.now[N_RUNNING] and own.work.away[own.work.running[i]] != STAYS:
-            i = next_open(own, i + 1, closed)
+            i += 1
     return i
 
 
@@ -269,8 +268,71 @@ def _others_leave(own, job):
 
 
 @part
+def _shut_others(own, job, closed, group):
+    """Set in ``shut`` the closed nodes and those that a job may not use for their partition and features."""
+    places, place, shut = own.places, own.jobs.place[job], own.work.shut
+    first, end = places.first[place], places.first[place + 1]
+    if group >= 0:
+        first, end = group, group + 1
+    for word in range(closed.size):
+        reach = own.tables.reach[first, word]
+        for other in range(first + 1, end):
+            reach |= own.tables.reach[other, word]
+        shut[word] = closed[word] | ~reach
+
+
+@part
+def _choice(own, job, closed, free, n_on, group):
+    if group < 0:
+        return choose(own, job, closed, free, n_on)
+    return choose_of(own, job, closed, free, n_on, group)
+
+
+@part
 def _when_running_leave(own, job, closed, only_now):
-    """Find nodes now, or after running jobs have left at their limits, taken away in growing groups.
+    """Find nodes now or later; where a constraint counts nodes, of each group all that the job asks for.
+
+    So does Slurm's backfill: for ``-N 3 -C "[old*2&new*1]"`` it sets three old and three new nodes aside, from the
+    moment when it has found both.
+    """
+    work, places, place = own.work, own.places, own.jobs.place[job]
+    if not _counts(own, job):
+        return _when_group_leaves(own, job, closed, only_now, -1)
+    at = work.now[NOW]
+    for word in range(closed.size):
+        work.of_groups[word] = 0
+    for group in range(places.first[place], places.first[place + 1]):
+        if places.counted[group]:
+            start, n = _when_group_leaves(own, job, closed, only_now, group)
+            if n == 0:
+                return start, 0
+            at = max(at, start)
+            for k in range(n):
+                work.of_groups[work.chosen[k] // WORD] |= 1 << (work.chosen[k] % WORD)
+    return at, _choose_groups(own)
+
+
+@part
+def _choose_groups(own):
+    """Bring the nodes of all groups that a constraint counts into ``chosen``; returns how many."""
+    work = own.work
+    n = 0
+    for node in range(work.n_on.size):
+        if work.of_groups[node // WORD] >> (node % WORD) & 1:
+            work.chosen[n] = node
+            n += 1
+    return n
+
+
+@part
+def _counts(own, job):
+    """Say whether a job's constraint counts nodes of groups."""
+    return own.places.counted[own.places.first[own.jobs.place[job]]]
+
+
+@part
+def _when_group_leaves(own, job, closed, only_now, group):
+    """Find nodes of one group, or of all, now, or after running jobs have left at their limits in growing groups.
 
     Returns
     -------
@@ -282,9 +344,10 @@ def _when_running_leave(own, job, closed, only_now):
     plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.shape[job]]
     n, n_prey = 0, 0
     work.now[BY_PREEMPTION] = 0
+    _shut_others(own, job, closed, group)
     if plain and not (own.rules.preempts and _others_leave(own, job)):
         return when_room(own, job, closed, only_now)
-    n = choose(own, job, closed, work.free, work.n_on)
+    n = _choice(own, job, closed, work.free, work.n_on, group)
     if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, closed)):
         return now, n
     free, n_on = work.future, work.future_on
@@ -295,17 +358,19 @@ def _when_running_leave(own, job, closed, only_now):
     may_fit = not plain or own.jobs.n_nodes[job] > 1  # else some node must get room first
     window, first_end, last_end = GROUPED, -1, now
     n_running = work.now[N_RUNNING]
-    i = n_running if only_now else _next_staying(own, 0, closed)
+    i = n_running if only_now else _next_staying(own, 0)
     by_prey = n_prey > 0
     while by_prey or i < n_running:
         more = not by_prey
         while more:
-            last = work.running[i]
+            place = i
+            i = _next_staying(own, i + 1)
+            if not is_open(own, place, work.shut):  # passed over, whenever it ends
+                more = i < n_running
+                continue
+            last, last_end, node = work.running[place], work.run_end[place], work.run_node[place]
             if first_end < 0:
-                ends = work.run_end[i]
-                first_end = ends + window - (ends + own.rules.began) % window
-            last_end = work.run_end[i]
-            node = work.run_node[i]
+                first_end = last_end + window - (last_end + own.rules.began) % window
             if node < 0:
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
@@ -313,13 +378,12 @@ def _when_running_leave(own, job, closed, only_now):
                     free[what, node] += taken(own, last, node, what)
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)
-            i = _next_staying(own, i + 1, closed)
             more = i < n_running and work.run_end[i] <= first_end + window
         if first_end >= 0:
             window *= 2
             while i < n_running and work.run_end[i] > first_end + window:
                 window *= 2
-        n = choose(own, job, closed, free, n_on) if may_fit or by_prey else 0
+        n = _choice(own, job, closed, free, n_on, group) if may_fit or by_prey else 0
         if n > 0:
             work.now[BY_PREEMPTION] = int(by_prey)
             return now if by_prey else max(last_end, now + 1), n
@@ -341,9 +405,11 @@ def _closed_from(own, job, at, end):
             if after >= 0 and later == 0 and not _contains(work.promised, after, i):
                 later = work.slice_end[i]
             if work.slice_begin[i] > end:
-                break
-            for word in range(work.closed.size):
-                work.closed[word] |= work.promised[i, word]
+                if later > 0:
+                    break
+            else:
+                for word in range(work.closed.size):
+                    work.closed[word] |= work.promised[i, word]
         i = after
     opening = _next_opening(own, job, at, end)
     if opening > 0 and (later == 0 or opening < later) and opening < own.work.window_end[0]:
@@ -367,16 +433,16 @@ def _clash(own, begin_at, end_at, n):
 
 
 @part
-def _earliest(own, job, only_now, from_time):
+def _earliest(own, job, only_now):
     """Find the earliest start that breaks no promise; its nodes then stand in ``chosen``.
 
     Returns
     -------
-    (int, int, int)
-        When, on how many nodes (0 = never), and up to when no job of this shape need be tried.
+    (int, int)
+        When, and on how many nodes; 0 = never.
     """
     work, limit = own.work, own.jobs.limit[job]
-    now, later = work.now[NOW], from_time
+    now, later = work.now[NOW], work.now[NOW]
     while True:
         at = later
         end = max(at, now) + limit
@@ -385,23 +451,27 @@ def _earliest(own, job, only_now, from_time):
         if n == 0:
             if later and not only_now:
                 continue
-            return 0, 0, at
+            return 0, 0
         start = max(start, at)
         if start <= now:
-            return now, n, at
+            if _counts(own, job):
+                n_begins = choose(own, job, work.closed, work.free, work.n_on)
+                work.now[BY_PREEMPTION] = int(n_begins == 0)
+                n = n_begins if n_begins > 0 else _choose_groups(own)
+            return now, n
         if only_now:
-            return 0, 0, at
+            return 0, 0
         if later and start > later:
             continue
         if start > now + own.rules.bf_window:
-            return 0, 0, at
+            return 0, 0
         clash = _clash(own, _rounded(own, start), _rounded(own, start + limit), n)
         if clash >= 0:
             later = start if start > at else max(clash, at + 1)
             if later >= work.window_end[0]:
-                return 0, 0, at
+                return 0, 0
             continue
-        return start, n, at
+        return start, n
 
 
 @part
@@ -444,7 +514,6 @@ def _clear(own):
     """Begin a pass of backfill: nothing is promised, nothing counted."""
     work, now = own.work, own.work.now[NOW]
     work.now[LAST_BACKFILL] = now
-    work.now[PASS] += 1
     work.n_slices[0], work.slice_next[0] = 1, -1
     work.slice_begin[0] = _rounded(own, now)
     work.window_end[0] = work.slice_end[0] = _rounded(own, now + own.rules.bf_window)
@@ -472,7 +541,7 @@ def backfill(own):
         job = work.other_queue[i]
         if tried >= rules.bf_max_test:
             break
-        array, shape = jobs.array[job], own.tables.shape[job]
+        array = jobs.array[job]
         if (array >= 0 and array == rejected_array) or held(own, job):
             continue
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
@@ -482,19 +551,14 @@ def backfill(own):
             continue
         only_now = _may_overtake(own, job)
         tried += 1
-        from_time = now
-        if work.class_at[shape, 0] == work.now[PASS]:
-            from_time = work.class_at[shape, 1]
-            if from_time < 0:
-                continue
-        start, n, at = _earliest(own, job, only_now, from_time)
-        if not only_now:
-            work.class_at[shape, 0], work.class_at[shape, 1] = work.now[PASS], at if n > 0 else -1
+        start, n = _earliest(own, job, only_now)
         if n == 0:
             continue
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
         if start <= now and not preempts:
             begin(own, job, n)
+            if jobs.whole[job]:
+                _promise(own, now, now + jobs.limit[job], n)
             rejected_array = -1
             if 0 < rules.bf_max_start <= work.now[N_STARTS] - n_begun:
                 break

@@ -117,37 +117,64 @@ def _list_open(own, job, closed):
 
 
 @part
-def _n_until(own, n, at):
-    """Count the listed nodes that have room by a moment."""
+def _leaves_by(own, other, at, last):
+    """Say whether a running job is taken away by the time that another, whose limit ends at a moment, is."""
+    ends = own.work.begun[other] + own.jobs.limit[other]
+    return ends < at or (ends == at and other <= last)
+
+
+@part
+def _holds_by(own, job, i, at, last):
+    """Say whether a listed node has room for a job when a running one and those before it are taken away."""
+    work = own.work
+    if work.run_left[i] != at:
+        return work.run_left[i] < at
+    node = work.usable[i]
+    slot = work.first_on[node]
+    for what in range(3):
+        work.future[what, node] = work.free[what, node]
+    work.future_on[node] = work.n_on[node]
+    while slot >= 0:
+        other = own.tables.job_of[slot]
+        if _leaves_by(own, other, at, last):
+            for what in range(3):
+                work.future[what, node] += taken(own, other, node, what)
+            work.future_on[node] -= 1
+        slot = work.next_on[slot]
+    return holds(own, job, node, work.future, work.future_on)
+
+
+@part
+def _n_until(own, job, n, at, last):
+    """Count the listed nodes that have room when a running job and those before it are taken away."""
     found = 0
     for i in range(n):
-        found += own.work.run_left[i] <= at
+        found += _holds_by(own, job, i, at, last)
     return found
 
 
 @part
-def _keep_until(own, n, at):
-    """Keep of the listed nodes those that have room by a moment; returns how many."""
+def _keep_until(own, job, n, at, last):
+    """Keep of the listed nodes those that have room when a running job and those before it are taken away."""
     work, kept = own.work, 0
     for i in range(n):
-        if work.run_left[i] <= at:
+        if _holds_by(own, job, i, at, last):
             work.usable[kept] = work.usable[i]
             kept += 1
     return kept
 
 
 @part
-def _see_cpus(own, n, at):
-    """Set in ``future`` the CPUs of the listed nodes that are free when all limits by a moment have ended."""
+def _see_cpus(own, n, at, last):
+    """Set in ``future`` the CPUs of the listed nodes that are free when a job and those before it are taken away."""
     work = own.work
     for i in range(n):
         node = work.usable[i]
         cpus, slot = work.free[0, node], work.first_on[node]
         while slot >= 0:
             other = own.tables.job_of[slot]
-            if work.begun[other] + own.jobs.limit[other] > at:
-                break
-            cpus += taken(own, other, node, 0)
+            if _leaves_by(own, other, at, last):
+                cpus += taken(own, other, node, 0)
             slot = work.next_on[slot]
         work.future[0, node] = cpus
 
@@ -163,7 +190,7 @@ def _on_open_node(own, job, closed):
 
 
 @part
-def _is_open(own, i, closed):
+def is_open(own, i, closed):
     """Say whether one of the running jobs holds an open node."""
     node = own.work.run_node[i]
     if node < 0:
@@ -172,32 +199,48 @@ def _is_open(own, i, closed):
 
 
 @part
-def next_open(own, i, closed):
+def _next_open(own, i, closed):
     """Return the place of the next running job that holds an open node."""
-    while i < own.work.now[N_RUNNING] and not _is_open(own, i, closed):
+    while i < own.work.now[N_RUNNING] and not is_open(own, i, closed):
         i += 1
     return i
 
 
 @part
-def _last_end(own, at, closed):
-    """Return the last end by a moment of a limit of a running job that holds an open node; there is one."""
-    work, low, high = own.work, 0, own.work.now[N_RUNNING]
+def _first_after(own, at):
+    """Return the place of the first running job whose limit ends after a moment."""
+    low, high = 0, own.work.now[N_RUNNING]
     while low < high:
         middle = (low + high) // 2
-        if work.run_end[middle] <= at:
+        if own.work.run_end[middle] <= at:
             low = middle + 1
         else:
             high = middle
-    low -= 1
-    while not _is_open(own, low, closed):
-        low -= 1
-    return work.run_end[low]
+    return low
+
+
+@part
+def _last_of_group(own, bound, closed):
+    """Return the place of the job with which a group of running jobs ends.
+
+    It ends with a job on an open node, behind which stands one whose limit ends after the bound. Where the last within
+    the bound is passed over, the next on an open node is taken as well, whenever it ends.
+    """
+    n_running = own.work.now[N_RUNNING]
+    beyond = _first_after(own, bound)
+    place = beyond - 1
+    if not is_open(own, place, closed):
+        place = _next_open(own, beyond, closed)
+    if place == n_running:
+        place = beyond - 1
+        while not is_open(own, place, closed):
+            place -= 1
+    return place
 
 
 @part
 def when_room(own, job, closed, only_now):
-    """Do as `plan.when_running_leave` for a job whose nodes are all of one group, where no job may end another.
+    """Do as `plan.when_group_leaves` for a job whose nodes are all of one group, where no job may end another.
 
     Running jobs are taken away in groups: those whose limits end within 30 s, 60 s, 120 s … of the first that holds an
     open node. The job fits with the first group after which as many open nodes as it needs have got room.
@@ -206,24 +249,27 @@ def when_room(own, job, closed, only_now):
     n, n_now, soonest = _list_open(own, job, closed)
     if n < wanted or (only_now and n_now < wanted):
         return now, 0
-    at = AT_ONCE
+    at, last = AT_ONCE, -1
     if n_now < wanted:
-        ends = work.run_end[next_open(own, 0, closed)]
+        ends = work.run_end[_next_open(own, 0, work.shut)]
         window = GROUPED
         first_end = ends + window - (ends + own.rules.began) % window
-        while soonest > first_end + window:
+        while True:
+            place = _last_of_group(own, first_end + window, work.shut)
+            at, last = work.run_end[place], work.running[place]
+            if at >= soonest and _n_until(own, job, n, at, last) >= wanted:
+                break
             window *= 2
-        while _n_until(own, n, first_end + window) < wanted:
-            window *= 2
-        at = first_end + window
-    n = _keep_until(own, n, at)
+            while work.run_end[place + 1] > first_end + window:
+                window *= 2
+    n = _keep_until(own, job, n, at, last)
     if n == wanted:
         for i in range(n):
             work.chosen[i] = work.usable[i]
     else:
         for word in range(closed.size):
             work.in_choice[word] = 0
-        _see_cpus(own, n, at)
+        _see_cpus(own, n, at, last)
         pick(own, job, n, wanted, 0, work.future)
         in_order(work.chosen, wanted)
-    return (now if at == AT_ONCE else max(_last_end(own, at, closed), now + 1)), wanted
+    return (now if at == AT_ONCE else max(at, now + 1)), wanted

@@ -105,13 +105,14 @@ class Work(NamedTuple):
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
+    of_groups: np.ndarray  # int64[n_words], scratch: nodes of all groups that a constraint counts
+    shut: np.ndarray  # int64[n_words], scratch: nodes that a job may not use
     first_on: np.ndarray  # int64[n_nodes], place in `on` of what leaves first of those on each node; −1 = none
     next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
     changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
     row_of: np.ndarray  # int64[n_rows], request of each row of `room_from`; −1 = none yet
     room_from: np.ndarray  # int64[n_rows, n_nodes], s when each node gets room for a request as limits end
     settled: np.ndarray  # int64[n_rows, n_nodes], `changed` of the node when that was so
-    class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
     away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
     prey: np.ndarray  # int64[n_jobs], running jobs that the tested job may end, in order
@@ -128,9 +129,9 @@ class Work(NamedTuple):
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
-    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
+    LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, FAILING,
-) = range(24)  # fmt: skip
+) = range(23)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -140,6 +141,8 @@ class Tables(NamedTuple):
     partition_words: np.ndarray  # int64[n_partitions, n_words]
     reservation_end: np.ndarray  # int64[n_reservations + 1], s
     changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
+    openings: np.ndarray  # int64[n_openings], s at which reservations begin or end, in order
+    reach: np.ndarray  # int64[n_groups, n_words], `Places.reach`
     failures: np.ndarray  # int64[n_failures, 2], s and node that goes down, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
     request: np.ndarray  # int64[n_jobs], number of what each job asks of a node
@@ -246,7 +249,6 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     now = ints(24)
     now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_BACKFILL] = site.latency.clock
     now[LAST_CALC] = site.latency.clock + 1  # the thread of priorities begins after the schedulers'
-    now[PASS] = 1
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
@@ -257,16 +259,19 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
         ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
-        ints(n_nodes), ints(n_nodes), ints(n_words), none(n_nodes), none(n_places), ints(n_nodes),
-        none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), ints(len(plain), 2),
+        ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes), none(n_places),
+        ints(n_nodes),
+        none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), now,
     )  # fmt: skip
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[:, :2])
+    openings = np.unique(layout.closed[layout.closed[:, 3] >= 0, :2])
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
+        openings, words(layout.places.reach),
         _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64),
     )  # fmt: skip
