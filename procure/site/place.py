@@ -167,19 +167,29 @@ def pick(own, job, n_usable, n, n_chosen, free):
 
 
 @part
-def choose_of(own, job, closed, free, n_on, group):
-    """Find all nodes that a job asks for in one of the groups of its constraint; returns how many, 0 = too few."""
-    work, words, n = own.work, own.tables.group_words, own.jobs.n_nodes[job]
+def _list_usable(own, job, group, closed, free, n_on):
+    """List in ``usable`` the open nodes of a group that hold a job and are not in its choice; returns how many."""
+    work, words = own.work, own.tables.group_words
     n_usable = 0
     for word in range(closed.size):
-        work.in_choice[word] = 0
-        bits, node = words[group, word] & ~closed[word], word * WORD
+        bits = words[group, word] & ~closed[word] & ~work.in_choice[word]
+        node = word * WORD
         while bits:
             if bits & 1 and holds(own, job, node, free, n_on):
                 work.usable[n_usable] = node
                 n_usable += 1
             bits >>= 1
             node += 1
+    return n_usable
+
+
+@part
+def choose_of(own, job, closed, free, n_on, group):
+    """Find all nodes that a job asks for in one of the groups of its constraint; returns how many, 0 = too few."""
+    work, n = own.work, own.jobs.n_nodes[job]
+    for word in range(closed.size):
+        work.in_choice[word] = 0
+    n_usable = _list_usable(own, job, group, closed, free, n_on)
     if n_usable < n:
         return 0
     pick(own, job, n_usable, n, 0, free)
@@ -197,23 +207,13 @@ def choose(own, job, closed, free, n_on):
         How many; 0 = there are none.
     """
     work, places, jobs = own.work, own.places, own.jobs
-    place, words = jobs.place[job], own.tables.group_words
-    n_chosen = 0
+    place, n_chosen = jobs.place[job], 0
     for word in range(closed.size):
         work.in_choice[word] = 0
     for group in range(places.first[place], places.first[place + 1]):
         count = places.wanted[group]
         n = jobs.n_nodes[job] if count <= 0 else count
-        n_usable = 0
-        for word in range(closed.size):
-            bits = words[group, word] & ~closed[word] & ~work.in_choice[word]
-            node = word * WORD
-            while bits:
-                if bits & 1 and holds(own, job, node, free, n_on):
-                    work.usable[n_usable] = node
-                    n_usable += 1
-                bits >>= 1
-                node += 1
+        n_usable = _list_usable(own, job, group, closed, free, n_on)
         if n_usable < n:
             if count < 0:
                 continue

@@ -246,7 +246,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(24)
+    now = ints(FAILING + 1)
     now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_BACKFILL] = site.latency.clock
     now[LAST_CALC] = site.latency.clock + 1  # the thread of priorities begins after the schedulers'
     tree = layout.tree
