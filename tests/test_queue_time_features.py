@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue
-from procure.queue_time.features import BACKLOG, site_features
+from procure.queue_time.features import BACKLOG, features_of, site_features
 from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
@@ -119,6 +119,22 @@ def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed:
     most = {"cpus": float(seed % 400), "mem": 0.0, "gpus": 0.0}
     whole = site_features(jobs, most, replay)
     pd.testing.assert_frame_equal(site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_questions_asked_together_have_the_features_of_each_alone(seed: int) -> None:
+    """Questions that are laid out aside, at one moment, do not see each other."""
+    jobs = random_jobs(seed)
+    now = int(jobs["submit_time"].max()) + 1
+    asked = jobs.sample(9, random_state=seed).assign(submit_time=now, start_time=pd.NA, end_time=pd.NA, run_time=0)
+    asked = asked.astype({"start_time": "Int64", "end_time": "Int64"})
+    most = {"cpus": 300.0, "mem": 1e6, "gpus": 9.0}
+    together = read_jobs(pd.concat([jobs, asked], ignore_index=True))
+    found = features_of(together, len(jobs) + np.arange(9), most, aside=True)
+    for place in range(9):
+        alone = read_jobs(pd.concat([jobs, asked.iloc[[place]]], ignore_index=True))
+        want = features_of(alone, np.array([len(jobs)]), most)
+        pd.testing.assert_frame_equal(found.iloc[[place]].reset_index(drop=True), want, rtol=1e-5)
 
 
 def test_a_job_does_not_count_its_own_start() -> None:

@@ -324,6 +324,21 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
 
 
 @pytest.mark.slow
+def test_a_lean_update_learns_what_a_whole_one_learns(jobs: pd.DataFrame) -> None:
+    """Without drift and trend, the mixture, the history and what is known of the site are the same."""
+    site = train(jobs.iloc[:1000], settings=QUICK)
+    whole, _, _ = update(deepcopy(site), jobs.iloc[900:])
+    lean, drifts, n_new = update(site, jobs.iloc[900:], lean=True)
+    assert (drifts, n_new) == ([], 500)
+    for one, other in zip(whole.model.mixture, lean.model.mixture, strict=True):  # type: ignore[union-attr]
+        np.testing.assert_array_equal(one.weights, other.weights)
+    pd.testing.assert_frame_equal(whole.history, lean.history)
+    assert lean.about == whole.about
+    again, _, _ = update(lean, jobs.iloc[900:], lean=True)  # no new job
+    assert again.about["most"] == lean.about["most"]
+
+
+@pytest.mark.slow
 def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame) -> None:
     """They learn from the last `max_rows` at most; a job counts once its start is known, then or by a later log."""
     waiting = jobs.copy()

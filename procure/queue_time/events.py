@@ -113,13 +113,21 @@ class Queue:
         (m,) the rows asked about.
     group
         (n,) codes from 0; with it only the same group's jobs count.
+    aside
+        The rows asked about are the last ones, and questions: none of them counts for another.
     """
 
     def __init__(
-        self, submit: np.ndarray, left: np.ndarray, asked: np.ndarray, group: np.ndarray | None = None
+        self,
+        submit: np.ndarray,
+        left: np.ndarray,
+        asked: np.ndarray,
+        group: np.ndarray | None = None,
+        aside: bool = False,
     ) -> None:
         """Sort once."""
         self.submit, self.left, self.asked = submit, left, asked
+        self.counts = np.arange(len(submit)) < len(submit) - (len(asked) if aside else 0)
         self.group = np.zeros(len(submit), np.int64) if group is None else group
         n_groups = int(self.group.max(initial=0)) + 1
         gone = Events.of(left, {}, self.group, n_groups)
@@ -132,7 +140,7 @@ class Queue:
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum values over the jobs that wait when each row asked about is submitted."""
         gone = np.concatenate([[0.0], np.cumsum(values[self.order])])
-        in_groups = values[self.rows]
+        in_groups = np.where(self.counts[self.rows], values[self.rows], 0)
         before = np.cumsum(in_groups) - in_groups
         submitted = np.empty(len(values), np.float64)
         submitted[self.rows] = before
@@ -155,7 +163,10 @@ class Queue:
 
     def earlier(self, steps: int) -> np.ndarray:
         """Return the row ``steps`` places before each in its group; −1 where there is none."""
-        row = np.full(len(self.submit), -1, np.int64)
-        same = self.group[self.rows[steps:]] == self.group[self.rows[:-steps]]
-        row[self.rows[steps:][same]] = self.rows[:-steps][same]
-        return row[self.asked]
+        place = np.empty(len(self.submit), np.int64)
+        place[self.rows] = np.cumsum(self.counts[self.rows]) - self.counts[self.rows]  # real jobs before each
+        real = self.rows[self.counts[self.rows]]
+        at = place[self.asked] - steps
+        row = real[np.maximum(at, 0)] if len(real) else np.zeros(len(at), np.int64)
+        same = (at >= 0) & (self.group[row] == self.own)
+        return np.where(same, row, -1)

@@ -64,17 +64,24 @@ def site_features(
 
 
 def features_of(
-    log: Log, asked: np.ndarray, most: dict[str, float] | None = None, replay: bool = False
+    log: Log,
+    asked: np.ndarray,
+    most: dict[str, float] | None = None,
+    replay: bool = False,
+    aside: bool = False,
 ) -> pd.DataFrame:
-    """Do as `site_features` with a job table that is laid out."""
-    if len(asked) == 1 and most is not None and not replay:
+    """Do as `site_features` with a job table that is laid out.
+
+    With ``aside``, the rows asked about are the last, submitted at one moment: questions that do not see each other.
+    """
+    if not aside and len(asked) == 1 and most is not None and not replay:
         log, place = log.near(int(asked[0]), NEEDED_SECONDS, NEEDED_LAST)
         asked = np.array([place])
     ask = log.take(asked)
     columns: dict[str, np.ndarray] = {}
     _request(ask, columns)
     capacity = _in_use(log, ask, columns, most or {})
-    queues = _queue(log, ask, columns)
+    queues = _queue(log, ask, columns, aside)
     starts = _starts(log, ask)
     _flow(log, ask, starts["all"][0], columns)
     _recent_waits(ask, starts, columns)
@@ -141,9 +148,9 @@ def _difference(
     return [more - less for more, less in pairs]
 
 
-def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
+def _queue(log: Log, ask: Log, out: dict[str, np.ndarray], aside: bool) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
-    queues = {"all": Queue(log.submit, log.left, ask.row)}
+    queues = {"all": Queue(log.submit, log.left, ask.row, aside=aside)}
     everyone = queues["all"]
     one = np.ones(log.n)
     depth = everyone.total(one)
@@ -156,7 +163,7 @@ def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     out["queue_oldest_age"] = everyone.oldest_age()
     out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
     for label in GROUPS:
-        queues[label] = Queue(log.submit, log.left, ask.row, getattr(log, label))
+        queues[label] = Queue(log.submit, log.left, ask.row, getattr(log, label), aside)
         out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
             out[f"{label}_queued_cpu_seconds"] = queues[label].total(log.work)

@@ -107,12 +107,15 @@ def _known_until(outcomes: Outcomes) -> float:
     return float(max(outcomes.submit.max(), outcomes.left[outcomes.left < UNKNOWN].max(initial=0))) + 1
 
 
-def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[SiteModel, list[str], int]:
+def update(
+    site: SiteModel, jobs: pd.DataFrame, refit: bool = False, lean: bool = False
+) -> tuple[SiteModel, list[str], int]:
     """Continue a model from a newer log.
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
     that waited is filled in; our model's mixtures learn from both. With ``refit`` the boosters are trained again on the
-    history and the whole log given.
+    history and the whole log given. A service that continues its model every hour does so ``lean``: without a look for
+    drift, and with the trend as it was.
 
     Returns
     -------
@@ -133,12 +136,15 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         k = site.model.k if isinstance(site.model, Published) else 0
         return train(both, site.method, k, replay=site.about.get("replay", False)), [], int(new.sum())
     joined = _joined(site.history, jobs, new)
-    features = site_features(joined, site.about["most"], site.about.get("replay", False))
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
+    # With no new job the last one stands in, so that the loads of now are known.
+    looked_at = np.arange(min(len(joined) - len(fresh), len(joined) - 1) if lean else 0, len(joined))
+    features = site_features(joined, site.about["most"], site.about.get("replay", False), looked_at)
     window = (site.about["first"], site.about["last"])
-    drifts = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
+    end = int(joined["submit_time"].iloc[-1])
+    drifts = [] if lean else warnings(site.about["bounds"], features, window, end)
     if isinstance(site.model, QueueTimeModel):
-        _learn_more(site.model, joined, features, fresh)
+        _learn_more(site.model, joined, features.iloc[fresh - looked_at[0]], fresh)
     n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about["rows_since"] = site.about["rows_since"] + n_known
@@ -149,7 +155,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     }
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
-    trend = fit_trend(joined, features) or site.trend
+    trend = site.trend if lean else fit_trend(joined, features) or site.trend
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
 
 
@@ -262,7 +268,7 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
 
 
 def _learn_more(model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray) -> None:
-    """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
+    """Let a model's mixtures see what became of the jobs it followed, and the new jobs, whose features are given."""
     outcomes = Outcomes.of(joined)
     now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
     for followed in (one.jobs for one in model.mixture):
@@ -270,8 +276,8 @@ def _learn_more(model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFr
             if key in now:
                 followed.left[position] = outcomes.left[now[key]]
                 followed.started[position] = outcomes.started[now[key]]
-    new = features.iloc[fresh]
-    model.mixture.roll(outcomes.take(fresh), model.experts(new), model.beyond(new), model.top, _known_until(outcomes))
+    until = _known_until(outcomes)
+    model.mixture.roll(outcomes.take(fresh), model.experts(features), model.beyond(features), model.top, until)
 
 
 def choose_k(
