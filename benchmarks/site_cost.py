@@ -34,7 +34,7 @@ def main() -> None:
         rows = {"node_id": [f"n{i}" for i in range(n)], "kind": "node", "cpus": 64, "mem_mb": 512_000}
         nodes = check(pd.DataFrame(rows).assign(gpus=int(jobs["gpus_per_node"].max())), NODE)
         told = []
-        for policy in ("slurm", "easy"):
+        for policy in ("conservative", "slurm", "easy"):
             procure.simulate(jobs.head(50), nodes, policy)  # compiles
             wait = procure.simulate(jobs, nodes, policy).metrics["mean_wait_time"]
             told.append(f"{policy} {taken[-1]:.2f} s, mean wait {wait:,.0f} s")

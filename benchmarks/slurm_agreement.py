@@ -24,7 +24,7 @@ from procure.workload.slurm_text import expand_nodes
 
 CLOCKS = (-1, -2, -3, -4, -5)
 """s before the first submission at which Slurm's periodic work began; where it is not known, all count alike."""
-_LOADED = "sched: Backfill scheduler plugin loaded"
+_LOADED = {"backfill_clock": "sched: Backfill scheduler plugin loaded", "clock": "Priority MULTIFACTOR plugin loaded"}
 WITHIN = 10
 RIVALS = ("easy", "best-fit")
 MEASURES = ("within", "tau", "rank", "same_kind")
@@ -79,11 +79,18 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def clock_of(folder: Path, began: int) -> int:
-    """Return when the periodic work of a run began by its log, s after the first submission."""
-    with (folder / "slurmctld.log").open(errors="replace") as file:
-        line = next(line for line in file if _LOADED in line)
-    return math.floor(datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()) - began
+def clock_of(folder: Path, began: int) -> dict[str, int]:
+    """Return when the periodic work of a run began by its log, s after the first submission.
+
+    That of the main scheduler begins some milliseconds after the plugin of priorities is loaded.
+    """
+    found = {}
+    for line in (folder / "slurmctld.log").read_text(errors="replace").splitlines():
+        for name, text in _LOADED.items():
+            if text in line and name not in found:
+                at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
+                found[name] = math.floor(at) - began
+    return found
 
 
 def site_of(scenario: dict[str, Any], first: int) -> tuple[Site, pd.DataFrame]:
@@ -163,13 +170,10 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
         known = clock_of(folder, int(run.jobs["submit_time"].min()))
-        for clock in {*CLOCKS, known}:
-            latency = site.latency.model_copy(update={"clock": clock})
-            at = site.model_copy(update={"latency": latency})
+        for clock in (*({"clock": each} for each in CLOCKS), known):
+            at = site.model_copy(update={"latency": site.latency.model_copy(update=clock)})
             found = simulated(run, at, nodes, "slurm", kind)
-            measured = agreement(mine, found) | _waits(found)
-            rows["procure"] += [measured] * (clock in CLOCKS)
-            rows["known"] += [measured] * (clock == known)
+            rows["known" if clock is known else "procure"].append(agreement(mine, found) | _waits(found))
         for policy in RIVALS:
             found = simulated(run, site, nodes, policy, kind)
             rows[policy].append(agreement(mine, found) | _waits(found))

@@ -56,8 +56,11 @@ class NaiveSlurm:
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         started = site.latency.clock
         self.asked = False
-        self.last_schedule = self.last_full = self.last_backfill = self.now = started
-        self.last_calc = started + 1
+        self.reported = False
+        share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
+        self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, self.n_jobs + 1)]
+        self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
+        self.last_backfill = started if site.latency.backfill_clock is None else site.latency.backfill_clock
         self.compute_fair_share()
 
     # ------------------------------------------------------------------ the clock
@@ -65,8 +68,7 @@ class NaiveSlurm:
         n_submitted, n_idle, jobs = 0, 0, self.jobs
         changes = sorted({int(t) for row in self.layout.closed.tolist() for t in row[:2]})
         while n_submitted < self.n_jobs or self.waiting or self.running:
-            late = self.site.latency.job_end
-            times = [t for job in self.running for t in (self.end[job], self.end[job] + late) if t > self.now]
+            times = [t for job in self.running for t in (self.end[job], self.free_at(job)) if t > self.now]
             if self.running:
                 times += [start for start, *_ in self.failures() if start > self.now][:1]
             if n_submitted < self.n_jobs:
@@ -76,6 +78,8 @@ class NaiveSlurm:
                 times.append(self.last_full + self.rules.sched_interval)
                 if self.asked:
                     times.append(self.last_schedule + self.rules.batch_sched_delay)
+                if self.reported:
+                    times.append(self.last_pass + math.ceil(self.rules.sched_min_interval - 1e-3))
                 if self.rules.backfill:
                     times.append(self.last_backfill + self.rules.bf_interval)
             times.append(self.last_calc + self.site.priority.calc_period)
@@ -107,8 +111,17 @@ class NaiveSlurm:
         return any(self.ready[job] > self.now or self.eligible(job) for job in self.waiting)
 
     def finish_due(self) -> None:
-        for job in [job for job in self.running if self.end[job] + self.site.latency.job_end <= self.now]:
+        for job in [job for job in self.running if self.free_at(job) <= self.now]:
             self.finish(job)
+            if self.reports[job]:
+                self.reported = True
+            else:
+                self.asked = True
+
+    def free_at(self, job: int) -> int:
+        """A periodic pass does not see an end of its own second; the pass that a node's own message brings does."""
+        late = self.site.latency.job_end
+        return self.end[job] + (max(late - 1, 0) if self.reports[job] else late)
 
     def schedule_if_due(self) -> None:
         """Run the passes that are due; when jobs were ended for others, a further one comes at once."""
@@ -122,14 +135,20 @@ class NaiveSlurm:
             self.passes()
 
     def passes(self) -> None:
-        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay; bf_interval."""
+        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, sched_min_interval, bf_interval."""
         now, rules = self.now, self.rules
+        at_once = self.reported and now - self.last_pass >= math.ceil(rules.sched_min_interval - 1e-3)
         if now - self.last_full >= rules.sched_interval:
             self.last_full, self.last_schedule = now - (now - self.last_full) % rules.sched_interval, now
-            self.asked = False
+            self.asked = self.reported = False
+            self.last_pass = now
             self.main(full=True)
         elif self.asked and now - self.last_schedule >= rules.batch_sched_delay:
-            self.last_schedule, self.asked = now, False
+            self.last_schedule = self.last_pass = now
+            self.asked = self.reported = False
+            self.main(full=False)
+        elif at_once:
+            self.last_pass, self.reported = now, False
             self.main(full=False)
         if self.ending:
             return
@@ -146,6 +165,7 @@ class NaiveSlurm:
         down = {node for start, node in self.failures() if start == self.now}
         for job in [job for job in self.running if self.end[job] > self.now and down & set(self.on_nodes[job])]:
             self.stop(job, "node_fail", self.site.preemption.requeue)
+            self.asked = True
 
     def stop(self, job: int, why: str, again: bool) -> None:
         """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
@@ -176,7 +196,6 @@ class NaiveSlurm:
             self.n_on[node] -= 1
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] -= 1
-        self.asked = True
 
     def taken(self, job: int, node: int):
         if self.jobs["whole"][job]:
@@ -271,7 +290,7 @@ class NaiveSlurm:
             if self.jobs["on_start"][i]:
                 if self.start[other] < 0:
                     return False
-            elif self.end[other] < 0 or other in self.running or self.end[other] + self.site.latency.job_end > self.now:
+            elif self.end[other] < 0 or other in self.running or self.free_at(other) > self.now:
                 return False
         return True
 

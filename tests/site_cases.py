@@ -63,8 +63,14 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
             weight_age=1000, weight_fair_share=5000, weight_job_size=500, weight_qos=800, weight_partition=700,
             max_age=300, calc_period=60, decay_half_life=int(rng.choice([0, 120])),
         ),
-        "scheduler": Scheduler(bf_interval=int(rng.choice([10, 30])), bf_resolution=int(rng.choice([1, 30, 60]))),
-        "latency": Latency(job_end=int(rng.choice([0, 1, 2]))),
+        "scheduler": Scheduler(
+            bf_interval=int(rng.choice([10, 30])), bf_resolution=int(rng.choice([1, 30, 60])),
+            sched_min_interval=float(rng.choice([2e-6, 5])), defer=bool(rng.random() < 0.2),
+        ),
+        "latency": Latency(
+            job_end=int(rng.choice([0, 1, 2])), pass_at_end=float(rng.choice([0, 0.3, 1])),
+            backfill_clock=[None, -4][rng.integers(2)],
+        ),
         "partitions": (Partition(name="p", nodes="ALL", default=True),),
         "associations": tuple(
             [Association(account=a, shares=s) for a, s in (("a", 5), ("b", 3), ("c", 1))]

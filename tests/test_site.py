@@ -300,6 +300,22 @@ def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
     assert base[0] == base[1] == pytest.approx(1000 * (1 / 2 + 1 / 16) / 2 + 100 / 16)
 
 
+@pytest.mark.parametrize(("conf", "start"), [("", 21), ("Epilog=/bin/true\n", 20), ("epilog, defer", 21)])
+def test_with_an_epilog_the_end_of_a_job_brings_a_pass_at_once(conf, start, folder):
+    """The next job starts in the second of the end, without an epilog or with defer in that of the next pass."""
+    defer = "defer" in conf
+    text = CONF.replace("bf_continue", "bf_continue,defer") if defer else CONF
+    (folder / "slurm.conf").write_text(text + ("Epilog=/bin/true\n" if defer else conf))
+    site, nodes = read_slurm(folder)
+    assert site.latency.pass_at_end == (1 if conf else 0.08)
+    rules = Site(scheduler=site.scheduler, latency=site.latency, partitions=(Partition(name="batch", nodes="ALL"),))
+    write_site(rules, nodes, folder / "site")
+    rows = {"job_id": ["a", "b"], "submit_time": [0, 1], "run_time": [20, 5], "n_nodes": 4}
+    jobs = pd.DataFrame(rows).assign(requested_time=60, cpus_per_node=8, mem_mb_per_node=0, partition="batch")
+    schedule = simulate(check(jobs, JOB), nodes, Slurm(site=str(folder / "site"))).schedule
+    assert schedule["start_time"].tolist() == [0, start]
+
+
 def test_backfill_wants_all_nodes_of_every_group_that_a_constraint_counts(tmp_path):
     """Backfill starts a job that counts features where each group has as many nodes as it asks for; not a wider one."""
     features = ["old"] * 3 + ["new"] * 3 + ["big"]

@@ -148,9 +148,9 @@ def _include(path: Path, name: str, where: str, found: Configuration, included: 
 
 
 def _take_settings(path: Path, text: str, found: Configuration) -> None:
-    """Take ``Key = value`` lines, as ``scontrol show config`` prints them."""
+    """Take ``Key = value`` lines, as ``scontrol show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"(\w+)\s+= (.*)", line)
+        match = re.match(r"(\w+)(?:\[\d+\])?\s+= (.*)", line)
         if match and match[2].strip() not in ("(null)", "N/A", "(none)"):
             name = match[1].lower()
             found.settings.setdefault(name, match[2].strip())

@@ -137,7 +137,7 @@ class Scheduler(Settings):
     default_queue_depth: NaturalInt = 100
     partition_job_depth: NaturalInt = 0
     sched_interval: PositiveInt = 60
-    sched_min_interval: float = Field(default=2.0, ge=0)
+    sched_min_interval: float = Field(default=2e-6, ge=0)
     batch_sched_delay: NaturalInt = 3
     defer: bool = False
     assoc_limit_stop: bool = False
@@ -194,7 +194,19 @@ class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
     job_end: NaturalInt = Field(default=1, description="from the end of a job until its nodes can be used again")
-    clock: int = Field(default=-3, le=0, description="when the periodic work began, after the first submission")
+    pass_at_end: float = Field(
+        default=0.08,
+        ge=0,
+        le=1,
+        description="share of ends that a node reports by a message of its own, at which the main scheduler runs at "
+        "once: all where the site has an epilog",
+    )
+    clock: int = Field(
+        default=-3,
+        le=0,
+        description="when the periodic work of scheduler and priorities began, s after the first submission",
+    )
+    backfill_clock: int | None = Field(default=None, le=0, description="when that of backfill began; without, as clock")
 
 
 class Reservation(Settings):

@@ -23,7 +23,7 @@ def eligible(own, job):
         if jobs.on_start[i]:
             if work.begun[other] < 0:
                 return False
-        elif work.ended[other] < 0 or work.ended[other] + own.rules.job_end > now:
+        elif work.ended[other] < 0 or work.ended[other] + own.tables.late[other] > now:
             return False
     return True
 

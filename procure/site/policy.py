@@ -32,6 +32,7 @@ from procure.site.work import (
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
+    LAST_PASS,
     LAST_SCHEDULE,
     N_LEAVING,
     N_QUEUE,
@@ -45,6 +46,7 @@ from procure.site.work import (
     NEXT_START,
     NEXT_VICTIM,
     NOW,
+    REPORTED,
     SEEN_FIRST,
     WORD,
     Work,
@@ -87,7 +89,6 @@ def _finish(own, job):
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] -= 1
     work.n_of_rank[jobs.rank[job]] -= 1
-    work.now[ASKED] = 1
 
 
 @part
@@ -106,8 +107,9 @@ def _see_ended(state, own):
     kept = 0
     for i in range(n):
         job = work.leaving[i]
-        if work.ended[job] + own.rules.job_end <= now:
+        if work.ended[job] + own.tables.late[job] <= now:
             _finish(own, job)
+            work.now[REPORTED if own.tables.reports[job] else ASKED] = 1
         else:
             work.leaving[kept] = job
             kept += 1
@@ -156,6 +158,9 @@ def _schedule(own):
     if full or asked:
         work.now[LAST_SCHEDULE] = now
         work.now[ASKED] = 0
+    if full or asked or (work.now[REPORTED] and now - work.now[LAST_PASS] >= rules.min_interval):
+        work.now[LAST_PASS] = now
+        work.now[REPORTED] = 0
         main_pass(own, full)
     if work.now[N_VICTIMS] > 0:
         return
@@ -230,7 +235,7 @@ def _next_wake(own):
     now = work.now[NOW]
     at = work.now[LAST_CALC] + rules.calc_period
     for i in range(work.now[N_LEAVING]):
-        at = min(at, work.ended[work.leaving[i]] + rules.job_end)
+        at = min(at, work.ended[work.leaving[i]] + own.tables.late[work.leaving[i]])
     if work.now[N_RUNNING] > 0 and work.now[NEXT_FAILURE] < own.tables.failures.shape[0]:
         at = min(at, own.tables.failures[work.now[NEXT_FAILURE], 0])
     if work.now[N_QUEUE] > 0:
@@ -241,6 +246,8 @@ def _next_wake(own):
         at = min(at, work.now[LAST_FULL] + rules.sched_interval)
         if work.now[ASKED]:
             at = min(at, work.now[LAST_SCHEDULE] + rules.batch_delay)
+        if work.now[REPORTED]:
+            at = min(at, work.now[LAST_PASS] + rules.min_interval)
         if rules.backfill:
             at = min(at, work.now[LAST_BACKFILL] + rules.bf_interval)
     if work.now[N_RUNNING] == 0 and not _any_may_start(own):

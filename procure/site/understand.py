@@ -15,6 +15,7 @@ from procure.errors import TableError
 from procure.site.accounting import mode_of, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.model import (
+    Latency,
     NodeEvent,
     NotUnderstood,
     Partition,
@@ -44,9 +45,9 @@ _EFFECTS = {
     "suspendtime": "nodes that are powered down are taken to start at once",
     "federationparameters": "jobs of other clusters are not seen",
     "completewait": "nodes are free again after the latency of a job's end",
-    "epilog": "the epilog's time is part of the latency of a job's end: set latency.job_end",
+    "epilog": "each end brings a pass at once, as in Slurm; how long the epilog takes is unknown: set latency.job_end",
     "epilogslurmctld": "the epilog's time is part of the latency of a job's end: set latency.job_end",
-    "prologslurmctld": "the prolog's time delays a job's work: set latency.launch",
+    "prologslurmctld": "the prolog's time is not modelled: jobs begin to work at once",
     "resumetimeout": "",
     "nodefeaturesplugins": "features that change by reboot are taken as fixed",
     "maxmempercpu": "Slurm refuses jobs above it, or gives them more CPUs; here they start as they are",
@@ -152,6 +153,8 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         "priority": read_priority(found, unknown),
         "select": _select(found, unknown),
         "preemption": _preemption(found),
+        # With an epilog every node reports the end of a job itself (slurm.conf, Epilog).
+        "latency": Latency(pass_at_end=1) if found.settings.get("epilog") else Latency(),
         "licenses": _licenses(found.settings.get("licenses", "")),
         "partitions": partitions,
         "qos": accounting.all_qos(),

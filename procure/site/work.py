@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ WORD = 32
 NEVER = 1 << 60
 MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Rules(NamedTuple):
@@ -44,8 +46,7 @@ class Rules(NamedTuple):
     weight_fair_share: float
     max_age: int
     calc_period: int
-    job_end: int
-    clock: int
+    min_interval: int  # s from one pass of the main scheduler to one that the end of a job brings
     tree: int  # leaf switches; 0 = no topology, or one alone
     preempts: int  # 1 = some job may end another
     youngest_first: int
@@ -124,14 +125,14 @@ class Work(NamedTuple):
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
     restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
     lost: np.ndarray  # int64[n_jobs], s that such runs took
-    now: np.ndarray  # int64[24], see the constants
+    now: np.ndarray  # int64[25], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, FAILING,
-) = range(23)  # fmt: skip
+    NEXT_FAILURE, FAILING, LAST_PASS, REPORTED,
+) = range(25)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -152,6 +153,8 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
+    late: np.ndarray  # int64[n_jobs], s from the end of each job until its nodes can be used again
+    reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
 
 
 class Own(NamedTuple):
@@ -195,8 +198,8 @@ def rules_of(site: Site, began: int, tree: int, preempts: int) -> Rules:
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
-        site.latency.job_end, site.latency.clock, tree, preempts, int(e.youngest_first), int(e.strict_order),
-        e.reorder_count, e.patience, e.requeue_delay, began % 86_400,
+        math.ceil(s.sched_min_interval - 1e-3), tree, preempts, int(e.youngest_first),
+        int(e.strict_order), e.reorder_count, e.patience, e.requeue_delay, began % 86_400,
     )  # fmt: skip
 
 
@@ -214,6 +217,24 @@ def _failures(layout: Layout) -> np.ndarray:
     """Return when which nodes go down, in order."""
     found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
     return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
+
+
+def backfill_clock(site: Site) -> int:
+    """Return when backfill's periodic work began, s after the first submission."""
+    return site.latency.clock if site.latency.backfill_clock is None else site.latency.backfill_clock
+
+
+def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how long each end takes Slurm, s, and which ends bring a pass at once.
+
+    A node answers the message that ends a job, and the next periodic pass sees the end; or it has still work to do, as
+    with an epilog always, and reports the end itself: the main scheduler then runs at once, unless ``defer`` is set.
+    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs.
+    """
+    share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
+    reports = np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
+    # A periodic pass does not see an end of its own second; a pass that the end brings does.
+    return np.where(reports, max(site.latency.job_end - 1, 0), site.latency.job_end).astype(np.int64), reports
 
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:
@@ -246,9 +267,9 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(FAILING + 1)
-    now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_BACKFILL] = site.latency.clock
-    now[LAST_CALC] = site.latency.clock + 1  # the thread of priorities begins after the schedulers'
+    now = ints(REPORTED + 1)
+    now[NOW] = now[LAST_PASS] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = site.latency.clock
+    now[LAST_BACKFILL] = backfill_clock(site)
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
@@ -269,11 +290,12 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[:, :2])
     openings = np.unique(layout.closed[layout.closed[:, 3] >= 0, :2])
+    late, reports = _ends(site, n_jobs)
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         openings, words(layout.places.reach),
         _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64),
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), late, reports,
     )  # fmt: skip
     return Own(
         rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, preempts),
