@@ -36,6 +36,8 @@ from procure.workload.past import N_PARTS, scenario_weights
 DAY, WARM_UP, HORIZON = 86_400, 3, 28
 KNOWN = "2021-03-28"
 HALVES = 30
+GUARDS = (1.25, 1.5, 2.0)
+"""A package is chosen among those that wait at most so many times the least on the past."""
 BOUNDS = (900, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
 Waits = dict[str, np.ndarray]
 
@@ -106,6 +108,9 @@ def choose(waits: Waits, cut: int, futures: np.ndarray | None) -> dict[str, np.n
         found["recommended"] = np.average(
             np.vstack([shares, class_shares(futures).mean(axis=0)]), axis=0, weights=weights
         )
+        least = np.maximum(past[0, 0], REGRET_FLOOR)
+        for most in GUARDS:
+            found[f"recommended, past within {most:g}"] = found["recommended"] + 10 * (least > most * least.min())
         found["futures"] = (rank_shares(futures[:, 0]) ** 2).mean(axis=0)
         found["futures-mean"] = futures[:, 0].mean(axis=0)
     return found

@@ -8,7 +8,7 @@ machine, with its files in a folder of its own); its daemons are started again w
     python benchmarks/slurm_scenarios.py compare benchmarks/slurm_scenarios/qos.toml runs/qos-*
 
 `compare` prints a row: in each cell one run of Slurm against another, then procure, EASY and best fit against the runs,
-each a mean over all of them, procure's over five phases of Slurm's periodic work as well.
+each a mean over all of them: procure with the clocks that each run's log tells, last with five clocks that it does not.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ class NaiveSlurm:
         self.preempted_at: list[int | None] = [None] * self.n_jobs
         self.ending: list[int] = []
         self.ended_by = [""] * self.n_jobs
+        self.more_cpus = [0] * self.n_jobs
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         started = site.latency.clock
         self.asked = False
@@ -268,6 +269,13 @@ class NaiveSlurm:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
         value = rules.weight_age * age + rules.weight_fair_share * share + self.jobs["base"][job]
+        if "small_relative_to_time" not in rules.flags:
+            value += (
+                (-1 if rules.favor_small else 1)
+                * rules.weight_job_size
+                / (2 * sum(self.totals[0]))
+                * self.more_cpus[job]
+            )
         self.priority[job] = int(max(value, 1.0))
 
     def note_eligible(self, job: int) -> None:
@@ -493,6 +501,8 @@ class NaiveSlurm:
             if found is None:
                 continue
             start, nodes, now, closed = found
+            if self.jobs["whole"][job]:  # Slurm 22.05 counts their CPUs into the job's size from then on
+                self.more_cpus[job] = sum(self.totals[0][node] - self.jobs["cpus"][job] for node in nodes)
             if closed is not None:
                 self.preempt(job, closed)
             if now:

@@ -122,7 +122,12 @@ def set_priority(own, job):
     if work.accrues[job] >= 0:
         age = min(max(now - work.accrues[job], 0) / rules.max_age, 1.0)
     share = work.fair_share[own.tree.user_of[jobs.association[job]]]
-    value = rules.weight_age * age + rules.weight_fair_share * share + jobs.base[job]
+    value = (
+        rules.weight_age * age
+        + rules.weight_fair_share * share
+        + jobs.base[job]
+        + rules.cpu_weight * work.more_cpus[job]
+    )
     work.priority[job] = int(max(value, 1.0))
 
 

@@ -532,6 +532,16 @@ def _clear(own):
 
 
 @part
+def _note_whole(own, job, n):
+    """Let a job that takes its nodes whole be as large as those that are planned for it, as Slurm 22.05 does."""
+    if own.jobs.whole[job]:
+        cpus = 0
+        for k in range(n):
+            cpus += own.nodes.cpus[own.work.chosen[k]] - own.jobs.cpus[job]
+        own.work.more_cpus[job] = cpus
+
+
+@part
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
@@ -554,6 +564,7 @@ def backfill(own):
         start, n = _earliest(own, job, only_now)
         if n == 0:
             continue
+        _note_whole(own, job, n)
         preempts = start <= now and work.now[BY_PREEMPTION] != 0
         if start <= now and not preempts:
             begin(own, job, n)

@@ -44,6 +44,7 @@ class Rules(NamedTuple):
     basic: int
     weight_age: float
     weight_fair_share: float
+    cpu_weight: float  # priority of one CPU more
     max_age: int
     calc_period: int
     min_interval: int  # s from one pass of the main scheduler to one that the end of a job brings
@@ -75,6 +76,7 @@ class Work(NamedTuple):
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
+    more_cpus: np.ndarray  # int64[n_jobs], of nodes that backfill has planned for a job that takes them whole
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
     begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
     ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
@@ -189,7 +191,15 @@ def decay_table(site: Site) -> np.ndarray:
     return np.array([factor**second for second in range(site.priority.calc_period + 1)])
 
 
-def rules_of(site: Site, began: int, tree: int, preempts: int) -> Rules:
+def cpu_weight(site: Site, n_cpus: int) -> float:
+    """Return the priority that one CPU more gives a job; the relative size is not followed."""
+    rules = site.priority
+    if rules.type == "basic" or "small_relative_to_time" in rules.flags:
+        return 0.0
+    return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
+
+
+def rules_of(site: Site, began: int, tree: int, preempts: int, n_cpus: int) -> Rules:
     """Return the site's numbers."""
     s, p, e = site.scheduler, site.priority, site.preemption
     return Rules(
@@ -197,7 +207,8 @@ def rules_of(site: Site, began: int, tree: int, preempts: int) -> Rules:
         int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
-        int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
+        int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share),
+        cpu_weight(site, n_cpus), p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), tree, preempts, int(e.youngest_first),
         int(e.strict_order), e.reorder_count, e.patience, e.requeue_delay, began % 86_400,
     )  # fmt: skip
@@ -274,7 +285,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
@@ -298,7 +309,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), late, reports,
     )  # fmt: skip
     return Own(
-        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, preempts),
+        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, preempts, int(layout.nodes.cpus.sum())),
         layout.nodes,
         jobs,
         layout.places,
