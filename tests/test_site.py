@@ -307,7 +307,7 @@ def test_with_an_epilog_the_end_of_a_job_brings_a_pass_at_once(conf, start, fold
     text = CONF.replace("bf_continue", "bf_continue,defer") if defer else CONF
     (folder / "slurm.conf").write_text(text + ("Epilog=/bin/true\n" if defer else conf))
     site, nodes = read_slurm(folder)
-    assert site.latency.pass_at_end == (1 if conf else 0.05)
+    assert site.latency.pass_at_end == (1 if conf else 0.04)
     rules = Site(scheduler=site.scheduler, latency=site.latency, partitions=(Partition(name="batch", nodes="ALL"),))
     write_site(rules, nodes, folder / "site")
     rows = {"job_id": ["a", "b"], "submit_time": [0, 1], "run_time": [20, 5], "n_nodes": 4}

@@ -195,7 +195,7 @@ class Latency(Settings):
 
     job_end: NaturalInt = Field(default=1, description="from the end of a job until its nodes can be used again")
     pass_at_end: float = Field(
-        default=0.05,
+        default=0.04,
         ge=0,
         le=1,
         description="share of ends that a node reports by a message of its own, at which the main scheduler runs at "
