@@ -354,3 +354,31 @@ def test_an_empty_field_at_the_end_of_every_row_is_none(sacct):
         pd.testing.assert_frame_equal(found.jobs, whole.jobs)
     with pytest.raises(TableError, match="row 2: 20 fields where the header has 19"):
         sacct(line(), f"{line('2')}|")
+
+
+def test_a_heterogeneous_job_is_one_job(sacct):
+    """Its nodes are added up, all as large as the largest component's; a note says so, other jobs stay as they are."""
+    parts = [
+        line("12+0", NNodes="1", ReqTRES="cpu=2,mem=8G,node=1", NodeList="c1", TimelimitRaw="10"),
+        line("12+1", NNodes="2", ReqTRES="cpu=32,mem=4G,node=2,gres/gpu:a100=4", NodeList="g[1-2]", ElapsedRaw="9"),
+        line("13"),
+    ]
+    imported = sacct(*parts)
+    whole, other = imported.jobs.iloc[0], imported.jobs.iloc[1]
+    assert (whole.job_id, other.job_id, len(imported.jobs)) == ("12", "13", 2)
+    assert (whole.n_nodes, whole.cpus_per_node, whole.mem_mb_per_node, whole.gpus_per_node) == (3, 16, 8192, 2)
+    assert (whole.gpu_type, whole.run_time, whole.requested_time, whole.node_ids) == ("a100", 9, 600, "c1,g1,g2")
+    assert imported.dropped == {"component of a heterogeneous job, joined with its first": 1}
+    assert "1 heterogeneous job taken as one job each" in " ".join(imported.notes)
+
+
+def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
+    """`--json` tells of the components by their number and offset."""
+    job = {"user": "u", "account": "a", "partition": "p", "nodes": "c1", "allocation_nodes": 1}
+    job |= {"required": {"CPUs": 2}, "state": {"current": ["COMPLETED"]}}
+    job |= {"time": {"submission": 100, "eligible": 100, "start": 110, "end": 150, "elapsed": 40, "limit": 5}}
+    rows = [job | {"job_id": 12 + n, "het": {"job_id": 12, "job_offset": {"set": True, "number": n}}} for n in (0, 1)]
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"jobs": rows}))
+    [found] = import_log(path, "sacct").jobs.itertuples()
+    assert (found.job_id, found.n_nodes) == ("12", 2)

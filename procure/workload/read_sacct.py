@@ -13,6 +13,7 @@ from procure.errors import TableError
 from procure.tables import with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
+from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.sacct_json import json_rows
 from procure.workload.slurm_text import (
@@ -55,6 +56,7 @@ def read_sacct(
 
     ``--duplicates`` lists a requeued job once per start: the last record, by submission and then by row, is
     the job; those before it that ran are jobs of their own, called ``12~1``, ``12~2`` …, for they held their nodes.
+    The components of a heterogeneous job, ``12+0`` and ``12+1``, are one job `procure.workload.het_jobs`.
     Where the file has them, ``constraint reservation licenses dependency flags reason restarts cluster`` are columns.
 
     Rows dropped: job steps; earlier records of a requeued job that never started; jobs that never started (no
@@ -129,7 +131,7 @@ def read_sacct(
     if node_ids is not None:
         columns["node_ids"] = node_ids
     columns |= _more(frame, ledger) | _held(frame, ledger, columns)
-    imported = ledger.finish(columns, "unix", strict)
+    imported = ledger.finish(join_het_jobs(columns, ledger), "unix", strict)
     return _with_array_tasks(imported, ledger.source) if keep_unfinished else imported
 
 

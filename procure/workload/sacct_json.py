@@ -42,6 +42,9 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         job_id = f"{number}_{task}"
     elif number and number != "0" and pending:
         job_id = f"{number}_[{pending}]"
+    het = _number(_part(job, "het").get("job_id"))
+    if het and het != "0":
+        job_id = f"{het}+{_number(_part(job, 'het').get('job_offset')) or '0'}"
     limit = time.get("limit")
     unlimited = isinstance(limit, dict) and limit.get("infinite")
     current = state.get("current")

@@ -1,0 +1,67 @@
+"""Heterogeneous jobs of Slurm (``sbatch … : …``) as one job each: their components start together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from procure.text import counted
+from procure.workload.ledger import Ledger
+
+_COMPONENT = r"^(\d+)\+\d+(~\d+)?$"
+"""sacct calls the components 100+0, 100+1 …; an earlier run of a requeued one has ``~1`` behind."""
+_SUMMED = ("n_nodes",)
+_LARGEST = (
+    "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "requested_time", "run_time", "submit_time", "eligible_time",
+    "start_time", "end_time", "held_cpus_per_node",
+)  # fmt: skip
+
+
+def join_het_jobs(columns: dict[str, np.ndarray], ledger: Ledger) -> dict[str, np.ndarray]:
+    """Return the columns with each heterogeneous job in the row of its first component; the others are dropped.
+
+    Nodes are added up, and each is as large as the largest component's, as a job of the table has equal nodes: a
+    joined job asks for no less than its components. It begins with the last of them and ends with the last. Where they
+    name different GPU models or constraints, the job names none.
+
+    Parameters
+    ----------
+    columns
+        Of the job table, one value per row of the log.
+    ledger
+        Which rows are kept; the joined ones are dropped from it and a note is left.
+    """
+    names = pd.Series(columns["job_id"]).astype(str).str.extract(_COMPONENT)
+    rows = np.flatnonzero(names[0].notna().to_numpy() & ledger.keep)
+    if not rows.size:
+        return columns
+    whole = (names[0] + names[1].fillna("")).iloc[rows]
+    found = {name: np.array(values, copy=True) for name, values in columns.items()}
+    others = np.zeros(len(ledger.keep), dtype=bool)
+    n_jobs = 0
+    for name, each in pd.Series(rows, index=whole).groupby(level=0, sort=False):
+        mine = each.to_numpy()
+        first = mine[0]
+        n_jobs += 1
+        found["job_id"][first] = name
+        for column in set(found) & set(_SUMMED):
+            found[column][first] = found[column][mine].sum()
+        for column in set(found) & set(_LARGEST):
+            found[column][first] = _largest(found[column][mine], column)
+        for column in set(found) & {"gpu_type", "constraint"}:
+            named = {str(text) for text in found[column][mine]} - {""}
+            found[column][first] = named.pop() if len(named) == 1 else ""
+        if "node_ids" in found:
+            found["node_ids"][first] = ",".join(dict.fromkeys(",".join(map(str, found["node_ids"][mine])).split(",")))
+        others[mine[1:]] = True
+    ledger.drop(others, "component of a heterogeneous job, joined with its first")
+    ledger.note(f"{counted(n_jobs, 'heterogeneous job')} taken as one job each, all nodes as large as the largest")
+    return found
+
+
+def _largest(values: np.ndarray, column: str) -> float:
+    """Return the largest value; of limits 0 is none and so the longest, of times an unknown one stays unknown."""
+    values = values.astype(np.float64)
+    if column == "requested_time" and (values == 0).any():
+        return 0.0
+    return float(values.max())
