@@ -24,7 +24,7 @@ from procure.workload import import_log
 
 LEAD = 3 * 86_400
 """Seconds before the change from which the new conditions are simulated, so that their queue has filled."""
-REGIMES = ("emptied", "doubled", "closed", "flood", "drained", "half", "policy")
+REGIMES = ("emptied", "doubled", "closed", "flood", "drained", "half", "policy", "bursts")
 
 
 def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.DataFrame:
@@ -40,8 +40,11 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
         ``emptied`` four in five jobs stay away; ``doubled`` twice the nodes; ``closed`` one of two partitions
         closes and its users move to the other; ``flood`` one user submits 10,000 jobs of a CPU within an hour;
         ``drained`` the same with twice the nodes from then on, so that the backlog drains faster than any before;
-        ``half`` half of the users leave; ``policy`` shortest job first in place of first come, first served.
+        ``half`` half of the users leave; ``policy`` shortest job first in place of first come, first served;
+        ``bursts`` of `long_bursts`, nothing of which changes.
     """
+    if regime == "bursts":
+        return long_bursts(jobs, nodes, seed)
     rng = np.random.default_rng(seed)
     jobs = jobs.assign(partition="batch").sort_values("submit_time", kind="stable").reset_index(drop=True)
     change = int(jobs["submit_time"].iloc[int(0.85 * len(jobs))])
@@ -71,6 +74,26 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
     then = _queued(after, new_nodes, policy)
     parts = [before[before["submit_time"] < change], then[then["submit_time"] >= change]]
     return pd.concat(parts).sort_values("submit_time", kind="stable").reset_index(drop=True)
+
+
+def long_bursts(jobs: pd.DataFrame, nodes: int, seed: int = 0) -> pd.DataFrame:
+    """Return a job table in which nearly all jobs lie in few bursts that last for days.
+
+    Each user's jobs, in their order, are cut into runs of 400 to 1,200; what is left of fewer than 100 stays as it is.
+    A run begins when its first job was submitted; each next job follows after a pause drawn exponentially with a mean
+    of ten minutes, at most 59. Requests and run times stay; the queue is simulated.
+    """
+    rng = np.random.default_rng(seed)
+    jobs = jobs.assign(partition="batch").sort_values("submit_time", kind="stable").reset_index(drop=True)
+    everyone = jobs["user"].map(jobs["user"].value_counts().rank(method="first") // 4)  # a user of the bursts is four
+    submit = jobs["submit_time"].to_numpy(copy=True)
+    for _, rows in jobs.groupby(everyone, sort=True).indices.items():
+        while len(rows) >= 100:
+            run, rows = np.split(rows, [int(rng.integers(400, 1200))])
+            pauses = np.minimum(rng.exponential(600, len(run)), 3540).astype(int)
+            submit[run] = submit[run[0]] + np.cumsum(pauses) - pauses[0]
+    jobs = jobs.assign(submit_time=submit, user=everyone.astype(int).astype(str))
+    return _queued(jobs.sort_values("submit_time", kind="stable").reset_index(drop=True), nodes, "easy")
 
 
 def _queued(jobs: pd.DataFrame, nodes: int, policy: str) -> pd.DataFrame:

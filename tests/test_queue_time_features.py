@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue
-from procure.queue_time.features import BACKLOG, features_of, site_features
+from procure.queue_time.features import BACKLOG, features_now, site_features
 from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
@@ -121,22 +121,6 @@ def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed:
     pd.testing.assert_frame_equal(site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_questions_asked_together_have_the_features_of_each_alone(seed: int) -> None:
-    """Questions that are laid out aside, at one moment, do not see each other."""
-    jobs = random_jobs(seed)
-    now = int(jobs["submit_time"].max()) + 1
-    asked = jobs.sample(9, random_state=seed).assign(submit_time=now, start_time=pd.NA, end_time=pd.NA, run_time=0)
-    asked = asked.astype({"start_time": "Int64", "end_time": "Int64"})
-    most = {"cpus": 300.0, "mem": 1e6, "gpus": 9.0}
-    together = read_jobs(pd.concat([jobs, asked], ignore_index=True))
-    found = features_of(together, len(jobs) + np.arange(9), most, aside=True)
-    for place in range(9):
-        alone = read_jobs(pd.concat([jobs, asked.iloc[[place]]], ignore_index=True))
-        want = features_of(alone, np.array([len(jobs)]), most)
-        pd.testing.assert_frame_equal(found.iloc[[place]].reset_index(drop=True), want, rtol=1e-5)
-
-
 def test_a_job_does_not_count_its_own_start() -> None:
     """A job that starts at once adds nothing to the CPUs in use at its submission."""
     jobs = random_jobs(1, 1)
@@ -170,7 +154,8 @@ def test_grouped_sums_and_windows() -> None:
 def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     """Sums, the oldest age and earlier rows, of all jobs and of one group's."""
     submit, left, rows = np.array([0, 5, 9, 9]), np.array([9, 6, 99, NEVER]), np.arange(4)
-    everyone, by_group = Queue(submit, left, rows), Queue(submit, left, rows, np.array([0, 1, 0, 0]))
+    group = np.array([0, 1, 0, 0])
+    everyone, by_group = Queue(submit, left, submit, rows), Queue(submit, left, submit, rows, group, group)
     amount = np.array([1.0, 2, 4, 8])
     assert everyone.total(amount).tolist() == [0, 1, 1, 5]
     assert by_group.total(amount).tolist() == [0, 0, 1, 5]
@@ -179,13 +164,16 @@ def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
     assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
+    later = Queue(submit, left, np.array([50, 50, 50]), np.array([4, 4, 4]), group, np.array([0, 1, 2]))
+    assert later.total(amount).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
+    assert later.earlier(1).tolist() == [3, 1, -1]
 
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 400), stretch=st.sampled_from([1, 3000, 100_000]))
-def test_one_question_needs_few_jobs(seed: int, n: int, stretch: int) -> None:
-    """A job asked about alone has the features that it has among all jobs, though most of a long log is left out."""
+def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int, stretch: int) -> None:
+    """Questions of one moment have the features of jobs submitted then, each alone, though much is left out."""
     jobs = random_jobs(seed, n, 40 * n)
     first = jobs["submit_time"].min()
     jobs["submit_time"] = first + (jobs["submit_time"] - first) * stretch
@@ -195,19 +183,44 @@ def test_one_question_needs_few_jobs(seed: int, n: int, stretch: int) -> None:
         jobs["submit_time"] + wait + jobs["run_time"],
     )
     most = {"cpus": 1e5, "mem": 1e9, "gpus": 1e4}
-    whole = site_features(jobs, most)
-    for position in {n - 1, n // 2}:
-        alone = site_features(jobs, most, asked=np.array([position]))
-        pd.testing.assert_frame_equal(alone, whole.iloc[[position]], rtol=1e-4, atol=1e-2, check_exact=False)
+    log = read_jobs(jobs)
+    last = jobs.sort_values("submit_time", kind="stable").iloc[[-1, n // 2]]
+    now = int(jobs["submit_time"].max()) + 1
+    asked = [
+        {
+            "cpus": int(one.n_nodes * one.cpus_per_node),
+            "mem": int(one.n_nodes * one.mem_mb_per_node),
+            "gpus": int(one.n_nodes * one.gpus_per_node),
+            "nodes": int(one.n_nodes),
+            "limit": int(one.requested_time),
+            "user": one.user,
+            "partition": one.partition,
+            "model": "",
+        }
+        for one in last.itertuples()
+    ]
+    found = features_now(log, log.asking(now, asked), most)
+    for place in range(2):
+        one = last.iloc[[place]].assign(submit_time=now, start_time=pd.NA, end_time=pd.NA)
+        whole = site_features(pd.concat([jobs, one.astype(jobs.dtypes)], ignore_index=True), most)
+        pd.testing.assert_frame_equal(
+            found.iloc[[place]].reset_index(drop=True),
+            whole.iloc[[n]].reset_index(drop=True),
+            rtol=1e-4,
+            atol=1e-2,
+            check_exact=False,
+        )
 
 
 def test_a_long_log_is_left_out_for_one_question() -> None:
-    """Of a log of years, a question about its last job looks at the last month and the last jobs of each group."""
+    """Of a log of years, a question at its end looks at the last month and the last jobs of each group."""
     jobs = random_jobs(1, 5000, 5000)
     jobs["submit_time"] = 1_500_000_000 + np.arange(5000) * 40_000
     jobs["start_time"], jobs["end_time"] = jobs["submit_time"] + 60, jobs["submit_time"] + 660
-    kept, place = read_jobs(jobs).near(4999, 31 * 86400, 100)
-    assert 100 < kept.n < 1000 and kept.order[np.argmax(kept.submit)] == place
+    log, now = read_jobs(jobs), int(jobs["submit_time"].max()) + 1
+    asked = {"cpus": 1, "mem": 0, "gpus": 0, "nodes": 1, "limit": 600, "user": "u", "partition": "p", "model": ""}
+    kept, ask = log.near(log.asking(now, [asked]), 31 * 86400, 100)
+    assert 60 < kept.n < 1000 and kept.submit[-1] == log.submit[-1] and ask.row.tolist() == [kept.n]
 
 
 def test_recent_quantiles_agree_with_a_slow_twin() -> None:

@@ -368,8 +368,8 @@ def test_what_is_no_number_is_never_weighed() -> None:
     """A feature that is unknown or infinite leaves its experts with the quantiles of the training part."""
     known = [recent.columns(kind) for kind in recent.KINDS]
     features = pd.DataFrame({name: [np.nan, 1.0] for names in known for name in names})
-    boosted = {name: np.ones((2, len(GRID))) for name in ("quantile", "chance")}
-    boosted |= {name: np.ones(2) for name in ("hgb", "hgb_mean", "hgb_log")}
+    boosted = {name: np.ones((2, len(GRID))) for name in ("quantile", "chance", "hgb")}
+    boosted |= {name: np.ones(2) for name in ("hgb_mean", "hgb_log", "kmeans_gbt", "again")}
     usual = np.geomspace(1, 1e5, len(GRID))
     for bad in (np.nan, np.inf):
         found = stack(boosted, features.assign(**{BACKLOG: [bad, 600.0]}), usual, 100.0)

@@ -36,7 +36,7 @@ from procure.schemas import JOB
 from procure.tables import check
 
 NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
-QUICK = Settings(quantile_rounds=15, chance_rounds=15, plain_rounds=10, max_pairs=5000, depth=3, holdout=0.2, members=2)
+QUICK = Settings(rounds=15, max_pairs=5000, n_groups=3, holdout=0.2, members=2)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
@@ -197,13 +197,13 @@ def test_a_small_log_is_answered_by_the_average_of_successive_seeds(jobs: pd.Dat
 
 @given(n=st.integers(0, 2_000_000))
 def test_members_together_see_no_more_rows_than_one_may(n: int) -> None:
-    """From one to five members, fewer the larger the log, and a single one where two would cost too much."""
+    """One or two members, fewer the larger the log, and a single one where two would cost too much."""
     chosen = Settings()
     count = chosen.n_members(n)
-    assert 1 <= count <= 5
-    assert count == 1 or count * n <= chosen.max_rows
+    assert 1 <= count <= 2
+    assert count == 1 or 4 * count * n <= chosen.max_rows
     assert count >= chosen.n_members(n + 1)
-    assert [chosen.n_members(size) for size in (100, 20_000, 20_001, 50_000, 50_001)] == [5, 5, 4, 2, 1]
+    assert [chosen.n_members(size) for size in (100, 12_500, 12_501, 50_001)] == [2, 2, 1, 1]
 
 
 @pytest.mark.slow
@@ -460,7 +460,7 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
     rows = pd.DataFrame(found.rows)
     assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
-    assert {"procure", "kmeans-gbt", "gbt", "hgb", *NAIVE} == set(rows["method"])
+    assert {"procure", "kmeans-gbt", "gbt", "lightgbm-like", "hgb", *NAIVE} == set(rows["method"])
     assert (rows.groupby(["split", "method"]).size() == 5).all()
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]

@@ -61,7 +61,7 @@ def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: py
     monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
     monkeypatch.setattr(why, "_reconcile", lambda *_: [])
     here = situation(site, request, queue_of(site))
-    return why.because(site, here, why.neighbours(here), 600.0, lambda _: None)
+    return why.because(site, here, why.neighbours(here), 600.0, {})
 
 
 def near_of(**changes) -> why.Neighbours:  # type: ignore[no-untyped-def]
@@ -133,8 +133,9 @@ def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None: 
     assert ahead.startswith("3 jobs are ahead of you in this partition, 1 of your own")
     [used] = said_of(site, asked, "in_use", monkeypatch)
     here = situation(site, asked, queue_of(site))
-    runs = (here.table["start_time"] < here.now) & ~(here.table["end_time"] < here.now).fillna(False)
-    assert used.startswith(f"{int(here.table.loc[runs, 'cpus_per_node'].sum())} CPUs are in use, the most seen so far")
+    log, now = here.log, here.now - here.log.origin
+    runs = (log.start < now) & (log.end >= now)
+    assert used.startswith(f"{int(log.cpus[runs].sum())} CPUs are in use, the most seen so far")
     [like] = said_of(site, replace(asked, cpus=2, requested_time=4 * 3600), "like", monkeypatch)
     history = site.history
     same = history[
@@ -181,30 +182,33 @@ def test_topics_follow_the_weights_of_the_mixture(site) -> None:  # type: ignore
     ("medians", "text"),
     [
         (
-            {4 * 3600: 300.0, 2 * 3600: 290.0},
+            {"4 h instead of 8 h": 300.0, "2 h instead of 8 h": 290.0, "8 CPUs instead of 16": None},
             "Asking for 2 h instead of 8 h would bring the median to 5 min.",
         ),
-        ({4 * 3600: 300.0}, "Asking for 4 h instead of 8 h would bring the median to 5 min."),
-        ({4 * 3600: 0.0}, "Asking for 4 h instead of 8 h would let it start at once, as likely as not."),
-        ({4 * 3600: 800.0}, None),
+        ({"4 h instead of 8 h": 300.0}, "Asking for 4 h instead of 8 h would bring the median to 5 min."),
+        ({"4 h instead of 8 h": 0.0}, "Asking for 4 h instead of 8 h would let it start at once, as likely as not."),
+        ({"4 h instead of 8 h": 800.0}, None),
     ],
 )
 def test_a_smaller_request_is_named_where_it_helps(site, monkeypatch, medians, text) -> None:  # type: ignore[no-untyped-def]
     """The best of the shorter limits and fewer CPUs, predicted in the job's place; nothing where none helps."""
     monkeypatch.setattr(why, "topics", lambda *_: {})
     here = situation(site, Request(16, 8 * 3600))
-    found = why.because(site, here, why.neighbours(here), 840.0, lambda other: medians.get(other.requested_time))
+    found = why.because(site, here, why.neighbours(here), 840.0, medians)
     assert found == ([] if text is None else [text])
 
 
-def test_the_change_is_predicted(site) -> None:  # type: ignore[no-untyped-def]
-    """What another request would bring is the forecast of that request at the same moment; None if it cannot run."""
-    state = queue_of(site)
-    here = situation(site, Request(16, 8 * 3600), state)
-    change = why.changed_median(site, state, here)
-    other = Request(8, 3600)
-    assert change(other) == forecast(site, situation(site, other, state, here.now).features)["median"]
-    assert change(Request(10_000, 60)) is None
+def test_the_change_is_predicted(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """What another request would bring is the forecast of that request at the same moment; none if it cannot run."""
+    state, found = queue_of(site), {}
+    monkeypatch.setattr(answers, "because", lambda site, here, near, median, smaller: found.update(smaller) or [])
+    answers.answer(site, Request(16, 8 * 3600), state)
+    assert list(found) == ["4 h instead of 8 h", "2 h instead of 8 h", "8 CPUs instead of 16"]
+    here = situation(site, Request(8, 8 * 3600), state)
+    assert found["8 CPUs instead of 16"] == pytest.approx(forecast(site, here.features)["median"])
+    found.clear()
+    answers.answer(site, Request(2, 300), state)
+    assert list(found) == ["1 CPU instead of 2"]
 
 
 def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -218,7 +222,7 @@ def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # typ
 
 def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
     here = situation(site, request, state, now)
-    return {one.code for one in cautions(site, request, here, why.neighbours(here), state is not None)}
+    return {one.code for one in cautions(site, request, here, why.neighbours(here), state)}
 
 
 def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def]
@@ -322,13 +326,13 @@ def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type:
     store.save(site, tmp_path / "site.model")
     monkeypatch.setattr(queue_predict, "live_state", lambda tz: queue_of(site))
     asked: list[int] = []
-    plain = room.situation
+    plain = room.situations
 
-    def noted(site, request, state=None, now=None):  # type: ignore[no-untyped-def]
+    def noted(site, requests, state=None, now=None, log=None):  # type: ignore[no-untyped-def]
         asked.append(now)
-        return plain(site, request, state, now)
+        return plain(site, requests, state, now, log)
 
-    monkeypatch.setattr(room, "situation", noted)
+    monkeypatch.setattr(room, "situations", noted)
     monkeypatch.setattr(queue_predict.clock, "time", lambda: 1_700_000_000.5)
     words = [
         "queue",
@@ -376,7 +380,7 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
     asked = Request(3, 777, partition="batch", user="nobody-yet")
     said = answers.answer(site, asked, state, deadline=600.0)
     assert len(said["caution"]) >= 2
-    rows = room.what_if(site, asked, state, 600.0, doubt=answers.doubt_in(site, True))
+    rows = room.what_if(site, asked, state, 600.0, doubt=answers.doubt_in(site, state))
     one = rows[rows["as_asked"]].iloc[0]
     for name in ("median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"):
         assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
@@ -412,7 +416,7 @@ def test_within_is_said_of_the_chance_by_then(seed: int) -> None:
     curve[np.arange(len(GRID)) <= rng.integers(0, len(GRID), 20)[:, None]] = 0.0
     for one in curve:
         stated = Distribution(one[None])
-        said = room._read(stated)
+        said = room.read_off(stated, 0)
         for share, more in ((50, 0.125), (90, 0.025)):
             words, low, high = _between(said, share), said[f"lower_{share}"], said[f"upper_{share}"]
             assert words.startswith("within") == (low < 1 and high >= 2.5)

@@ -72,7 +72,7 @@ def predict(
     if deadline is not None and not isinstance(site.model, QueueTimeModel):
         common.note(f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances")
     if what_if:
-        choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
+        choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue))
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
         common.print_table(shown, output, "the same work, soonest first")
         if output is common.Format.TABLE:

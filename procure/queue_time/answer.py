@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 
 from procure.queue_time.cautions import cautions, doubt_of
-from procure.queue_time.predict import Request, Situation, check_request, forecast, situation
+from procure.queue_time.log import Log
+from procure.queue_time.predict import Request, Situation, can_run, check_request, read_off, situations, stated
 from procure.queue_time.store import SiteModel, load
-from procure.queue_time.why import because, changed_median, neighbours
+from procure.queue_time.why import because, neighbours, smaller_requests
 from procure.text import Shown, duration, roughly
 
 
@@ -114,6 +115,7 @@ def answer(
     state: pd.DataFrame | None = None,
     now: int | None = None,
     deadline: float | None = None,
+    log: Log | None = None,
 ) -> dict[str, Any]:
     """Predict when a job that is submitted now starts, say why, and what the model does not know.
 
@@ -129,21 +131,26 @@ def answer(
         Unix seconds; by default `predict.moment_of`.
     deadline
         Seconds from now.
+    log
+        Of `predict.past`, if it is laid out already: what is to be asked often is cheaper so.
 
     Returns
     -------
     dict
         What `predict.forecast` returns, then ``because`` and ``caution``, lists of sentences.
     """
-    here = situation(site, request, state, now)
+    others = [(text, other) for text, other in smaller_requests(request) if can_run(site, other, state)]
+    here, *changed = situations(site, [request, *(other for _, other in others)], state, now, log)
     near = neighbours(here)
-    careful = cautions(site, request, here, near, state is not None)
-    said: dict[str, Any] = dict(forecast(site, here.features, deadline, doubt=doubt_of(careful)))
-    said["because"] = because(site, here, near, said["median"], changed_median(site, state, here))
+    careful = cautions(site, request, here, near, state)
+    found = stated(site, pd.concat([one.features for one in (here, *changed)]))
+    said: dict[str, Any] = dict(read_off(found, 0, deadline, doubt_of(careful)))
+    medians = {text: read_off(found, place)["median"] for place, (text, _) in enumerate(others, 1)}
+    said["because"] = because(site, here, near, said["median"], medians)
     said["caution"] = [one.text for one in careful]
     return said
 
 
-def doubt_in(site: SiteModel, with_state: bool) -> Callable[[Request, Situation], float]:
+def doubt_in(site: SiteModel, state: pd.DataFrame | None) -> Callable[[Request, Situation], float]:
     """Return a function that tells how much wider `answer` makes the forecast of a request in a queue."""
-    return lambda asked, here: doubt_of(cautions(site, asked, here, neighbours(here), with_state))
+    return lambda asked, here: doubt_of(cautions(site, asked, here, neighbours(here), state))

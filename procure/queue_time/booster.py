@@ -17,6 +17,9 @@ from procure.queue_time.forest import Booster, of_learner
 Member = TypeVar("Member")
 PLAIN_ROUNDS = 100
 _SMALLEST_CHANCE = 1e-6
+LEAFWISE: dict[str, object] = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
+MAX_BIN = 64
+"""Steps into which a feature's values are sorted: as good as XGBoost's 256 on the logs tried, in half of the time."""
 
 
 def fit_quantiles(
@@ -52,34 +55,27 @@ def fit_chances(features: np.ndarray, happened: np.ndarray, n_rounds: int, seed:
 
 
 def fit_plain(
-    features: np.ndarray, target: np.ndarray, seed: int, mean: bool = False, n_rounds: int = PLAIN_ROUNDS
+    features: np.ndarray,
+    target: np.ndarray,
+    seed: int,
+    levels: np.ndarray | None = None,
+    n_rounds: int = PLAIN_ROUNDS,
+    **settings: object,
 ) -> Booster:
-    """Boost the median of a target, or its mean, as libraries do by default: rounds of 31 leaves, step 0.1."""
-    settings: dict[str, object] = {"objective": "reg:quantileerror", "quantile_alpha": 0.5}
-    if mean:
-        settings = {"objective": "reg:squarederror"}
-    return fit_booster(
-        features,
-        target,
-        n_rounds,
-        seed,
-        eta=0.1,
-        max_depth=0,
-        max_leaves=31,
-        grow_policy="lossguide",
-        subsample=1.0,
-        colsample_bytree=1.0,
-        reg_lambda=0.0,
-        **settings,
-    )
+    """Boost quantiles of a target, or without ``levels`` its mean, as libraries do: rounds of 31 leaves, step 0.1."""
+    objective: dict[str, object] = {"objective": "reg:squarederror"}
+    if levels is not None:
+        objective = {"objective": "reg:quantileerror", "quantile_alpha": levels}
+    common: dict[str, object] = {"eta": 0.1, "subsample": 1.0, "colsample_bytree": 1.0, "reg_lambda": 0.0}
+    return fit_booster(features, target, n_rounds, seed, **(LEAFWISE | common | objective | settings))
 
 
 def fit_booster(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
     import xgboost
 
-    data = xgboost.QuantileDMatrix(features, target, nthread=1)
     parameters = {
+        "max_bin": 256,
         "max_depth": 5,
         "eta": 0.06,
         "min_child_weight": 20,
@@ -91,11 +87,11 @@ def fit_booster(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: i
         "verbosity": 0,
         "seed": seed,
     }
+    parameters |= settings
+    data = xgboost.QuantileDMatrix(features, target, nthread=1, max_bin=parameters["max_bin"])
     n_trees = np.asarray(settings.get("quantile_alpha", 0.0)).size
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
-        return _taken(
-            xgboost.train(parameters | settings, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))])
-        )
+        return _taken(xgboost.train(parameters, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))]))
 
 
 def _counter(one: Step, rows: int) -> Any:

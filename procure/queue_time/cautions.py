@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pandas as pd
+
 from procure.queue_time.drift import warnings
 from procure.queue_time.predict import Request, Situation
 from procure.queue_time.store import GROWN, SiteModel
@@ -29,7 +31,9 @@ class Caution:
     doubt: float = 0.0
 
 
-def cautions(site: SiteModel, asked: Request, here: Situation, near: Neighbours, with_state: bool) -> list[Caution]:
+def cautions(
+    site: SiteModel, asked: Request, here: Situation, near: Neighbours, state: pd.DataFrame | None
+) -> list[Caution]:
     """Return what the model does not know of a job that is submitted now.
 
     Parameters
@@ -40,12 +44,12 @@ def cautions(site: SiteModel, asked: Request, here: Situation, near: Neighbours,
         What the user asked for.
     here, near
         The job in the queue, of `predict.situation`, and the jobs like it.
-    with_state
-        Whether the queue as it is was given.
+    state
+        The queue as it is, if it was given.
     """
     found = _of_the_job(site, asked, here, near)
-    if with_state:
-        found += [*age_of(site, here.now), *_of_the_state(site, here)]
+    if state is not None:
+        found += [*age_of(site, here.now), *_of_the_state(site, state)]
     more = site.about["rows_since"] / site.about["trained_rows"]
     if more >= GROWN:
         text = (
@@ -80,10 +84,9 @@ def _of_the_job(site: SiteModel, asked: Request, here: Situation, near: Neighbou
     return found
 
 
-def _of_the_state(site: SiteModel, here: Situation) -> list[Caution]:
+def _of_the_state(site: SiteModel, state: pd.DataFrame) -> list[Caution]:
     """Return a caution where none of the jobs that wait or run is in a partition that the model knows."""
-    jobs = here.table.drop(index=here.row)
-    seen, known = set(jobs.loc[jobs["end_time"].isna(), "partition"]), set(site.about["partitions"])
+    seen, known = set(state["partition"]), set(site.about["partitions"])
     if not seen or seen & known or known == {""}:
         return []
     text = "The model knows no partition of the state of the queue: one of them may be another cluster's."

@@ -27,20 +27,14 @@ from procure.text import duration
 from procure.workload.clock import has_dates, local_times
 
 Method = Literal["procure", "kmeans-gbt", "gbt"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS: tuple[str, ...] = (*get_args(Method), "lightgbm-like")
+"""What `evaluate` compares: the methods of a model file, and five plain boosters of a quantile each."""
 SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
-MONTHLY = {
-    "max_rows": 30_000,
-    "max_pairs": 200_000,
-    "quantile_rounds": 100,
-    "chance_rounds": 100,
-    "eta": 0.12,
-    "members": 1,
-}
-"""What a model that is trained again every month saves: older rows, rounds and members."""
+MONTHLY = {"max_rows": 30_000, "members": 1}
+"""What a model that is trained again every month saves: older rows and members."""
 
 Progress = Callable[[str], None]
 
@@ -211,12 +205,15 @@ def _evaluate_split(
             how.progress(f"{name}: k = {k} on a validation part of the training rows")
         if method == "procure":
             forecasts[method] = _ours(found, again, list(deadlines.values()), how)
+        elif method == "lightgbm-like":
+            forecasts[method] = _read_five(_plain(found, group, seed, LEVELS))
         else:
             forecasts[method] = _theirs(found, group, method, seed, k or 0, how.progress)
     naive = [guesses(found.jobs, found.features, found.wait, split.train, split.test) for split in group]
     for guess in naive[0]:
         forecasts[guess] = Forecast(np.concatenate([part[guess].point for part in naive]))
-    forecasts["hgb"] = Forecast(_plain(found, group, seed))
+    like = forecasts.get("lightgbm-like")
+    forecasts["hgb"] = Forecast(like.point if like else _plain(found, group, seed, LEVELS[[2]])[:, 0])
     burst = bursts(found.jobs)[test]
     for method, forecast in forecasts.items():
         found.forecasts[name, method] = (test, forecast)
@@ -276,15 +273,19 @@ def _theirs(found: Evaluation, group: list[Split], method: str, seed: int, k: in
     return Forecast(np.concatenate(points))
 
 
-def _plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
-    """Return what a plain booster of the median on our features says of the test rows."""
-    points = []
+def _plain(found: Evaluation, group: list[Split], seed: int, levels: np.ndarray) -> np.ndarray:
+    """Return the quantiles (n, q) that plain boosters on our features, set as libraries do, say of the test rows."""
+    said = []
     own = [name for name in found.features.columns if not name.startswith(PREFIX) and name != BACKLOG]
     matrix = found.features[own].to_numpy(dtype=np.float32)
     for split in group:
-        booster = fit_plain(matrix[split.train], found.wait[split.train], seed)
-        points.append(np.maximum(predict(booster, matrix[split.test]).ravel(), 0.0))
-    return np.concatenate(points)
+        booster = fit_plain(matrix[split.train], found.wait[split.train], seed, levels)
+        said.append(np.maximum(predict(booster, matrix[split.test]).reshape(len(split.test), -1), 0.0))
+    return np.sort(np.concatenate(said), axis=1)
+
+
+def _read_five(quantiles: np.ndarray) -> Forecast:
+    return Forecast(quantiles[:, 2], quantiles, quantiles[:, [0, -1]])
 
 
 def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _How) -> Forecast:
@@ -304,7 +305,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
         model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
-        raw = model.experts(found.features.iloc[asked])
+        raw = model.experts_in_time(lambda rows: found.features.iloc[rows], outcomes, asked)
         beyond = model.beyond(found.features.iloc[asked])
         parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, how.every))
         rows.append(asked)

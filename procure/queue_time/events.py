@@ -101,72 +101,58 @@ class Events:
 
 
 class Queue:
-    """The jobs that wait at given submissions: one sort per grouping serves every amount.
+    """The jobs that wait at given moments: one sort per grouping serves every amount.
 
     Parameters
     ----------
     submit
-        (n,) seconds, ascending; a row's own submission is the moment of its question.
+        (n,) seconds, ascending.
     left
         (n,) when each job left the queue, `NEVER` if it has not.
-    asked
-        (m,) the rows asked about.
-    group
-        (n,) codes from 0; with it only the same group's jobs count.
-    aside
-        The rows asked about are the last ones, and questions: none of them counts for another.
+    now, row
+        (m,) the moments of the questions, and how many of the jobs came before each.
+    group, own
+        (n,) codes from 0, and (m,) those of the questions: only the same group's jobs count.
     """
 
     def __init__(
         self,
         submit: np.ndarray,
         left: np.ndarray,
-        asked: np.ndarray,
+        now: np.ndarray,
+        row: np.ndarray,
         group: np.ndarray | None = None,
-        aside: bool = False,
+        own: np.ndarray | None = None,
     ) -> None:
         """Sort once."""
-        self.submit, self.left, self.asked = submit, left, asked
-        self.counts = np.arange(len(submit)) < len(submit) - (len(asked) if aside else 0)
-        self.group = np.zeros(len(submit), np.int64) if group is None else group
-        n_groups = int(self.group.max(initial=0)) + 1
-        gone = Events.of(left, {}, self.group, n_groups)
-        self.now, self.own = submit[asked], self.group[asked]
-        self.order = gone.order
-        self.position, self.begin = gone.before(self.now, self.own), gone.begin(len(asked), self.own)
-        self.rows = np.arange(len(submit)) if group is None else np.argsort(group, kind="stable")
-        self.first = np.searchsorted(self.group[self.rows], np.arange(n_groups))
+        self.submit, self.left, self.now = submit, left, now
+        n, one = len(submit), 1 if own is None else int(own.max(initial=0)) + 1
+        group = np.zeros(n, np.int64) if group is None else group
+        own = np.zeros(len(now), np.int64) if own is None else own
+        gone = Events.of(left, {}, group, max(int(group.max(initial=0)) + 1, one))
+        self.order, self.position, self.begin = gone.order, gone.before(now, own), gone.begin(len(now), own)
+        self.rows = np.argsort(group, kind="stable")
+        key = group[self.rows] * (n + 1) + self.rows
+        self.first, self.came = np.searchsorted(key, own * (n + 1)), np.searchsorted(key, own * (n + 1) + row)
+        self._group, self._own = group, own
 
     def total(self, values: np.ndarray) -> np.ndarray:
-        """Sum values over the jobs that wait when each row asked about is submitted."""
-        gone = np.concatenate([[0.0], np.cumsum(values[self.order])])
-        in_groups = np.where(self.counts[self.rows], values[self.rows], 0)
-        before = np.cumsum(in_groups) - in_groups
-        submitted = np.empty(len(values), np.float64)
-        submitted[self.rows] = before
-        came = submitted[self.asked] - before[self.first[self.own]]
-        return came - (gone[self.position] - gone[self.begin])
+        """Sum values over the jobs that wait at each question."""
+        gone, come = (np.concatenate([[0.0], np.cumsum(values[order])]) for order in (self.order, self.rows))
+        return come[self.came] - come[self.first] - (gone[self.position] - gone[self.begin])
 
     def oldest_age(self) -> np.ndarray:
-        """Return the age of the oldest job that waits when each row asked about is submitted; 0 without one.
+        """Return the age of the oldest job that waits at each question; 0 without one.
 
         Within a group the running maximum of the times at which jobs left the queue is ascending, so that the
         first row which had not left by now is a binary search away.
         """
-        n = len(self.submit)
-        ceiling = np.maximum.accumulate(self.group[self.rows] * (2 * NEVER) + self.left[self.rows])
-        found = np.searchsorted(ceiling, self.own * (2 * NEVER) + self.now, side="left")
-        found = np.maximum(found, self.first[self.own])
-        row = self.rows[np.minimum(found, n - 1)]
-        earlier = (found < n) & (row < self.asked) & (self.group[row] == self.own)
-        return np.where(earlier, self.now - self.submit[row], 0)
+        ceiling = np.maximum.accumulate(self._group[self.rows] * (2 * NEVER) + self.left[self.rows])
+        found = np.maximum(np.searchsorted(ceiling, self._own * (2 * NEVER) + self.now, side="left"), self.first)
+        waits = found < self.came
+        return np.where(waits, self.now - self.submit[self.rows[np.where(waits, found, 0)]], 0)
 
     def earlier(self, steps: int) -> np.ndarray:
-        """Return the row ``steps`` places before each in its group; −1 where there is none."""
-        place = np.empty(len(self.submit), np.int64)
-        place[self.rows] = np.cumsum(self.counts[self.rows]) - self.counts[self.rows]  # real jobs before each
-        real = self.rows[self.counts[self.rows]]
-        at = place[self.asked] - steps
-        row = real[np.maximum(at, 0)] if len(real) else np.zeros(len(at), np.int64)
-        same = (at >= 0) & (self.group[row] == self.own)
-        return np.where(same, row, -1)
+        """Return the row ``steps`` places before each question in its group; −1 where there is none."""
+        place = self.came - steps
+        return np.where(place >= self.first, self.rows[np.maximum(place, 0)], -1)

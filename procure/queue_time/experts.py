@@ -12,21 +12,26 @@ from procure.queue_time.calibrate import GRID
 from procure.queue_time.features import BACKLOG
 
 PRIOR = {
-    "pair": 0.20, "quantile": 0.15, "chance": 0.15, "hgb": 0.20, "hgb_mean": 0.04, "hgb_log": 0.04,
-    "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "user_5": 0.01,
-    "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02, "broad": 0.01,
-    "backlog": 0.02, "backlog_moved": 0.02,
+    "pair": 0.20, "quantile": 0.15, "chance": 0.12, "hgb": 0.15, "hgb_mean": 0.04, "hgb_log": 0.04, "kmeans_gbt": 0.03,
+    "again": 0.06, "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "so_far": 0.02,
+    "user_5": 0.01, "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02,
+    "broad": 0.01, "backlog": 0.02, "backlog_moved": 0.02,
 }  # fmt: skip
-"""The experts and their weights before any outcome. ``pair`` is the average of the quantile and the chance booster
-on a log scale; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives five."""
+"""The experts and their weights before any outcome. ``pair`` is the average of the quantile and the chance booster on a
+log scale; ``hgb`` plain quantile boosters; ``again`` a median that is trained again; ``so_far`` how long the like job
+before has waited, or waits; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives
+five."""
 NAMES = tuple(PRIOR)
 PRIOR_BEYOND = dict.fromkeys(PRIOR, 0.02) | {"backlog": 0.5, "backlog_moved": 0.2}
 """The weights where more jobs wait than the boosters have ever seen: they cannot go on beyond what they learnt from,
 the arithmetic of the work ahead can."""
-POINTS = ("hgb", "hgb_mean", "hgb_log", "zero", "mean", "last_like", "user_5", "partition_5", "backlog")
+POINTS = (
+    *("hgb_mean", "hgb_log", "kmeans_gbt", "again", "zero", "mean"),
+    *("last_like", "so_far", "user_5", "partition_5", "backlog"),
+)
 """Experts that give one number, to which the spread of their recent errors is added."""
 MOVED = ("pair_moved", "hgb_moved", "backlog_moved")
-IS_POINT = np.array([name in (*POINTS, "hgb_moved", "backlog_moved") for name in NAMES])
+IS_POINT = np.array([name in (*POINTS, "backlog_moved") for name in NAMES])
 IS_MOVED = np.array([name in MOVED for name in NAMES])
 PRIORS = np.array([[prior[name] / sum(prior.values()) for name in NAMES] for prior in (PRIOR, PRIOR_BEYOND)])
 """Both as weights, (2, len(NAMES))."""
@@ -38,9 +43,10 @@ N_ERRORS = 200
 SPREAD = np.log(2) * np.interp(GRID, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1], [-4, -2, -0.7, 0, 0.7, 2, 3])
 """Their quantiles at `calibrate.GRID` before there are any."""
 _LEVELS = np.concatenate([[0.0], recent.LEVELS, [1.0]])
-_FALLBACKS = {"last_like": ("like_log_wait_1", "user_log_wait_1")} | {
-    f"{label}_5": (f"{label}_wait_5",) for label in ("user", "partition")
-}
+_FALLBACKS = {
+    "last_like": ("like_log_wait_1", "user_log_wait_1"),
+    "so_far": ("like_before_1_so_far", "user_before_1_so_far", "shape_before_1_so_far"),
+} | {f"{label}_5": (f"{label}_wait_5",) for label in ("user", "partition")}
 
 
 def broad(wait: np.ndarray) -> np.ndarray:
@@ -51,12 +57,12 @@ def broad(wait: np.ndarray) -> np.ndarray:
 
 
 def guess(features: pd.DataFrame, name: str, otherwise: float) -> np.ndarray:
-    """Return a naive guess that the features hold, in seconds: ``last_like``, ``user_5`` or ``partition_5``."""
+    """Return a naive guess that the features hold, in seconds: of `_FALLBACKS`."""
     found = np.full(len(features), np.nan)
     for column in _FALLBACKS[name]:
         if column in features.columns:
             values = features[column].to_numpy(dtype=float)
-            found = np.where(np.isnan(found), np.expm1(values) if "log_wait" in column else values, found)
+            found = np.where(np.isnan(found), values if "_wait_5" in column else np.expm1(values), found)
     return np.where(np.isnan(found), otherwise, found)
 
 
@@ -66,7 +72,7 @@ def stack(boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.n
     Parameters
     ----------
     boosted
-        ``quantile`` and ``chance`` (n, len(GRID)) and the plain boosters (n,), seconds.
+        ``quantile``, ``chance`` and ``hgb`` (n, len(GRID)) and the points of other boosters (n,), seconds.
     features
         Of `features.site_features` with `recent.COLUMNS`.
     usual
@@ -85,9 +91,10 @@ def stack(boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.n
     lately = _lately(features, np.log1p(usual))
     curves = {name: np.log1p(boosted[name]) for name in ("quantile", "chance")}
     curves["pair"] = curves["pair_moved"] = 0.6 * curves["quantile"] + 0.4 * curves["chance"]
+    curves["hgb"] = curves["hgb_moved"] = np.log1p(boosted["hgb"])
     curves["broad"] = np.broadcast_to(np.log1p(usual), (n, len(GRID)))
     points = {"zero": np.zeros(n), "mean": np.full(n, mean)}
-    points |= {name: boosted[name] for name in ("hgb", "hgb_mean", "hgb_log")} | {"hgb_moved": boosted["hgb"]}
+    points |= {name: boosted[name] for name in ("hgb_mean", "hgb_log", "kmeans_gbt", "again")}
     points |= {name: guess(features, name, middle) for name in _FALLBACKS}
     points |= dict.fromkeys(("backlog", "backlog_moved"), features[BACKLOG].to_numpy(dtype=float))
     curves |= {name: np.log1p(np.maximum(values, 0))[:, None] for name, values in points.items()} | lately

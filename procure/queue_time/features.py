@@ -29,6 +29,8 @@ NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
 BACKLOG = "expected_backlog"
 """Of the feature that an expert of its own reads and no booster: the arithmetic of the work ahead."""
 
+_MOST_COLUMNS = 256
+
 Starts: TypeAlias = dict[str, tuple[Events, np.ndarray | None]]
 """Sorted starts by grouping, and beside them the groups of the jobs asked about."""
 
@@ -60,28 +62,35 @@ def site_features(
         Amounts in CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
     """
     asked = np.arange(len(jobs)) if asked is None else asked
-    return features_of(read_jobs(jobs), asked, most, replay).set_index(jobs.index[asked])
+    log = read_jobs(jobs)
+    return features_of(log, log.take(asked), most, replay).set_index(jobs.index[asked])
 
 
-def features_of(
-    log: Log,
-    asked: np.ndarray,
-    most: dict[str, float] | None = None,
-    replay: bool = False,
-    aside: bool = False,
-) -> pd.DataFrame:
+class _Columns(dict[str, np.ndarray]):
+    """Feature columns by name, each a row of one float32 matrix: those of a million jobs take 0.7 GB, and once."""
+
+    def __init__(self, n: int) -> None:
+        self._matrix = np.empty((_MOST_COLUMNS, n), np.float32)  # what is not written to takes no memory
+
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        row = self._matrix[len(self)]
+        row[:] = values
+        super().__setitem__(name, row)
+
+    def table(self) -> pd.DataFrame:
+        """Return them as a table, without a copy."""
+        return pd.DataFrame(self._matrix[: len(self)].T, columns=list(self), copy=False)
+
+
+def features_of(log: Log, ask: Log, most: dict[str, float] | None = None, replay: bool = False) -> pd.DataFrame:
     """Do as `site_features` with a job table that is laid out.
 
-    With ``aside``, the rows asked about are the last, submitted at one moment: questions that do not see each other.
+    ``ask`` are jobs of the log, of `Log.take`, or questions numbered with it, of `Log.near` or `Log.grouped`.
     """
-    if not aside and len(asked) == 1 and most is not None and not replay:
-        log, place = log.near(int(asked[0]), NEEDED_SECONDS, NEEDED_LAST)
-        asked = np.array([place])
-    ask = log.take(asked)
-    columns: dict[str, np.ndarray] = {}
+    columns = _Columns(ask.n)
     _request(ask, columns)
-    capacity = _in_use(log, ask, columns, most or {})
-    queues = _queue(log, ask, columns, aside)
+    _in_use(log, ask, columns, most or {})
+    queues = _queue(log, ask, columns)
     starts = _starts(log, ask)
     _flow(log, ask, starts["all"][0], columns)
     _recent_waits(ask, starts, columns)
@@ -89,18 +98,24 @@ def features_of(
     _user_habits(log, ask, columns)
     _drain(log, ask, queues, starts, columns)
     columns[BACKLOG] = _expected_backlog(log, ask, queues, columns)
+    del queues
     if replay:
         # Its kernels import Numba, for which only those wait who ask for a replay.
-        from procure.queue_time.replay import replay_feature
+        from procure.queue_time.replay import replay_wait
 
-        columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
+        columns["replay_wait"] = replay_wait(log, ask, columns["capacity_seen"])
     lately = recent_waits(log, ask, {label: events for label, (events, _) in starts.items()})
+    del starts
     for position, kind in enumerate(KINDS):
-        columns |= dict(zip(recent_columns(kind), lately[:, position].T, strict=True))
-    found = np.empty((ask.n, len(columns)), np.float32, order="F")
-    for position, values in enumerate(columns.values()):
-        found[:, position] = values
-    return pd.DataFrame(found, columns=list(columns), copy=False)
+        for name, values in zip(recent_columns(kind), lately[:, position].T, strict=True):
+            columns[name] = values
+    return columns.table()
+
+
+def features_now(log: Log, ask: Log, most: dict[str, float], replay: bool = False) -> pd.DataFrame:
+    """Compute the features of questions of `Log.asking`, a row each; what they do not need of the log is left out."""
+    log, ask = log.grouped(ask) if replay else log.near(ask, NEEDED_SECONDS, NEEDED_LAST)
+    return features_of(log, ask, most, replay)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
@@ -116,20 +131,22 @@ def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
             out[name] = ask.optional[name]
 
 
-def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> np.ndarray:
-    """Add what runs; return the CPUs taken for the site's capacity, the most seen so far, of the whole log."""
+def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> None:
+    """Add what runs, and the CPUs taken for the site's capacity: the most seen so far."""
     amounts = {"cpus": log.cpus.astype(float), "mem": log.mem.astype(float), "gpus": log.gpus.astype(float)}
     starts = Events.of(log.start, amounts | {"n": np.ones(log.n)})
     ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
     names = [*amounts, "n"]
     in_use = dict(zip(names, _difference(starts, ends, names, log.submit), strict=True))
-    most = {name: np.maximum.accumulate(np.maximum(in_use[name], max(seen.get(name, 1), 1))) for name in amounts}
+    now = dict(zip(names, _difference(starts, ends, names, ask.submit), strict=True))
+    whole = {}
     for name in amounts:
-        used, whole = in_use[name][ask.row], most[name][ask.row]
-        out[f"{name}_in_use"] = used
-        out[f"{name}_in_use_share"] = used / whole
-        out[f"{name}_free_after"] = whole - used - amounts[name][ask.row]
-    out["n_running"] = in_use["n"][ask.row]
+        before = np.concatenate([[max(seen.get(name, 1), 1)], in_use[name]])
+        whole[name] = np.maximum(np.maximum.accumulate(before)[ask.row], now[name])
+        out[f"{name}_in_use"] = now[name]
+        out[f"{name}_in_use_share"] = now[name] / whole[name]
+        out[f"{name}_free_after"] = whole[name] - now[name] - getattr(ask, name)
+    out["n_running"] = now["n"]
     limited = (log.start < NEVER) & (log.limit > 0)
     promised = {"cpus": amounts["cpus"], "until": amounts["cpus"] * (log.start + log.limit)}
     begun = Events.of(np.where(limited, log.start, NEVER), promised)
@@ -137,8 +154,7 @@ def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, floa
     holds, until = _difference(begun, done, ["cpus", "until"], ask.submit)
     out["running_cpu_seconds"] = np.maximum(until - holds * ask.submit, 0)
     out["running_mean_remaining"] = out["running_cpu_seconds"] / np.maximum(holds, 1)
-    out["capacity_seen"] = most["cpus"][ask.row]
-    return most["cpus"]
+    out["capacity_seen"] = whole["cpus"]
 
 
 def _difference(
@@ -148,9 +164,9 @@ def _difference(
     return [more - less for more, less in pairs]
 
 
-def _queue(log: Log, ask: Log, out: dict[str, np.ndarray], aside: bool) -> dict[str, Queue]:
+def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
-    queues = {"all": Queue(log.submit, log.left, ask.row, aside=aside)}
+    queues = {"all": Queue(log.submit, log.left, ask.submit, ask.row)}
     everyone = queues["all"]
     one = np.ones(log.n)
     depth = everyone.total(one)
@@ -163,22 +179,27 @@ def _queue(log: Log, ask: Log, out: dict[str, np.ndarray], aside: bool) -> dict[
     out["queue_oldest_age"] = everyone.oldest_age()
     out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
     for label in GROUPS:
-        queues[label] = Queue(log.submit, log.left, ask.row, getattr(log, label), aside)
+        queues[label] = Queue(log.submit, log.left, ask.submit, ask.row, getattr(log, label), getattr(ask, label))
         out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
             out[f"{label}_queued_cpu_seconds"] = queues[label].total(log.work)
         out[f"{label}_oldest_age"] = queues[label].oldest_age()
-    width = np.ceil(np.log2(np.maximum(log.cpus, 1)))
-    length = np.log2(np.maximum(log.limit / 60, 1)) // 1.5
-    for label, level in (("narrower", width), ("shorter", length)):
-        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), log.work, ask.row)
+    for label, of in (("narrower", _width), ("shorter", _length)):
+        n_ahead, work_ahead = _at_most(everyone, of(log), log.work, of(ask))
         out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
     return queues
 
 
-def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Count the waiting jobs, and their CPU-seconds, whose level is at most that of the job asked about."""
-    own = level[asked]
+def _width(log: Log) -> np.ndarray:
+    return np.clip(np.ceil(np.log2(np.maximum(log.cpus, 1))), 0, 9)
+
+
+def _length(log: Log) -> np.ndarray:
+    return np.clip(np.log2(np.maximum(log.limit / 60, 1)) // 1.5, 0, 9)
+
+
+def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Count the waiting jobs, and their CPU-seconds, whose level is at most each question's ``own``."""
     n_ahead, work_ahead = np.zeros(len(own)), np.zeros(len(own))
     for value in np.unique(own):
         chosen, asks = level <= value, own == value
@@ -199,8 +220,9 @@ def _starts(log: Log, ask: Log) -> Starts:
     }
     starts: Starts = {"all": (Events.of(log.start, values), None)}
     for label in GROUPS:
-        group = getattr(log, label)
-        starts[label] = Events.of(log.start, values, group, int(group.max(initial=0)) + 1), group[ask.row]
+        group, own = getattr(log, label), getattr(ask, label)
+        n_groups = int(max(group.max(initial=0), own.max(initial=0))) + 1
+        starts[label] = Events.of(log.start, values, group, n_groups), own
     return starts
 
 
@@ -214,7 +236,7 @@ def _flow(log: Log, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> Non
         out[f"log_wait_mean_{hours}h"] = sum_log / np.where(n_started > 0, n_started, np.nan)
         out[f"started_cpu_seconds_{hours}h"] = started
         out[f"submitted_{hours}h"], out[f"submitted_cpu_seconds_{hours}h"] = n_submitted, submitted
-    n_users = int(log.user.max(initial=0)) + 1
+    n_users = int(max(log.user.max(initial=0), ask.user.max(initial=0))) + 1
     own = Events.of(log.submit, {"n": np.ones(log.n)}, log.user, n_users)
     for hours in (1, 24):
         [out[f"user_submitted_{hours}h"]] = own.within(["n"], ask.submit, hours * HOUR, ask.user)
@@ -254,7 +276,7 @@ def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str,
 
 def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
-    n_users = int(log.user.max(initial=0)) + 1
+    n_users = int(max(log.user.max(initial=0), ask.user.max(initial=0))) + 1
     ran = log.start < NEVER
     run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
     share = np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 2), 1.0)
@@ -279,14 +301,15 @@ def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
 def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
     """Add the seconds that the work ahead takes at the recent rate at which such work has started."""
     amounts = {"n": np.ones(log.n), "work": log.work}
+    mine = {"n": np.ones(ask.n), "work": ask.work}
     for label, queue in queues.items():
         events, own = starts[label]
         now = events.before(ask.submit, own)
         ahead = {name: queue.total(values) for name, values in amounts.items()}
         for days in (1, 7) if label in ("all", "user") else (7,):
             since = events.before(ask.submit - days * DAY, own)
-            for name, values in amounts.items():
-                pace = events.sums[name][now] - events.sums[name][since] + 0.5 * values[ask.row]
+            for name in amounts:
+                pace = events.sums[name][now] - events.sums[name][since] + 0.5 * mine[name]
                 column = f"{'queue' if label == 'all' else label}_drain_{name}_{days}d"
                 out[column] = ahead[name] * (days * DAY) / np.maximum(pace, 0.5)
     out["user_drain_running"] = out["user_queued_cpu_seconds"] / np.maximum(out["user_running_cpus"], 1)
@@ -299,7 +322,7 @@ def _expected_backlog(log: Log, ask: Log, queues: dict[str, Queue], known: dict[
     The user's own waiting jobs use the share of their limits that the user's last jobs used, all others what the last
     jobs to end used; a job without a limit runs as long as they did. Where nobody waits and the job fits it is 0.
     """
-    n_partitions = int(log.partition.max(initial=0)) + 1
+    n_partitions = int(max(log.partition.max(initial=0), ask.partition.max(initial=0))) + 1
     cpus, limit = log.cpus.astype(float), log.limit.astype(float)
     usual = np.nan_to_num(known["limit_used"], nan=1.0)
     mine = np.where(np.isnan(known["user_limit_used"]), usual, known["user_limit_used"])

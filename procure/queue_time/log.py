@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,9 +18,10 @@ from procure.queue_time.splits import bursts
 class Log:
     """A job table as arrays in submission order; times in seconds since the first submission.
 
-    ``row`` is a job's place in the whole log, ``order`` its place in the table. ``left`` is when a job left
-    the queue: it started, or ended without a start. ``due`` is when a running job reaches its limit or ends,
-    whichever is sooner.
+    ``row`` is how many jobs of the log came before each, ``order`` its place in the table. ``left`` is when a job
+    left the queue: it started, or ended without a start. ``due`` is when a running job reaches its limit or ends,
+    whichever is sooner. ``user partition model shape like`` are codes from 0, ``model`` of GPUs; ``names`` holds
+    what the first three stand for.
     """
 
     origin: int
@@ -37,8 +39,10 @@ class Log:
     nodes: np.ndarray
     user: np.ndarray
     partition: np.ndarray
+    model: np.ndarray
     shape: np.ndarray
     like: np.ndarray
+    names: dict[str, pd.Index]
     optional: dict[str, np.ndarray]
 
     @property
@@ -58,47 +62,83 @@ class Log:
 
     def take(self, positions: np.ndarray) -> Log:
         """Return the jobs at these positions of the job table, in the order given."""
-        at = np.argsort(self.order)[positions]
-        arrays = [one.name for one in fields(self) if one.name not in ("origin", "optional")]
-        taken: dict[str, Any] = {name: getattr(self, name)[at] for name in arrays}
+        return self._rows(np.argsort(self.order)[positions])
+
+    def _rows(self, at: np.ndarray) -> Log:
+        taken: dict[str, Any] = {name: getattr(self, name)[at] for name in _ARRAYS}
         return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
 
-    def asking(self, position: int, **amounts: float) -> Log:
-        """Let the waiting job at a position of the job table ask for other ``cpus mem gpus nodes limit``."""
-        me = int(np.flatnonzero(self.order == position)[0])
-        arrays = {name: getattr(self, name).copy() for name in amounts}
-        for name, amount in amounts.items():
-            arrays[name][me] = amount
-        other = replace(self, **arrays)
-        shape, like = _groups(other.user, other.partition, other.cpus, other.gpus, other.limit)
-        return replace(other, shape=shape, like=like)
+    def asking(self, now: int, asked: Sequence[Mapping[str, Any]]) -> Log:
+        """Return questions that come at a moment, Unix s, after the jobs that were submitted by then.
 
-    def near(self, position: int, seconds: int, n_last: int) -> tuple[Log, int]:
-        """Leave out the jobs that a question about one of them does not need.
-
-        Kept are those that had not ended this many seconds before its submission, and of all jobs and of each of
-        its groups the last ``n_last`` to be submitted, to start and to end.
-
-        Returns
-        -------
-        tuple
-            The log of these jobs, and the asked one's position among them.
+        Each has ``cpus mem gpus nodes limit`` and ``user partition model`` by name; their groups are those of `near`.
         """
-        me = int(np.flatnonzero(self.order == position)[0])
-        now = self.submit[me]
-        keep = self.end >= now - seconds
-        keep[me] = True
-        groups = [group == group[me] for group in (self.user, self.partition, self.shape, self.like)]
-        for rows in map(np.flatnonzero, (np.ones(self.n, bool), *groups)):
-            keep[rows[rows < me][-n_last:]] = True
+        n = len(asked)
+        amounts = ("cpus", "mem", "gpus", "nodes", "limit")
+        of: dict[str, Any] = {name: np.array([one[name] for one in asked]) for name in amounts}
+        for name, known in self.names.items():
+            code = known.get_indexer([one[name] for one in asked])
+            of[name] = np.where(code < 0, len(known), code)  # those not known are one group without a past
+        submit, never = np.full(n, now - self.origin), np.full(n, NEVER)
+        row = np.full(n, int(np.searchsorted(self.submit, now - self.origin, side="right")))
+        moments: dict[str, Any] = {"submit": submit} | dict.fromkeys(("start", "end", "left", "due"), never)
+        unknown: dict[str, Any] = dict.fromkeys(("shape", "like"), np.zeros(n, np.int64))
+        optional = {name: np.full(n, np.nan) for name in self.optional}
+        return replace(self, **moments, **of, **unknown, row=row, order=np.arange(n), optional=optional)
+
+    def one(self, place: int) -> Log:
+        """Return one of several questions."""
+        return self._rows(np.array([place]))
+
+    def same(self, ask: Log) -> list[dict[str, np.ndarray]]:
+        """Return for each question which jobs are of its user, partition, model, shape and kind, (n,) bool each."""
+        ours, asked = _kinds(self), _kinds(ask)
+
+        def like(label: str, one: int) -> np.ndarray:
+            return np.logical_and.reduce([a == b[one] for a, b in zip(ours[label], asked[label], strict=True)])
+
+        return [{label: like(label, one) for label in ours} for one in range(ask.n)]
+
+    def near(self, ask: Log, seconds: int, n_last: int) -> tuple[Log, Log]:
+        """Leave out the jobs that questions of one moment do not need, and number the groups of both.
+
+        Kept are those that had not ended this many seconds before, and of all jobs and of each of the questions'
+        groups the last ``n_last`` to be submitted, to start and to end.
+        """
+        now, n = ask.submit[0], int(ask.row[0])
+        keep = self.end[:n] >= now - seconds
+        groups = [np.ones(n, bool)]
+        groups += [mask[:n] for one in self.same(ask) for mask in one.values()]
+        for key in {mask.tobytes() for mask in groups}:
+            rows = np.flatnonzero(np.frombuffer(key, bool))
+            keep[rows[-n_last:]] = True
             for moment in (self.start, self.end):
                 past = rows[moment[rows] < now]
                 if len(past) > n_last:  # all that share the moment of the last one kept are kept
                     past = past[moment[past] >= np.partition(moment[past], -n_last)[-n_last]]
                 keep[past] = True
-        kept = self.take(self.order[keep])
-        order = np.argsort(np.argsort(kept.order))
-        return replace(kept, row=np.arange(kept.n), order=order), int(order[np.flatnonzero(kept.row == me)[0]])
+        kept = self.without(np.append(~keep, np.ones(self.n - n, bool)))
+        return kept.grouped(replace(ask, row=np.full(ask.n, kept.n)))
+
+    def without(self, left_out: np.ndarray) -> Log:
+        """Leave out jobs, (n,) bool."""
+        kept = self._rows(np.flatnonzero(~left_out))
+        return replace(kept, row=np.arange(kept.n))
+
+    def then(self, ask: Log, one: int) -> Log:
+        """Return the jobs and, as the last of them, one of the questions."""
+        joined: dict[str, Any] = {name: np.append(getattr(self, name), getattr(ask, name)[one]) for name in _ARRAYS}
+        return replace(self, **joined, optional={})
+
+    def grouped(self, ask: Log) -> tuple[Log, Log]:
+        """Number the shapes and kinds of the jobs and of questions together."""
+        ours, asked = _kinds(self), _kinds(ask)
+        both = [_pack(*map(np.concatenate, zip(ours[label], asked[label], strict=True))) for label in ("shape", "like")]
+        first, then = ([codes[rows] for codes in both] for rows in (slice(self.n), slice(self.n, None)))
+        return replace(self, shape=first[0], like=first[1]), replace(ask, shape=then[0], like=then[1])
+
+
+_ARRAYS = tuple(one.name for one in fields(Log) if one.name not in ("origin", "names", "optional"))
 
 
 UNKNOWN = 2.0**50
@@ -166,6 +206,14 @@ def wait_times(jobs: pd.DataFrame) -> np.ndarray:
     return start - jobs["submit_time"].to_numpy(dtype="float64")
 
 
+_OPTIONAL = ("priority", "fair_share", "owns_resources")
+_READ = (
+    *"user partition gpu_type submit_time start_time end_time requested_time run_time".split(),
+    *"n_nodes cpus_per_node mem_mb_per_node gpus_per_node".split(),
+    *_OPTIONAL,
+)
+
+
 def read_jobs(jobs: pd.DataFrame) -> Log:
     """Take what the features need out of a job table.
 
@@ -186,7 +234,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     submit = jobs["submit_time"].to_numpy()
     order = np.argsort(submit, kind="stable")
     origin = int(submit[order[0]]) if len(submit) else 0
-    jobs = jobs.iloc[order]
+    jobs = jobs[[name for name in _READ if name in jobs.columns]].iloc[order]
     submit = submit[order] - origin
 
     def column(name: str, default: float = 0.0) -> np.ndarray:
@@ -205,33 +253,44 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     nodes = column("n_nodes", 1).astype(np.int64)
     cpus = nodes * jobs["cpus_per_node"].to_numpy()
     gpus = nodes * column("gpus_per_node").astype(np.int64)
-    user, partition = _codes(jobs, "user"), _codes(jobs, "partition")
-    shape, like = _groups(user, partition, cpus, gpus, limit)
+    user, users = _codes(jobs, "user")
+    partition, partitions = _codes(jobs, "partition")
+    model, models = _codes(jobs, "gpu_type")
     optional = {
         name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-        for name in ("priority", "fair_share", "owns_resources")
+        for name in _OPTIONAL
         if name in jobs.columns
     }
     due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
-    return Log(
-        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), due,
-        limit, cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
+    none = np.zeros(len(submit), np.int64)
+    log = Log(
+        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), due, limit, cpus,
+        nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
+        {"user": users, "partition": partitions, "model": models}, optional,
     )  # fmt: skip
+    kinds = _kinds(log)
+    return replace(log, shape=_pack(*kinds["shape"]), like=_pack(*kinds["like"]))
 
 
-def _groups(
-    user: np.ndarray, partition: np.ndarray, cpus: np.ndarray, gpus: np.ndarray, limit: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Number the groups of like jobs, and of nearly equal jobs of one user, see `meanings`."""
-    step = (np.log2(np.maximum(limit, 60) / 60) // 2).astype(np.int64)
-    width = np.ceil(np.log2(np.maximum(cpus, 1))).astype(np.int64)
-    return _pack(partition, width, step, np.minimum(gpus, 1)), _pack(user, partition, cpus, limit // 600)
+def _kinds(log: Log) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return what the jobs of a group have in common, see `meanings`."""
+    step = (np.log2(np.maximum(log.limit, 60) / 60) // 2).astype(np.int64)
+    width = np.ceil(np.log2(np.maximum(log.cpus, 1))).astype(np.int64)
+    return {
+        "user": (log.user,),
+        "partition": (log.partition,),
+        "model": (log.model,),
+        "shape": (log.partition, width, step, np.minimum(log.gpus, 1), log.model),
+        "like": (log.user, log.partition, log.cpus, log.limit // 600, log.model),
+    }
 
 
-def _codes(jobs: pd.DataFrame, name: str) -> np.ndarray:
+def _codes(jobs: pd.DataFrame, name: str) -> tuple[np.ndarray, pd.Index]:
     if name not in jobs.columns:
-        return np.zeros(len(jobs), np.int64)
-    return pd.factorize(jobs[name])[0].astype(np.int64)
+        return np.zeros(len(jobs), np.int64), pd.Index([""])
+    values = jobs[name].where(jobs["gpus_per_node"] > 0, "") if name == "gpu_type" else jobs[name]
+    code, names = pd.factorize(values.astype(str))
+    return code.astype(np.int64), pd.Index(names)
 
 
 def _pack(*codes: np.ndarray) -> np.ndarray:

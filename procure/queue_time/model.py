@@ -10,6 +10,7 @@ and of guesses that need no training (`experts`, `mixture`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +18,8 @@ import pandas as pd
 
 from procure.progress import step
 from procure.queue_time.booster import (
-    PLAIN_ROUNDS,
+    LEAFWISE,
+    MAX_BIN,
     Booster,
     fit_chances,
     fit_members,
@@ -29,12 +31,15 @@ from procure.queue_time.booster import (
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES, broad, stack
-from procure.queue_time.features import BACKLOG
-from procure.queue_time.log import Outcomes
+from procure.queue_time.features import BACKLOG, PUBLISHED
+from procure.queue_time.log import UNKNOWN, Outcomes
 from procure.queue_time.metrics import LEVELS
 from procure.queue_time.mixture import Mixtures
+from procure.queue_time.published import Published
 from procure.queue_time.recent import PREFIX
 
+AGAIN, LEAST_AGAIN = 5000, 100
+"""The last waits from which a median is trained again, and the fewest."""
 DEPTHS, FAR = ("queue_depth", "partition_depth"), 3
 """Jobs that wait; from so many times the most seen in training on, a job is beyond what the boosters know."""
 
@@ -43,34 +48,37 @@ DEPTHS, FAR = ("queue_depth", "partition_depth"), 3
 class Settings:
     """How a model is fitted; one set of values serves every log.
 
-    ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``least_weight`` the
-    fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows; ``max_pairs`` bounds the
-    pairs of a job and a deadline; ``holdout`` is the last share of the training rows on which the mixture first
-    weighs the experts, fitted on the rest (0 = none); ``weight`` is the quantile booster's in the plain average
+    ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``rounds`` and ``eta`` are all
+    boosters'; ``least_weight`` the fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows;
+    ``max_pairs`` bounds the pairs of a job and a deadline; ``n_groups`` are those of the published pipeline;
+    ``holdout`` is the last share of the training rows on which the mixture first weighs the experts, fitted on the rest
+    (0 = none); ``weight`` is the quantile booster's in the plain average
     `QueueTimeModel.curve`. ``members`` is the most pairs of boosters, of seeds from ``seed`` up, that are averaged.
     """
 
     power: float = 0.5
-    quantile_rounds: int = 160
-    chance_rounds: int = 180
-    plain_rounds: int = PLAIN_ROUNDS
-    depth: int = 6
-    eta: float = 0.08
+    rounds: int = 100
+    eta: float = 0.1
     colsample: float = 0.4
     least_weight: float = 20.0
     subsample: float = 0.7
     reg_lambda: float = 5.0
     max_rows: int = 100_000
-    max_pairs: int = 400_000
+    max_pairs: int = 200_000
     n_deadlines: int = 24
     holdout: float = 0.15
     weight: float = 0.6
-    members: int = 5
+    members: int = 2
+    n_groups: int = 57
     seed: int = 0
 
     def n_members(self, n_rows: int) -> int:
-        """Return the number of members for ``n_rows`` rows: together they see at most `max_rows`."""
-        return max(1, min(self.members, self.max_rows // max(n_rows, 1)))
+        """Return the number of members for ``n_rows`` rows: together they see at most a quarter of `max_rows`."""
+        return max(1, min(self.members, self.max_rows // (4 * max(n_rows, 1))))
+
+    def judging(self) -> Settings:
+        """Return what the experts are weighed with: half of the rounds in steps twice as long, one member."""
+        return replace(self, members=1, rounds=max(self.rounds // 2, 1), eta=2 * self.eta)
 
 
 @dataclass(frozen=True)
@@ -85,8 +93,10 @@ class Member:
 class QueueTimeModel:
     """A fitted predictor of waits; `learn`, then `distribution`, which `mixture` moves as outcomes come in.
 
-    ``plain`` holds the boosters of a single number by name; ``usual`` the training waits' quantiles at
-    `calibrate.GRID` and ``mean`` their mean, s; ``most_waiting`` the most of each of `DEPTHS` before a training job.
+    ``plain`` holds the plain boosters by name, among them ``again``, the median that is trained again as waits become
+    known, and ``again_until`` the start of the last one that it has learnt from; ``grouped`` the published pipeline,
+    where the features have what it needs; ``usual`` the training waits' quantiles at `calibrate.GRID`, ``mean`` their
+    mean, s; ``most_waiting`` the most of each of `DEPTHS` before a training job.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -95,8 +105,10 @@ class QueueTimeModel:
     longest: float = 0.0
     members: list[Member] = field(default_factory=list)
     plain: dict[str, Booster] = field(default_factory=dict)
+    grouped: Published | None = None
     usual: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID)))
     mean: float = 0.0
+    again_until: float = -UNKNOWN
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
     mixture: Mixtures = field(default_factory=Mixtures)
 
@@ -120,9 +132,9 @@ class QueueTimeModel:
         if self.settings.holdout and len(early) >= 100:
             weighed = np.flatnonzero((submit >= first) & (submit < cut))
             with step(f"weighing the experts on the last {len(weighed):,} jobs"):
-                judge = type(self)(replace(self.settings, members=1))
+                judge = type(self)(self.settings.judging())
                 judge.fit(features.iloc[early], wait[early], submit[early])
-                raw = judge.experts(features.iloc[weighed])
+                raw = judge.experts_in_time(lambda rows: features.iloc[rows], outcomes, weighed)
                 beyond = judge.beyond(features.iloc[weighed])
                 self.mixture.roll(outcomes.take(weighed), raw, beyond, judge.top, cut)
         self.mixture.set_until(cut)
@@ -134,11 +146,11 @@ class QueueTimeModel:
 
         def member(n: float) -> float:
             pairs = n * np.clip(chosen.max_pairs / max(n, 1), 3, chosen.n_deadlines)
-            return n * len(LEVELS) * chosen.quantile_rounds + pairs * chosen.chance_rounds
+            return (n * len(LEVELS) + pairs) * chosen.rounds
 
         n = float(min(n_rows, chosen.max_rows))
-        plain, early = 3 * chosen.plain_rounds * n, n * (1 - chosen.holdout)
-        judged = member(early) + plain * (1 - chosen.holdout) if chosen.holdout else 0.0
+        plain, early = (len(LEVELS) + 2) * chosen.rounds * n, n * (1 - chosen.holdout)
+        judged = (member(early) + plain * (1 - chosen.holdout)) / 2 if chosen.holdout else 0.0
         return judged + chosen.n_members(int(n)) * member(n) + plain
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
@@ -157,27 +169,26 @@ class QueueTimeModel:
         own = [name for name in features.columns if not name.startswith(PREFIX) and name != BACKLOG]
         self.names = [name for name in own if varies[name]] or own
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
-        matrix, wait = features[self.names].to_numpy(dtype=np.float32)[order], wait[order]
+        features, wait = features.iloc[order], wait[order]
         self.usual, self.mean = broad(wait), float(wait.mean())
+        self.again_until = float((submit[order] + wait).max())
         self.most_waiting = _depths(features).max(axis=0).tolist()
-        self.boost(matrix, wait)
+        self.boost(features, wait)
         return self
 
-    def boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
-        """Fit every booster on rows (n, len(names)) of features and their waits (n,) in seconds."""
-        chosen = self.settings
-        targets = {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}
-        for name, target in targets.items():
-            self.plain[name] = fit_plain(
-                matrix, target, chosen.seed, mean=name == "hgb_mean", n_rounds=chosen.plain_rounds
-            )
-        common: dict[str, object] = {
-            "max_depth": chosen.depth,
-            "eta": chosen.eta,
-            "colsample_bytree": chosen.colsample,
-        }
+    def boost(self, features: pd.DataFrame, wait: np.ndarray) -> None:
+        """Fit every booster on rows of features and their waits (n,) in seconds."""
+        chosen, matrix = self.settings, self.matrix(features)
+        common: dict[str, object] = {"max_bin": MAX_BIN, "eta": chosen.eta, "colsample_bytree": chosen.colsample}
+        for name, target in {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}.items():
+            levels = LEVELS if name == "hgb" else None
+            self.plain[name] = fit_plain(matrix, target, chosen.seed, levels, chosen.rounds, **common)
+        self.grouped = None
+        if set(PUBLISHED) <= set(features.columns):
+            self.grouped = Published(chosen.n_groups, chosen.seed).fit(features, wait)
+        self.plain["again"] = self.fit_again(matrix, wait)
         common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
-        common["min_child_weight"] = chosen.least_weight
+        common |= LEAFWISE | {"min_child_weight": chosen.least_weight}
         self.longest = float(wait.max())
         self.deadlines = _deadlines(wait, chosen.n_deadlines)
         self.members = fit_members(
@@ -187,17 +198,50 @@ class QueueTimeModel:
     def _member(self, matrix: np.ndarray, wait: np.ndarray, seed: int, common: dict[str, object]) -> Member:
         chosen = self.settings
         target = wait**chosen.power if chosen.power else np.log1p(wait)
-        quantile = fit_quantiles(matrix, target, LEVELS, chosen.quantile_rounds, seed, **common)
+        quantile = fit_quantiles(matrix, target, LEVELS, chosen.rounds, seed, **common)
         rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, seed)
         pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
         chance = fit_chances(
             pairs,
             (wait[rows] <= deadline).astype(float),
-            chosen.chance_rounds,
+            chosen.rounds,
             seed,
-            **(common | {"min_child_weight": 2 * chosen.least_weight}),
+            **(common | {"min_child_weight": 2 * chosen.least_weight, "subsample": 0.6 * chosen.subsample}),
         )
         return Member(quantile, chance)
+
+    def fit_again(self, matrix: np.ndarray, wait: np.ndarray) -> Booster:
+        """Fit the median of the last `AGAIN` waits, quickly."""
+        last = slice(max(0, len(wait) - AGAIN), None)
+        settings: dict[str, object] = {"max_bin": MAX_BIN, "eta": 0.2, "colsample_bytree": self.settings.colsample}
+        return fit_plain(matrix[last], wait[last], self.settings.seed, np.array([0.5]), 40, **settings)
+
+    def experts_in_time(
+        self, features_at: Callable[[np.ndarray], pd.DataFrame], outcomes: Outcomes, asked: np.ndarray
+    ) -> np.ndarray:
+        """Return what each expert says of rows (m,) of a log in submission order, ``again`` trained as waits are known.
+
+        It is trained once their number has grown by a tenth of the rows that it learns from. ``features_at`` returns
+        the features of rows of the log.
+        """
+        features = features_at(asked)
+        known = np.flatnonzero(outcomes.started & (outcomes.left < UNKNOWN))
+        known = known[np.argsort(outcomes.left[known], kind="stable")]
+        left = outcomes.left[known]
+        n_known = np.searchsorted(left, outcomes.submit[asked])
+        matrix, said, first = self.matrix(features), np.empty(len(asked)), 0
+        while first < len(asked):
+            n, grown = int(n_known[first]), int(np.searchsorted(left, self.again_until, side="right"))
+            rows = known[max(0, n - AGAIN) : n]
+            more = max(len(rows) // 10, LEAST_AGAIN // 4)
+            if len(rows) >= LEAST_AGAIN and n - grown >= more:
+                wait = outcomes.left[rows] - outcomes.submit[rows]
+                self.plain["again"] = self.fit_again(self.matrix(features_at(rows)), wait)
+                self.again_until, grown = float(left[n - 1]), n
+            last = max(int(np.searchsorted(n_known, max(grown + more, LEAST_AGAIN))), first + 1)
+            said[first:last] = predict(self.plain["again"], matrix[first:last]).ravel()
+            first = last
+        return self.experts(features, said)
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:
         def one_curve(member: Member) -> np.ndarray:
@@ -208,15 +252,9 @@ class QueueTimeModel:
 
     def _curves(self, member: Member, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         by_chance = self._chance_curve(member, matrix)
-        scaled = np.sort(predict(member.quantile, matrix).reshape(len(matrix), -1), axis=1)
-        power = self.settings.power
+        scaled, power = predict(member.quantile, matrix).reshape(len(matrix), -1), self.settings.power
         stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
-        shift = np.log1p(stated) - np.log1p(quantiles_at(by_chance, LEVELS))
-        at = np.clip(np.searchsorted(LEVELS, GRID, side="left"), 1, len(LEVELS) - 1)
-        part = np.clip((GRID - LEVELS[at - 1]) / (LEVELS[at] - LEVELS[at - 1]), 0, 1)
-        moved = np.log1p(by_chance) + shift[:, at - 1] * (1 - part) + shift[:, at] * part
-        moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], np.log1p(by_chance[:, -1]))
-        return np.expm1(np.maximum.accumulate(np.maximum(moved, 0), axis=1)), by_chance
+        return _through(stated, by_chance), by_chance
 
     def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
@@ -253,19 +291,28 @@ class QueueTimeModel:
         return float(np.log1p(self.usual[-1]))
 
     def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return what the boosters say of each row, s: two curves (n, len(calibrate.GRID)), three points (n,)."""
+        """Return what the boosters say of each row, s: curves (n, len(calibrate.GRID)) and points (n,)."""
         matrix = self.matrix(features)
         pairs = [self._curves(member, matrix) for member in self.members]
         found = {name: np.mean([pair[i] for pair in pairs], axis=0) for i, name in enumerate(("quantile", "chance"))}
-        found |= {name: np.maximum(predict(booster, matrix).ravel(), 0.0) for name, booster in self.plain.items()}
+        plain = {name: predict(booster, matrix) for name, booster in self.plain.items()}
+        found["hgb"] = _through(plain.pop("hgb").reshape(len(matrix), -1), found["chance"])
+        found |= {name: np.maximum(values.ravel(), 0.0) for name, values in plain.items()}
         found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
+        found["kmeans_gbt"] = np.maximum(self.grouped.predict(features), 0.0) if self.grouped else found["hgb_mean"]
         return found
 
-    def experts(self, features: pd.DataFrame) -> np.ndarray:
-        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds)."""
+    def experts(self, features: pd.DataFrame, again: np.ndarray | None = None) -> np.ndarray:
+        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds).
+
+        ``again`` (n,) is what `again` said in its time, s.
+        """
         if features.empty:
             return np.zeros((0, len(NAMES), len(GRID)), np.float32)
-        return stack(self.boosted(features), features, self.usual, self.mean)
+        boosted = self.boosted(features)
+        if again is not None:
+            boosted["again"] = np.maximum(again, 0.0)
+        return stack(boosted, features, self.usual, self.mean)
 
     def distribution(self, features: pd.DataFrame) -> Distribution:
         """Return each row's distribution of the wait: the mixture's, corrected by what came of recent jobs."""
@@ -274,6 +321,16 @@ class QueueTimeModel:
     def beyond(self, features: pd.DataFrame) -> np.ndarray:
         """Return before which jobs far more wait than before any that was learnt from, (n,) bool."""
         return np.asarray((_depths(features) > FAR * np.array(self.most_waiting) + 10).any(axis=1))
+
+
+def _through(five: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Return curves (n, len(GRID)) through quantiles (n, 5) at `LEVELS`, elsewhere shaped as others, s."""
+    shift = np.log1p(np.maximum(np.sort(five, axis=1), 0)) - np.log1p(quantiles_at(shape, LEVELS))
+    at = np.clip(np.searchsorted(LEVELS, GRID, side="left"), 1, len(LEVELS) - 1)
+    part = np.clip((GRID - LEVELS[at - 1]) / (LEVELS[at] - LEVELS[at - 1]), 0, 1)
+    moved = np.log1p(shape) + shift[:, at - 1] * (1 - part) + shift[:, at] * part
+    moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], np.log1p(shape[:, -1]))
+    return np.expm1(np.maximum.accumulate(np.maximum(moved, 0), axis=1))
 
 
 def _depths(features: pd.DataFrame) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from procure.errors import TableError
 from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.features import features_of
+from procure.queue_time.events import NEVER
+from procure.queue_time.features import features_now, features_of
 from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
@@ -38,6 +39,17 @@ class Request:
     nodes: int = 1
     partition: str = ""
     user: str = ""
+    gpu_type: str = ""
+
+    @property
+    def amounts(self) -> dict[str, Any]:
+        """What the whole job takes, whole CPUs and GPUs on each node, as `log.Log.asking` reads it."""
+        cpus, gpus = -(-self.cpus // self.nodes), -(-self.gpus // self.nodes)
+        return {
+            "nodes": self.nodes, "cpus": self.nodes * cpus, "mem": self.nodes * self.mem_mb,
+            "gpus": self.nodes * gpus, "limit": self.requested_time, "user": self.user, "partition": self.partition,
+            "model": self.gpu_type if self.gpus else "",
+        }  # fmt: skip
 
     @classmethod
     def of(cls, job: Any) -> Request:
@@ -50,6 +62,7 @@ class Request:
             int(job.n_nodes),
             str(job.partition),
             str(job.user),
+            str(getattr(job, "gpu_type", "")),
         )
 
 
@@ -78,6 +91,15 @@ def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None 
         raise TableError(f"unknown partition {request.partition!r}; {nearest(request.partition, known)}")
 
 
+def can_run(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> bool:
+    """Return whether `check_request` refuses nothing."""
+    try:
+        check_request(site, request, state)
+    except TableError:
+        return False
+    return True
+
+
 def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
     """Return the Unix second just after what is known last: of the queue, else of the model's history."""
     if state is None or state.empty:
@@ -88,30 +110,51 @@ def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
 
 @dataclass(frozen=True)
 class Situation:
-    """A job in the queue as it is.
+    """A job that comes to the queue as it is.
 
     Attributes
     ----------
     request, now
         What it asks for, and Unix seconds.
-    table, row
-        All jobs that are known at its submission or now, and the place of this one among them.
     log
-        The table laid out for the features.
+        All jobs that are known, laid out for the features: of `past`.
+    ask
+        The job as a question to it.
     features
         Of this job at its submission; one row.
     """
 
     request: Request
     now: int
-    table: pd.DataFrame
-    row: int
     log: Log
+    ask: Log
     features: pd.DataFrame
 
 
+def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
+    """Lay out all jobs that are known, once for any number of questions.
+
+    Parameters
+    ----------
+    site
+        The model, whose history stands for the recent past.
+    state
+        The queue now, of `state.read_state`.
+
+    Returns
+    -------
+    log.Log
+        The history; with a state, its jobs that have ended, and those of the state. Give it to `situation`.
+    """
+    return site.laid_out if state is None else read_jobs(_known(site, state))
+
+
 def situation(
-    site: SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
+    site: SiteModel,
+    request: Request,
+    state: pd.DataFrame | None = None,
+    now: int | None = None,
+    log: Log | None = None,
 ) -> Situation:
     """Put a job that is submitted now into the queue.
 
@@ -125,39 +168,31 @@ def situation(
         The queue now, from `state.read_state`; without it the end of the model's history is now.
     now
         Unix seconds; by default `moment_of`.
+    log
+        Of `past`, if it is laid out already.
     """
+    return situations(site, [request], state, now, log)[0]
+
+
+def situations(
+    site: SiteModel,
+    requests: Sequence[Request],
+    state: pd.DataFrame | None = None,
+    now: int | None = None,
+    log: Log | None = None,
+) -> list[Situation]:
+    """Put jobs into the queue, each without the others; see `situation`."""
     now = moment_of(site, state) if now is None else now
-    history = _known(site, state)
-    history = history[history["submit_time"] <= now]
-    request = replace(request, partition=request.partition or usual_partition(site))
-    job = {
-        "job_id": "?",
-        "user": request.user,
-        "partition": request.partition,
-        "submit_time": now,
-        "requested_time": request.requested_time,
-        "run_time": 0,
-        "n_nodes": request.nodes,
-        "cpus_per_node": -(-request.cpus // request.nodes),
-        "mem_mb_per_node": request.mem_mb,
-        "gpus_per_node": -(-request.gpus // request.nodes),
-    }
-    table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
-    row, log = len(table) - 1, read_jobs(table)
-    return Situation(request, now, table, row, log, _features(site, log, np.array([row])))
-
-
-def features_instead(site: SiteModel, here: Situation, request: Request) -> pd.DataFrame:
-    """Return the features of another request of the same user in the same partition and queue; one row."""
-    nodes, cpus, gpus = request.nodes, -(-request.cpus // request.nodes), -(-request.gpus // request.nodes)
-    amounts = {"nodes": nodes, "cpus": nodes * cpus, "mem": nodes * request.mem_mb, "gpus": nodes * gpus}
-    log = here.log.asking(here.row, **amounts, limit=request.requested_time)
-    return _features(site, log, np.array([here.row]))
+    log = past(site, state) if log is None else log
+    requests = [replace(one, partition=one.partition or usual_partition(site)) for one in requests]
+    ask = log.asking(now, [one.amounts for one in requests])
+    features = features_now(log, ask, site.about["most"], site.about.get("replay", False))
+    return [Situation(one, now, log, ask.one(place), features.iloc[[place]]) for place, one in enumerate(requests)]
 
 
 def usual_partition(site: SiteModel) -> str:
     """Return the partition of most of the jobs that the model keeps."""
-    return str(next(iter(site.history["partition"].value_counts().index), ""))
+    return next(iter(site.partitions), "")
 
 
 def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
@@ -167,10 +202,6 @@ def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
     history = site.history
     history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
     return pd.concat([history, state], ignore_index=True)
-
-
-def _features(site: SiteModel, log: Log, rows: np.ndarray) -> pd.DataFrame:
-    return features_of(log, rows, site.about["most"], site.about.get("replay", False))
 
 
 def forecast(
@@ -193,21 +224,29 @@ def forecast(
         ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
         `calibrate.interval_levels`; a point method knows only the first.
     """
-    if not isinstance(site.model, QueueTimeModel):
-        point = max(float(site.model.predict(features)[0]), 0.0)
+    return read_off(stated(site, features), 0, deadline, doubt)
+
+
+def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray:
+    """Return what the model states of jobs: their distributions, or where the method has none its points (n,), s."""
+    if isinstance(site.model, QueueTimeModel):
+        return site.model.distribution(features)
+    return np.maximum(site.model.predict(features), 0.0)
+
+
+def read_off(
+    said: Distribution | np.ndarray, row: int, deadline: float | None = None, doubt: float = 0.0
+) -> dict[str, float | None]:
+    """Read what `forecast` returns of one job off what is `stated` of several."""
+    if not isinstance(said, Distribution):
         empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
-        return {"median": point} | empty | {"p_before_deadline": None}
-    said = site.model.distribution(features)
-    return _read(widened(said, doubt) if doubt else said, deadline)
-
-
-def _read(said: Distribution, deadline: float | None = None) -> dict[str, float | None]:
-    """Read what is stated of one job off its distribution."""
-    values: dict[str, float | None] = {"median": float(said.quantile(0.5)[0])}
+        return {"median": float(said[row])} | empty | {"p_before_deadline": None}
+    one = Distribution(said.curve[[row]])
+    one = widened(one, doubt) if doubt else one
+    values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
     for share in (50, 90):
-        values[f"lower_{share}"], values[f"upper_{share}"] = said.interval(share / 100)[0].tolist()
-    chance = None if deadline is None else float(said.chance(deadline)[0])
-    return values | {"p_before_deadline": chance}
+        values[f"lower_{share}"], values[f"upper_{share}"] = one.interval(share / 100)[0].tolist()
+    return values | {"p_before_deadline": None if deadline is None else float(one.chance(deadline)[0])}
 
 
 def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, waited: float) -> Distribution:
@@ -266,20 +305,17 @@ def what_if(
         choices.append(replace(request, cpus=cpus, nodes=min(request.nodes, cpus), requested_time=time))
     if request.requested_time:
         choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
-    counts = site.history["partition"].value_counts()
     choices += [
-        replace(request, partition=str(name))
-        for name in counts.index[:6]
+        replace(request, partition=name)
+        for name in site.partitions[:6]
         if name and name != (request.partition or usual_partition(site))
     ]
+    choices = [one for one in dict.fromkeys(choices) if can_run(site, one, state)]
+    found = situations(site, choices, state, now)
+    said = stated(site, pd.concat([here.features for here in found]))
     rows = []
-    for choice in dict.fromkeys(choices):
-        try:
-            check_request(site, choice, state)
-        except TableError:
-            continue
-        here = situation(site, choice, state, now)
-        expected = forecast(site, here.features, deadline, doubt(choice, here))
+    for place, (choice, here) in enumerate(zip(choices, found, strict=True)):
+        expected = read_off(said, place, deadline, doubt(choice, here))
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
@@ -320,18 +356,16 @@ def pending_waits(
         order of submission.
     """
     now = moment_of(site, state) if now is None else now
-    table = _known(site, state)
-    waits = (table["start_time"].isna() & table["end_time"].isna()).to_numpy()
-    submit = table["submit_time"].to_numpy()
-    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy())
-    mine = mine[np.argsort(submit[mine], kind="stable")][:most]
-    submitted = _features(site, read_jobs(table), mine)
+    table, log = _known(site, state), past(site, state)
+    waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
+    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])[:most]
+    submitted = features_of(log, log.take(log.order[mine]), site.about["most"], site.about.get("replay", False))
     rows = []
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
-        job, waited = next(table.iloc[[row]].itertuples()), max(now - int(submit[row]), 0)
-        others, last = _in_its_place(table, row, waits & (submit > submit[row]), now)
-        fresh = _features(site, read_jobs(others), last)
+        job, waited = next(table.iloc[[log.order[row]]].itertuples()), max(now - int(submit[row]), 0)
         request = Request.of(job)
+        others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
+        fresh = situation(site, request, now=now, log=others).features
         about = {
             "job_id": str(job.job_id),
             "cpus": request.cpus,
@@ -340,14 +374,7 @@ def pending_waits(
             "waited": waited,
         }
         if isinstance(site.model, QueueTimeModel):
-            rows.append(about | _read(rest(site.model, submitted.iloc[[place]], fresh, waited)))
+            rows.append(about | read_off(rest(site.model, submitted.iloc[[place]], fresh, waited), 0))
         else:
             rows.append(about | forecast(site, fresh))
     return pd.DataFrame(rows)
-
-
-def _in_its_place(table: pd.DataFrame, row: int, behind: np.ndarray, now: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return a job table in which a waiting job comes now and nobody waits behind it, and its place, the last."""
-    others = table[~behind & (np.arange(len(table)) != row) & (table["submit_time"] <= now).to_numpy()]
-    again = table.iloc[[row]].assign(submit_time=now)
-    return pd.concat([others, again], ignore_index=True), np.array([len(others)])

@@ -22,6 +22,21 @@ UNKNOWN_RUN = 3600
 """Seconds that a job without a limit is taken to run."""
 
 
+def replay_wait(log: Log, ask: Log, capacity: np.ndarray) -> np.ndarray:
+    """Replay the queue for jobs of the log, or for questions that come to it one without the other, s.
+
+    ``capacity`` is (m,) of the jobs or questions, as for `replay_feature`.
+    """
+    if ask.n and ask.start[0] == NEVER and ask.end[0] == NEVER and ask.row[0] == log.n:
+        parts = [log.then(ask, one) for one in range(ask.n)]
+        return np.array(
+            [replay_feature(one, np.full(one.n, most))[-1] for one, most in zip(parts, capacity, strict=True)]
+        )
+    pool = np.ones(log.n)
+    pool[ask.row] = capacity
+    return replay_feature(log, pool)[ask.row]
+
+
 def replay_feature(log: Log, capacity: np.ndarray) -> np.ndarray:
     """Replay the queue at every submission.
 

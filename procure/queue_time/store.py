@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.forest import Booster, from_bytes
-from procure.queue_time.log import Outcomes
+from procure.queue_time.log import Log, Outcomes, read_jobs
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/8"
+SCHEMA = "procure-queue-time/9"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
 GROWN = 0.2
@@ -26,7 +27,7 @@ trainings before the last then learn from at most 1/0.2 = 5 rows for each of the
 _STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "experts", "shift")
 _COUNTS = ("n_errors", "seen", "until", "share")
 """The arrays and numbers of a `mixture.Mixture`."""
-_TEXT = ("job_id", "user", "partition")
+_TEXT = ("job_id", "user", "partition", "gpu_type")
 _NUMBER = tuple(
     (
         "submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node gpus_per_node start_time end_time"
@@ -48,9 +49,21 @@ class SiteModel:
     history: pd.DataFrame
     trend: dict[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def laid_out(self) -> Log:
+        """The history as arrays, made once."""
+        return read_jobs(self.history)
+
+    @cached_property
+    def partitions(self) -> list[str]:
+        """The partitions of the history, those of most jobs first."""
+        return [str(name) for name in self.history["partition"].value_counts().index]
+
 
 def recent(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the last jobs of a log in submission order: those that the next job's features need."""
+    if "gpu_type" not in jobs.columns:
+        jobs = jobs.assign(gpu_type="")
     submit = jobs["submit_time"].to_numpy()
     in_span = len(jobs) - int(np.searchsorted(submit, submit[-1] - SPAN)) if len(jobs) else 0
     return jobs.tail(min(max(HISTORY, in_span), MOST_HISTORY)).reset_index(drop=True)
@@ -117,12 +130,27 @@ def _parts(
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
         settings = asdict(model.settings) | {"names": model.names, "n_members": len(model.members)}
-        settings |= {"mean": model.mean, "most_waiting": model.most_waiting}
+        settings |= {"mean": model.mean, "most_waiting": model.most_waiting, "again_until": model.again_until}
+        if model.grouped is not None:
+            more, groups = _published_parts(model.grouped)
+            arrays, boosters = arrays | more, boosters | groups
         settings["mixtures"] = [{name: getattr(one, name) for name in _COUNTS} for one in model.mixture]
         return arrays, boosters, settings
-    arrays = {"low": model.low, "high": model.high, "centres": model.centres}
-    boosters = {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
+    arrays, boosters = _published_parts(model)
     return arrays, boosters, {"k": model.k, "seed": model.seed}
+
+
+def _published_parts(model: Published) -> tuple[dict[str, np.ndarray], dict[str, Booster]]:
+    arrays = {"low": model.low, "high": model.high, "centres": model.centres}
+    return arrays, {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
+
+
+def _published(arrays: Mapping[str, np.ndarray], k: int, seed: int, read: Callable[[str], Booster]) -> Published:
+    model = Published(k, seed)
+    model.low, model.high, model.centres = arrays["low"], arrays["high"], arrays["centres"]
+    model.base = read("base")
+    model.boosters = {int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")}
+    return model
 
 
 def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: str) -> QueueTimeModel | Published:
@@ -134,14 +162,18 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
         mean, counts = float(settings.pop("mean")), settings.pop("mixtures")
+        again_until = float(settings.pop("again_until"))
         most_waiting = [float(value) for value in settings.pop("most_waiting")]
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
         model.usual, model.mean, model.most_waiting = arrays["usual"], mean, most_waiting
+        model.again_until = again_until
         model.members = [
             Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance"))) for position in range(n_members)
         ]
         plain = [name for name in arrays if name.startswith("plain_")]
         model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
+        if "base" in arrays:
+            model.grouped = _published(arrays, model.settings.n_groups, model.settings.seed, read)
         for position, (mixture, known) in enumerate(zip(model.mixture, counts, strict=True)):
             for name in _STATE:
                 setattr(mixture, name, arrays[f"mixture{position}_{name}"])
@@ -149,11 +181,7 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
                 setattr(mixture, name, float(known[name]) if name == "share" else known[name])
             mixture.jobs = Outcomes(*(arrays[f"jobs{position}_{f.name}"] for f in fields(Outcomes)))
         return model
-    published = Published(settings["k"], settings["seed"])
-    published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]
-    published.base = read("base")
-    published.boosters = {int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")}
-    return published
+    return _published(arrays, settings["k"], settings["seed"], read)
 
 
 def _history_arrays(history: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -140,11 +140,17 @@ def update(
     # With no new job the last one stands in, so that the loads of now are known.
     looked_at = np.arange(min(len(joined) - len(fresh), len(joined) - 1) if lean else 0, len(joined))
     features = site_features(joined, site.about["most"], site.about.get("replay", False), looked_at)
+
+    def features_at(rows: np.ndarray) -> pd.DataFrame:
+        if not lean or np.array_equal(rows, fresh):
+            return features.iloc[rows - looked_at[0]]
+        return site_features(joined, site.about["most"], site.about.get("replay", False), rows)
+
     window = (site.about["first"], site.about["last"])
     end = int(joined["submit_time"].iloc[-1])
     drifts = [] if lean else warnings(site.about["bounds"], features, window, end)
     if isinstance(site.model, QueueTimeModel):
-        _learn_more(site.model, joined, features.iloc[fresh - looked_at[0]], fresh)
+        _learn_more(site.model, joined, features_at, fresh)
     n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about["rows_since"] = site.about["rows_since"] + n_known
@@ -267,8 +273,10 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
     return joined.sort_values("submit_time", kind="stable").reset_index(drop=True)
 
 
-def _learn_more(model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray) -> None:
-    """Let a model's mixtures see what became of the jobs it followed, and the new jobs, whose features are given."""
+def _learn_more(
+    model: QueueTimeModel, joined: pd.DataFrame, features_at: Callable[[np.ndarray], pd.DataFrame], fresh: np.ndarray
+) -> None:
+    """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
     outcomes = Outcomes.of(joined)
     now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
     for followed in (one.jobs for one in model.mixture):
@@ -276,8 +284,8 @@ def _learn_more(model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFr
             if key in now:
                 followed.left[position] = outcomes.left[now[key]]
                 followed.started[position] = outcomes.started[now[key]]
-    until = _known_until(outcomes)
-    model.mixture.roll(outcomes.take(fresh), model.experts(features), model.beyond(features), model.top, until)
+    raw, new = model.experts_in_time(features_at, outcomes, fresh), features_at(fresh)
+    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(new), model.top, _known_until(outcomes))
 
 
 def choose_k(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from procure.errors import TableError
 from procure.queue_time import experts
 from procure.queue_time.booster import mean_of
-from procure.queue_time.events import NEVER
 from procure.queue_time.meanings import meaning
 from procure.queue_time.model import QueueTimeModel
-from procure.queue_time.predict import Request, Situation, check_request, features_instead, forecast
+from procure.queue_time.predict import Request, Situation
 from procure.queue_time.store import SiteModel
 from procure.text import be, counted, roughly
 
@@ -85,12 +82,10 @@ class Neighbours:
 
 def neighbours(here: Situation) -> Neighbours:
     """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
-    log = here.log
-    me = int(np.flatnonzero(log.order == here.row)[0])
-    now = log.submit[me]
-    begun = log.start < now
-    shape, user, partition = (group == group[me] for group in (log.shape, log.user, log.partition))
-    waits = (log.left >= now) & (log.row < me) & partition
+    log, ask, now = here.log, here.ask, int(here.ask.submit[0])
+    begun, [groups] = log.start < now, log.same(ask)
+    shape, user, partition = groups["shape"], groups["user"], groups["partition"]
+    waits = (log.left >= now) & (log.row < ask.row[0]) & partition
 
     def last(group: np.ndarray, n: int) -> np.ndarray:
         rows = np.flatnonzero(begun & group)
@@ -105,11 +100,11 @@ def neighbours(here: Situation) -> Neighbours:
 
     this_week = np.flatnonzero(begun & shape & (log.start >= now - 7 * DAY))
     like, own, lately = last(shape, 5), last(user, 5), last(partition, _LAST)
-    larger = waits & ((log.cpus > log.cpus[me]) | (log.limit > log.limit[me]))
+    larger = waits & ((log.cpus > ask.cpus[0]) | (log.limit > ask.limit[0]))
     return Neighbours(
         asked_for(here.request),
         int((begun & shape).sum()),
-        int(user.sum()) - 1,
+        int(user.sum()),
         int((begun & partition).sum()),
         log.wait[this_week].astype(float),
         log.wait[like].astype(float),
@@ -118,7 +113,7 @@ def neighbours(here: Situation) -> Neighbours:
         int(waits.sum()),
         int((waits & user).sum()),
         int(larger.sum()),
-        len(np.unique(log.partition[log.start < NEVER])),
+        len(log.names["partition"]),
         {
             "like": ahead_of(this_week if len(this_week) >= _ENOUGH else like),
             "user": ahead_of(own),
@@ -166,7 +161,7 @@ def because(
     here: Situation,
     near: Neighbours,
     median: float,
-    change: Callable[[Request], float | None],
+    smaller: Mapping[str, float | None],
 ) -> list[str]:
     """Explain a forecast in sentences.
 
@@ -178,8 +173,8 @@ def because(
         The job in the queue, and the jobs that stand nearest to it.
     median
         Of its forecast, s.
-    change
-        Returns the median wait of another request in its place, s; None where the site cannot run it.
+    smaller
+        The median wait, s, of each of `smaller_requests` that the site can run, by its text.
 
     Returns
     -------
@@ -194,7 +189,7 @@ def because(
         if sentences := _SENTENCES[topic](_Seen(here.request, near, features, share > 0)):
             said[topic] = sentences
     found = [sentence for sentences in said.values() for sentence in sentences]
-    return [*found, *_reconcile(near, median, said), *_other_requests(here.request, median, change)]
+    return [*found, *_reconcile(near, median, said), *_other_requests(median, smaller)]
 
 
 def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) -> list[str]:
@@ -225,8 +220,8 @@ def _by_the_model(median: float, although: str) -> str:
     return f"Of jobs that come in a state such as this one, half start {within} by the model, although {although}."
 
 
-def _other_requests(asked: Request, median: float, change: Callable[[Request], float | None]) -> list[str]:
-    """Say which smaller request starts sooner, if one does by a minute and a fifth of the wait."""
+def smaller_requests(asked: Request) -> list[tuple[str, Request]]:
+    """Return requests of half and a quarter of the limit and half of the CPUs, and what each is instead of."""
     choices: list[tuple[str, Request]] = []
     for part in (2, 4):
         if asked.requested_time >= part * 600:
@@ -236,13 +231,16 @@ def _other_requests(asked: Request, median: float, change: Callable[[Request], f
         cpus = asked.cpus // 2
         fewer = replace(asked, cpus=cpus, nodes=max(1, min(asked.nodes, cpus)))
         choices.append((f"{counted(cpus, 'CPU')} instead of {asked.cpus:,}", fewer))
-    better = [(value, text) for text, other in choices if (value := change(other)) is not None]
-    if not better:
+    return choices
+
+
+def _other_requests(median: float, smaller: Mapping[str, float | None]) -> list[str]:
+    """Say which smaller request starts sooner, if one does by a minute and a fifth of the wait."""
+    better = {text: value for text, value in smaller.items() if value is not None}
+    text = min(better, key=lambda one: better[one], default=None)
+    if text is None or better[text] > min(0.8 * median, median - 60):
         return []
-    soonest, text = min(better, key=lambda one: one[0])
-    if soonest > min(0.8 * median, median - 60):
-        return []
-    brings = roughly(soonest)
+    brings = roughly(better[text])
     what = "let it start at once, as likely as not" if brings == "at once" else f"bring the median to {brings}"
     return [f"Asking for {text} would {what}."]
 
@@ -380,16 +378,3 @@ def _waited(waits: np.ndarray) -> str:
     if about == "at once":
         return "started at once" if one else "mostly started at once"
     return f"waited {about}" if one else f"waited {about} at the median"
-
-
-def changed_median(site: SiteModel, state: pd.DataFrame | None, here: Situation) -> Callable[[Request], float | None]:
-    """Return a function that predicts the median wait of another request in a job's place; see `because`."""
-
-    def change(request: Request) -> float | None:
-        try:
-            check_request(site, request, state)
-        except TableError:
-            return None
-        return forecast(site, features_instead(site, here, request))["median"]
-
-    return change
