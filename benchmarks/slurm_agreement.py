@@ -24,7 +24,14 @@ from procure.workload.slurm_text import expand_nodes
 
 CLOCKS = (-1, -2, -3, -4, -5)
 """s before the first submission at which Slurm's periodic work began; where it is not known, all count alike."""
-_LOADED = {"backfill_clock": "sched: Backfill scheduler plugin loaded", "clock": "Priority MULTIFACTOR plugin loaded"}
+_LOGGED = {
+    "backfill_clock": "sched: Backfill scheduler plugin loaded",
+    "clock": "Priority MULTIFACTOR plugin loaded",
+    "pass": "Running job scheduler for",
+    "end": " done",
+}
+AT_ONCE, UNTIL_FREE = 0.12, 0.02
+"""s: a pass that comes so soon after an end is that end's; so long after an end its nodes are free."""
 WITHIN = 10
 RIVALS = ("easy", "best-fit")
 MEASURES = ("within", "tau", "rank", "same_kind")
@@ -79,18 +86,30 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def clock_of(folder: Path, began: int) -> dict[str, int]:
-    """Return when the periodic work of a run began by its log, s after the first submission.
+def latency_of(folder: Path, began: int) -> dict[str, float]:
+    """Return what the log of a run tells of Slurm's clocks: when periodic work began, and which passes see which ends.
 
-    That of the main scheduler begins some milliseconds after the plugin of priorities is loaded.
+    The main scheduler begins some milliseconds after the plugin of priorities is loaded, s after the first submission.
+    Sleeps last whole seconds, so that a job ends shortly after the pass that started it, within the second: which part
+    of the ends comes before the pass of its own second is no half here, as it is of jobs of any length.
     """
-    found = {}
+    found: dict[str, float] = {}
+    passes, ends = [], []
     for line in (folder / "slurmctld.log").read_text(errors="replace").splitlines():
-        for name, text in _LOADED.items():
-            if text in line and name not in found:
-                at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
-                found[name] = math.floor(at) - began
-    return found
+        what = next((name for name, text in _LOGGED.items() if text in line), "")
+        if not what or not line.startswith("["):
+            continue
+        at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
+        if what in ("pass", "end"):
+            (passes if what == "pass" else ends).append(at)
+        else:
+            found.setdefault(what, math.floor(at) - began)
+    ending = np.array(ends)
+    after = np.searchsorted(ending, passes)
+    periodic = np.array([p for p, i in zip(passes, after, strict=True) if i == 0 or p - ending[i - 1] > AT_ONCE])
+    before = np.maximum(np.searchsorted(periodic, ending) - 1, 0)
+    seen = ending % 1 + UNTIL_FREE < periodic[before] % 1
+    return found | {"job_end": float(1 - seen.mean())}
 
 
 def site_of(scenario: dict[str, Any], first: int) -> tuple[Site, pd.DataFrame]:
@@ -169,7 +188,7 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         real.append(mine)
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
-        known = clock_of(folder, int(run.jobs["submit_time"].min()))
+        known = latency_of(folder, int(run.jobs["submit_time"].min()))
         for clock in (*({"clock": each} for each in CLOCKS), known):
             at = site.model_copy(update={"latency": site.latency.model_copy(update=clock)})
             found = simulated(run, at, nodes, "slurm", kind)

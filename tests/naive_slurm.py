@@ -120,9 +120,10 @@ class NaiveSlurm:
                 self.asked = True
 
     def free_at(self, job: int) -> int:
-        """A periodic pass does not see an end of its own second; the pass that a node's own message brings does."""
+        """Some ends come after the pass of their own second; the pass that a node's own message brings sees its end."""
         late = self.site.latency.job_end
-        return self.end[job] + (max(late - 1, 0) if self.reports[job] else late)
+        drawn = max(late - 0.5, 0) if self.reports[job] else late + math.fmod((job + 1) * math.sqrt(2), 1)
+        return self.end[job] + math.floor(drawn)
 
     def schedule_if_due(self) -> None:
         """Run the passes that are due; when jobs were ended for others, a further one comes at once."""

@@ -68,7 +68,7 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
             sched_min_interval=float(rng.choice([2e-6, 5])), defer=bool(rng.random() < 0.2),
         ),
         "latency": Latency(
-            job_end=int(rng.choice([0, 1, 2])), pass_at_end=float(rng.choice([0, 0.3, 1])),
+            job_end=float(rng.choice([0, 0.5, 1, 2.3])), pass_at_end=float(rng.choice([0, 0.3, 1])),
             backfill_clock=[None, -4][rng.integers(2)],
         ),
         "partitions": (Partition(name="p", nodes="ALL", default=True),),

@@ -310,7 +310,7 @@ def test_with_an_epilog_the_end_of_a_job_brings_a_pass_at_once(conf, start, fold
     assert site.latency.pass_at_end == (1 if conf else 0.04)
     rules = Site(scheduler=site.scheduler, latency=site.latency, partitions=(Partition(name="batch", nodes="ALL"),))
     write_site(rules, nodes, folder / "site")
-    rows = {"job_id": ["a", "b"], "submit_time": [0, 1], "run_time": [20, 5], "n_nodes": 4}
+    rows = {"job_id": ["a", "b"], "submit_time": [0, 18], "run_time": [20, 5], "n_nodes": 4}
     jobs = pd.DataFrame(rows).assign(requested_time=60, cpus_per_node=8, mem_mb_per_node=0, partition="batch")
     schedule = simulate(check(jobs, JOB), nodes, Slurm(site=str(folder / "site"))).schedule
     assert schedule["start_time"].tolist() == [0, start]

@@ -193,7 +193,12 @@ class Preemption(Settings):
 class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
-    job_end: NaturalInt = Field(default=1, description="from the end of a job until its nodes can be used again")
+    job_end: float = Field(
+        default=0.5,
+        ge=0,
+        description="from the second of an end in accounting until a pass can use the job's nodes, on average; 0.5 if "
+        "Slurm takes no time, as half of the ends come after the pass of their own second",
+    )
     pass_at_end: float = Field(
         default=0.04,
         ge=0,

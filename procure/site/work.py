@@ -240,12 +240,14 @@ def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
 
     A node answers the message that ends a job, and the next periodic pass sees the end; or it has still work to do, as
     with an epilog always, and reports the end itself: the main scheduler then runs at once, unless ``defer`` is set.
-    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs.
+    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs. So is how many ends
+    come after the pass of their own second: multiples of the root of 2 do so.
     """
     share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
-    reports = np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
-    # A periodic pass does not see an end of its own second; a pass that the end brings does.
-    return np.where(reports, max(site.latency.job_end - 1, 0), site.latency.job_end).astype(np.int64), reports
+    number = np.arange(1, n_jobs + 1)
+    reports = number * _GOLDEN % 1 < share
+    late = np.floor(site.latency.job_end + number * math.sqrt(2) % 1)
+    return np.where(reports, max(site.latency.job_end - 0.5, 0) // 1, late).astype(np.int64), reports
 
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:

@@ -17,7 +17,7 @@ _LARGEST = (
 )  # fmt: skip
 
 
-def join_het_jobs(columns: dict[str, np.ndarray], ledger: Ledger) -> dict[str, np.ndarray]:
+def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, object]:
     """Return the columns with each heterogeneous job in the row of its first component; the others are dropped.
 
     Nodes are added up, and each is as large as the largest component's, as a job of the table has equal nodes: a
@@ -31,12 +31,12 @@ def join_het_jobs(columns: dict[str, np.ndarray], ledger: Ledger) -> dict[str, n
     ledger
         Which rows are kept; the joined ones are dropped from it and a note is left.
     """
-    names = pd.Series(columns["job_id"]).astype(str).str.extract(_COMPONENT)
+    names = pd.Series(columns["job_id"], dtype=object).astype(str).str.extract(_COMPONENT)
     rows = np.flatnonzero(names[0].notna().to_numpy() & ledger.keep)
     if not rows.size:
         return columns
     whole = (names[0] + names[1].fillna("")).iloc[rows]
-    found = {name: np.array(values, copy=True) for name, values in columns.items()}
+    found: dict[str, np.ndarray] = {name: np.array(values, copy=True) for name, values in columns.items()}
     others = np.zeros(len(ledger.keep), dtype=bool)
     n_jobs = 0
     for name, each in pd.Series(rows, index=whole).groupby(level=0, sort=False):
@@ -56,7 +56,7 @@ def join_het_jobs(columns: dict[str, np.ndarray], ledger: Ledger) -> dict[str, n
         others[mine[1:]] = True
     ledger.drop(others, "component of a heterogeneous job, joined with its first")
     ledger.note(f"{counted(n_jobs, 'heterogeneous job')} taken as one job each, all nodes as large as the largest")
-    return found
+    return dict(found)
 
 
 def _largest(values: np.ndarray, column: str) -> float:
