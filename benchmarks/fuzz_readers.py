@@ -38,12 +38,12 @@ from procure.packages import read_quotes
 from procure.queue_time import store
 from procure.queue_time.model import Settings
 from procure.queue_time.training import train
+from procure.site.network import read_slurm_topology
 from procure.study import load_study
 from procure.study.existing import read_existing
 from procure.sweep.parts import SCHEMA as RESULT
 from procure.sweep.parts import PartError, read_part, write_part
 from procure.tables import write
-from procure.topology.slurm_topology import read_slurm_topology
 from procure.window.network import FEATURES, POSITIONS, Network, read_network, write_network
 from procure.window.network import SCHEMA as NETWORK
 from procure.workload import generate, import_log, read_log

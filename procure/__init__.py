@@ -22,7 +22,7 @@ Which jobs will come? (experimental)
 What has a policy learnt to start? (experimental)
     `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `read_policy`, `write_policy`.
 Where in the network, and which jobs of a window? (experimental)
-    `fat_tree`, `check_isolation`, `count_hops`; `solve_window`, `read_window`, `compare_windows`.
+    `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`, `read_window`, `compare_windows`.
 
 Stable names keep their meaning until the next major version; experimental ones may change with a line in the
 changelog. Everything loads when it is first used.
@@ -39,6 +39,7 @@ from procure.errors import TableError
 if TYPE_CHECKING:
     from procure.account.account import account_waits
     from procure.comparison import compare
+    from procure.comparison.isolation import weigh_isolation
     from procure.explanation import explain
     from procure.explorer import search
     from procure.fitting.fit import fit_site
@@ -153,6 +154,7 @@ _HOME = {
     "train": "procure.recommender.training",
     "train_queue": "procure.queue_time.training:train",
     "update_queue": "procure.queue_time.training:continue_training",
+    "weigh_isolation": "procure.comparison.isolation",
     "what_if": "procure.recommender.what_if",
     "write_policy": "procure.learn.store",
 }
@@ -221,6 +223,7 @@ __all__ = [
     "train",
     "train_queue",
     "update_queue",
+    "weigh_isolation",
     "what_if",
     "write_policy",
 ]

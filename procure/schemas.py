@@ -215,6 +215,7 @@ NODE = Schema(
         _int("threads_per_core", "", "hardware threads that count as CPUs", minimum=1, **_OPTIONAL),
         _int("leaf", "", "leaf switch", **_OPTIONAL),
         _int("pod", "", "pod of the fat-tree", **_OPTIONAL),
+        _int("uplinks", "", "uplinks of the leaf switch; empty = as many as the largest leaf has nodes", **_OPTIONAL),
     ),
     unique="node_id",
 )

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from procure.coschedule.contention import Contention, paces_of
+from procure.coschedule.contention import IDLE, Contention, paces_of
 from procure.coschedule.experts import EDGES, IN_DANGER, mood_of
 from procure.coschedule.learner import TRUST, choose, happiness, learn, make_learner, projected_loss
 from procure.simulator.state import PACE_ONE
@@ -15,12 +15,31 @@ from procure.simulator.state import PACE_ONE
 class Twin:
     """One run; jobs are dictionaries in queue order, nodes a list of (cpus, mem)."""
 
-    def __init__(self, jobs, nodes, *, learner="ucb", share=0.0, interval=60, step=0.25, tolerance=0.1, admit=0.02,
-                 contention="share", overhead=0.02, severity=1.0, worse=1.0, seed=0):  # fmt: skip
+    def __init__(
+        self,
+        jobs,
+        nodes,
+        *,
+        learner="idle",
+        progress="reported",
+        share=0.0,
+        interval=60,
+        step=0.25,
+        tolerance=0.1,
+        admit=0.02,
+        contention="share",
+        overhead=0.02,
+        severity=1.0,
+        worse=1.0,
+        seed=0,
+    ):
         self.jobs, self.nodes = jobs, nodes
-        self.learner = make_learner(learner, seed, step=step, trust=TRUST)
+        self.idle, self.progress = learner == "idle" and not share, progress
+        self.learner = make_learner("ucb" if learner == "idle" else learner, seed, step=step, trust=TRUST)
+        self.past = {}  # user: the shares of their limits that all earlier jobs took
+        self.believed_work = {}
         self.by_mean, self.share, self.interval = learner == "ucb", share, interval
-        self.quotas = [0.0, share] if share else self.learner.experts.quotas.tolist()
+        self.quotas = [0.0, share] if share else [0.0, IDLE] if self.idle else self.learner.experts.quotas.tolist()
         form = int(contention == "bandwidth")
         self.real = Contention(form, overhead * worse, severity * worse)
         self.believed = Contention(form, overhead, severity)
@@ -67,6 +86,7 @@ class Twin:
                 continue
             nodes, donor, quota, context, expected = found
             self.queue.remove(job)
+            self.believed_work[job] = self.work_now(job)
             self.start[job], self.placed[job] = self.now, nodes
             self.running[job] = {
                 "nodes": nodes, "donor": donor, "pace": PACE_ONE, "left": self.jobs[job]["run"] * PACE_ONE,
@@ -126,6 +146,8 @@ class Twin:
         if context[-1] == IN_DANGER:
             return 0.0, None, 0.0
         expected = self.expect(self.believed, donor, job)
+        if self.idle:
+            return IDLE if expected[1] <= self.admit else 0.0, context, 0.0
         level = choose(self.learner, context, expected)
         if self.by_mean and level > 0:
             cell = int(context[-1]) * 4**5 + int(
@@ -141,6 +163,9 @@ class Twin:
         for job in ended:
             each = self.running[job]
             self.end[job] = self.now
+            if self.jobs[job]["limit"]:
+                took = min(1.0, (self.jobs[job]["run"] - max(each["left"], 0) / PACE_ONE) / self.jobs[job]["limit"])
+                self.past.setdefault(self.jobs[job]["user"], []).append(took)
             guests = self.guests(job)
             del self.running[job]
             if each["donor"] is not None:
@@ -163,14 +188,31 @@ class Twin:
             self.running[guest]["pace"] = int(other * PACE_ONE)
         self.running[donor]["pace"] = least
 
+    def work_now(self, job):
+        """What a job that would start now is believed to need."""
+        run, limit = self.jobs[job]["run"], self.jobs[job]["limit"]
+        if self.progress == "reported" or not limit:
+            known = run
+        else:
+            known = limit
+        if self.progress != "past":
+            return known
+        last = ([1.0] * 5 + self.past.get(self.jobs[job]["user"], []))[-5:]
+        return max(1, int(known * max(last)))
+
     def left(self, job):
-        run = self.jobs[job]["run"]
+        done = 0.0
+        if job in self.running:
+            done = (self.jobs[job]["run"] * PACE_ONE - self.running[job]["left"]) / PACE_ONE
+        run = self.believed_work[job] if job in self.running else self.work_now(job)
+        if self.progress == "past" and done >= run and self.jobs[job]["limit"]:
+            limit = float(self.jobs[job]["limit"])
+            return max(limit, 1.0), limit - (self.now - self.start[job] if job in self.running else 0), limit - done
         limit = run * (1.0 + self.tolerance)
         if self.jobs[job]["limit"]:
             limit = min(limit, float(self.jobs[job]["limit"]))
         elapsed = self.now - self.start[job] if job in self.running else 0
-        left = self.running[job]["left"] if job in self.running else run * PACE_ONE
-        return max(limit, 1.0), limit - elapsed, run - (run * PACE_ONE - left) / PACE_ONE
+        return max(limit, 1.0), limit - elapsed, run - done
 
     def look(self, donor, guest):
         a, b = self.jobs[donor], self.jobs[guest]
@@ -204,6 +246,9 @@ class Twin:
         for donor in self.owners:
             for guest in self.guests(donor):
                 each = self.running[guest]
+                if self.idle:
+                    each["quota"] = 0.0 if self.look(donor, guest)[-1] == IN_DANGER else IDLE
+                    continue
                 losses = self.expect(self.real, donor, guest)
                 learn(self.learner, each["context"], self.quotas.index(each["quota"]), losses, each["expected"])
                 each["context"] = self.look(donor, guest)

@@ -16,14 +16,17 @@ def free_of(fabric, shape):
 def tiers_can(n, fabric, shape):
     """T1, T2, T3, counting what is idle on allowed leaves."""
     idle, uplinks, spines = free_of(fabric, shape)
-    allowed = [len(links) == shape.uplinks for links in uplinks]
+    allowed = [len(links) == int(mask).bit_count() for links, mask in zip(uplinks, shape.leaf_links, strict=True)]
     pods = [range(p * shape.leaves, (p + 1) * shape.leaves) for p in range(shape.pods)]
     if n <= shape.nodes:
         return any(count >= n for count in idle)
     room = [sum(idle[leaf] for leaf in pod if allowed[leaf]) for pod in pods]
-    if n <= shape.nodes * shape.leaves:
+    if n <= max(sum(shape.here[leaf * shape.nodes : (leaf + 1) * shape.nodes].sum() for leaf in pod) for pod in pods):
         return any(each >= n for each in room)
-    return n <= sum(each for p, each in enumerate(room) if len(spines[p * shape.uplinks]) == shape.spines)
+    untouched = [
+        all(len(spines[p * shape.uplinks + i]) == shape.spines for i in range(shape.uplinks)) for p in range(shape.pods)
+    ]
+    return n <= sum(each for each, free in zip(room, untouched, strict=True) if free)
 
 
 def isolated_can(n, fabric, shape):

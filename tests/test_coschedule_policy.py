@@ -16,13 +16,18 @@ pytestmark = pytest.mark.plain
 
 FEW = range(16)
 VARIANTS = (
-    {"interval": 5},
+    {"interval": 5, "learner": "ucb"},
     {"interval": 3, "learner": "ips", "seed": 3},
     {"interval": 4, "share": 0.5},
     {"interval": 5, "learner": "full", "contention": "bandwidth", "overhead": 0.1, "severity": 2.0},
     {"interval": 7, "learner": "ucb", "step": 0.125, "worse": 2.0, "contention": "bandwidth", "admit": 0.3},
     {"interval": 2, "learner": "ix", "tolerance": 0.5},
     {"interval": 6, "learner": "paper"},
+    {"interval": 5},
+    {"interval": 5, "contention": "bandwidth", "overhead": 0.05, "worse": 2.0, "admit": 0.5, "tolerance": 0.5},
+    {"interval": 4, "progress": "past", "tolerance": 0.6, "admit": 0.5},
+    {"interval": 4, "progress": "past", "learner": "ucb", "tolerance": 0.6, "admit": 0.5},
+    {"interval": 4, "progress": "limit", "admit": 1.0, "learner": "ips"},
 )
 
 
@@ -41,6 +46,7 @@ def case(seed: int):
         cpu_percent=np.where(rng.random(n) < 0.1, np.nan, rng.choice([5.0, 26, 45, 60, 96, 100], n)),
         mem_percent=rng.choice([1.0, 30, 95], n),
         bandwidth_percent=rng.choice([0.0, 40, 90], n),
+        user=np.random.default_rng(seed + 99).choice(["u", "v"], n),
     )
     return jobs, node_table(n_nodes, cpus=rng.choice([4, 4, 5], n_nodes), mem_mb=1000)
 
@@ -51,7 +57,7 @@ def as_dicts(jobs, nodes):
             "submit": int(job["submit_time"]) - 100, "run": int(job["run_time"]), "n": int(job["n_nodes"]),
             "limit": int(job["requested_time"]), "cpus": int(job["cpus_per_node"]), "mem": int(job["mem_mb_per_node"]),
             "cpu": job["cpu_percent"] / 100, "mem_share": job["mem_percent"] / 100,
-            "band": job["bandwidth_percent"] / 100,
+            "band": job["bandwidth_percent"] / 100, "user": job["user"],
         }
         for job in jobs.to_dict("records")
     ]  # fmt: skip

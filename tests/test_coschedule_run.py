@@ -37,7 +37,7 @@ def run(donor, guest, **settings):
 def usable() -> list[str]:
     """The drivers that this machine lets us use."""
     found = []
-    for kind in ("v2", "v1", "duty"):
+    for kind in ("idle", "v2", "v1", "duty"):
         try:
             for box in choose_boxes(kind)[:2]:
                 box.close()
@@ -60,10 +60,20 @@ def left_over(mark: str) -> list[str]:
     return found
 
 
+def shells(mark: str) -> int:
+    """How many living shells have the mark: not procure itself, nor its keepers."""
+    return sum(line.startswith("bash") for line in left_over(mark))
+
+
 def groups() -> list[Path]:
     """The control groups that this process, or one that it started, has not removed."""
     pids = {str(os.getpid()), *(str(child.pid) for child in psutil.Process().children(recursive=True))}
     return [path for path in Path("/sys/fs/cgroup").glob("*/procure-*") if path.name.split("-")[1] in pids]
+
+
+def half(driver: str) -> float | None:
+    """A fixed quota of a half, where the driver knows quotas."""
+    return None if driver == "idle" else 0.5
 
 
 @pytest.fixture
@@ -78,7 +88,7 @@ def shell(text: str, mark: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", [each for each in DRIVERS if each != "idle"])
 def test_the_guest_gets_no_more_than_its_quota(driver):
     """Two CPU-bound commands on one CPU: neither exceeds its share, and both get something."""
     found = run(SPIN, SPIN, limit=100, share=0.25, interval=0.5, n_cpus=1, seconds=2.5, driver=driver)
@@ -94,9 +104,12 @@ def test_the_guest_gets_no_more_than_its_quota(driver):
 
 @pytest.mark.parametrize("driver", ONE_DRIVER)
 def test_a_guest_that_forks_is_gone_with_its_children(driver, mark):
-    """Children in a session of their own, and orphans, end when the guest's first process has ended."""
-    guest = shell(f"(setsid bash -c ': {mark}; sleep 300') & (bash -c ': {mark}; sleep 300' &) ; sleep 0.6", mark)
-    found = run(shell("sleep 1.5", mark), guest, limit=50, share=0.5, interval=0.3, n_cpus=1, driver=driver)
+    """Children in a session of their own, without environment, and orphans end when its first process has ended."""
+    alone = f"env -i setsid bash -c ': {mark}; sleep 300; :'"
+    guest = shell(
+        f"(setsid bash -c ': {mark}; sleep 300') & (bash -c ': {mark}; sleep 300' &) ; {alone} & sleep 0.6", mark
+    )
+    found = run(shell("sleep 1.5", mark), guest, limit=50, share=half(driver), interval=0.3, n_cpus=1, driver=driver)
     assert (found.donor["exit_code"], found.guest["exit_code"]) == (0, 0)
     assert left_over(mark) == []
     assert not groups()
@@ -106,7 +119,7 @@ def test_a_guest_that_forks_is_gone_with_its_children(driver, mark):
 def test_a_donor_that_dies_leaves_the_cpus_to_the_guest(driver, mark):
     """Its exit code is told, its children are gone, the guest runs to its end."""
     donor = shell(f"bash -c ': {mark}; sleep 300' & sleep 0.7; kill -9 $$", mark)
-    found = run(donor, shell("sleep 1.5", mark), limit=50, share=0.5, interval=0.2, n_cpus=1, driver=driver)
+    found = run(donor, shell("sleep 1.5", mark), limit=50, share=half(driver), interval=0.2, n_cpus=1, driver=driver)
     assert found.donor["exit_code"] == -9
     assert found.guest["exit_code"] == 0
     assert left_over(mark) == []
@@ -127,7 +140,7 @@ def test_interrupted_everything_is_put_away_and_the_log_is_written(driver, numbe
              "--", *shell(spin, mark), "--", *shell(spin, mark)]  # fmt: skip
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         deadline = time.monotonic() + 60
-        while len(left_over(mark)) < 4 and time.monotonic() < deadline:  # two shells, two children
+        while shells(mark) < 4 and time.monotonic() < deadline:  # two shells, two children
             time.sleep(0.1)
         time.sleep(1.0)
         started.send_signal(number)
@@ -138,6 +151,80 @@ def test_interrupted_everything_is_put_away_and_the_log_is_written(driver, numbe
     assert left_over(mark) == []
     assert not list(Path("/sys/fs/cgroup").glob(f"*/procure-{started.pid}-*"))
     assert len(pd.read_csv(log)) >= 2
+
+
+def begun(mark: str, *options: object) -> subprocess.Popen:
+    """Start `procure coschedule run` of two shells that fork, one with an empty environment; wait until all run."""
+    donor = shell(f"bash -c ': {mark}; sleep 300; :' & sleep 300", mark)
+    guest = shell(f"env -i setsid bash -c ': {mark}; sleep 300; :' & sleep 300", mark)
+    ours = ["--limit-a", "100", "--interval", "0.2", "--cpus", "1", *map(str, options)]
+    words = [sys.executable, "-m", "procure.cli.main", "coschedule", "run", *ours, "--", *donor, "--", *guest]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while shells(mark) < 4 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return started
+
+
+def wait_until(gone) -> bool:
+    deadline = time.monotonic() + 20
+    while not gone() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return gone()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_killed_it_leaves_nothing(driver, mark):
+    """After kill -9 of procure the keepers end both commands with all that they forked, and remove the groups."""
+    started = begun(mark, "--driver", driver)
+    started.kill()
+    started.wait()
+    assert wait_until(lambda: left_over(mark) == [])
+    assert wait_until(lambda: not list(Path("/sys/fs/cgroup").glob(f"*/procure-{started.pid}-*")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", [each for each in DRIVERS if each in ("v1", "v2", "idle")])
+def test_clean_removes_what_a_run_without_keepers_left(driver, mark, procure):
+    """Where the keepers were killed, too: processes of its groups, or with its mark, end; live runs are left alone."""
+    alive, started = begun(f"{mark}b", "--driver", driver), begun(f"{mark}a", "--driver", driver)
+    try:
+        keepers = psutil.Process(started.pid).children()
+        started.kill()
+        for keeper in keepers:
+            keeper.kill()
+        started.wait()
+        code, out, _ = procure("coschedule", "clean")
+        assert code == 0
+        assert f"-{started.pid}-" in out and f"-{alive.pid}-" not in out
+        left = left_over(f"{mark}a")
+        assert all("sleep 300; :" in line for line in left) if driver == "idle" else left == []
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/procure-{started.pid}-*"))
+        assert shells(f"{mark}b") == 4
+    finally:
+        alive.terminate()
+        alive.wait()
+        for process in psutil.process_iter(["cmdline"]):
+            if mark in " ".join(process.info["cmdline"] or []):
+                process.kill()
+
+
+def test_idle_guest_yields_and_outputs_are_marked(capfd):
+    """The guest of the default driver runs under SCHED_IDLE, the donor does not; each line says whose it is."""
+    policy = "import os, time; print('policy', os.sched_getscheduler(0), flush=True); time.sleep"
+    found = run([sys.executable, "-c", f"{policy}(4)"], [sys.executable, "-c", f"{policy}(0)"], limit=50, interval=0.2)
+    assert found.driver == "idle"
+    said = capfd.readouterr().err
+    assert f"donor|policy {os.SCHED_OTHER}\n" in said and f"guest|policy {os.SCHED_IDLE}\n" in said
+
+
+def test_a_guest_beyond_its_memory_is_ended(capfd):
+    """It is killed, and told why; the donor goes on."""
+    fill = [sys.executable, "-c", "import time; kept = bytearray(200_000_000); time.sleep(60)"]
+    found = run(["sleep", "2"], fill, limit=50, interval=0.2, memory="100M")
+    assert (found.donor["exit_code"], found.guest["exit_code"]) == (0, -9)
+    assert "its limit is 100 MB: ended" in capfd.readouterr().err
 
 
 @pytest.mark.slow
@@ -179,6 +266,9 @@ def test_measure_fits_the_contention_of_two_commands():
         (lambda: run(SPIN, SPIN, limit=5, progress="("), "regular expression"),
         (lambda: run(SPIN, SPIN, limit=5, progress="x"), "groups"),
         (lambda: run(SPIN, SPIN, limit=5, driver="v3"), "not known"),
+        (lambda: run(SPIN, SPIN, limit=5, driver="idle", share=0.5), "idle priority has no quota"),
+        (lambda: run(SPIN, SPIN, limit=5, memory="much"), "no amount of memory"),
+        (lambda: measure(SPIN, SPIN, Measuring(driver="idle")), "no quotas to measure at"),
         (lambda: run(["./no-such-command"], SPIN, limit=5), "no-such-command: cannot be started"),
         (lambda: run(["sleep", "100"], ["./no-such-command"], limit=5, interval=0.1), "cannot be started"),
         (lambda: run([__file__], SPIN, limit=5), "cannot be started"),
@@ -197,7 +287,7 @@ def test_bad_input_is_one_error_and_leaves_nothing_running(call, said):
 
 
 def test_without_the_right_to_a_control_group_the_file_is_named(tmp_path, monkeypatch):
-    """The message says which folder cannot be written and what delegation is missing; `auto` falls back to duty."""
+    """The message says which folder cannot be written and what is missing; idle priority and duty need no group."""
     monkeypatch.setattr("procure.coschedule.groups._mounts", lambda: [("cgroup2", tmp_path, [])])
     monkeypatch.setattr("procure.coschedule.groups._own", lambda controller: "user/session")
     folder = tmp_path / "user" / "session"
@@ -211,7 +301,8 @@ def test_without_the_right_to_a_control_group_the_file_is_named(tmp_path, monkey
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(ArgumentError, match=r"session is not ours to write in: Delegate=cpu"):
         choose_boxes("v2")
-    donor, guest, why = choose_boxes("auto")
+    assert choose_boxes("auto")[0].kind == "idle"
+    donor, guest, why = choose_boxes("by share")
     assert isinstance(donor, Duty) and isinstance(guest, Duty)
     assert "Delegate=cpu" in why and "v1:" in why
 

@@ -15,10 +15,10 @@ from sweep_lab import make_study
 from procure.files import read_rows
 from procure.objectives.constraints import parse
 from procure.settings import MOST_TOML, read_toml
+from procure.site.network import read_slurm_topology
 from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.text import money, seconds
-from procure.topology.slurm_topology import read_slurm_topology
 from procure.workload.read_swf import MOST_FIELDS, read_swf
 from procure.workload.slurm_text import array_tasks, expand_nodes
 

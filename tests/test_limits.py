@@ -22,8 +22,8 @@ from procure.packages.enumerate import TooManyPackages, Work, blocks
 from procure.packages.offer import Offer
 from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
+from procure.site.network import read_slurm_topology
 from procure.study import load_study
-from procure.topology.slurm_topology import read_slurm_topology
 from procure.window.problem import read_window
 from procure.workload.slurm_text import expand_nodes, node_names
 

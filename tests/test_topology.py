@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from naive_topology import check_conditions, isolated_can, tiers_can
 from policy_cases import few, node_table
 
 from procure.errors import ArgumentError, TableError
+from procure.site.network import attach, parse_slurm_topology
 from procure.topology.any_nodes import allocate_any
 from procure.topology.compact import allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
@@ -18,12 +21,9 @@ from procure.topology.metrics import (
     average_hops,
     hops_of_jobs,
     ideal_hops,
-    idle_links,
-    utilization_by_minute,
     utilization_while_waiting,
 )
 from procure.topology.search import make_search
-from procure.topology.slurm_topology import attach, parse_slurm_topology
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
 
@@ -95,12 +95,60 @@ def test_two_levels_are_one_pod():
             "SwitchName=a Nodes=c1\nSwitchName=b Nodes=c2\nSwitchName=t Switches=a\nSwitchName=u Switches=t,b\n",
             "different levels",
         ),
+        ("TopologyParam=Dragonfly\nSwitchName=a Nodes=c1\n", "Dragonfly is no fat-tree; trees and blocks"),
+        ("- topology: t\n  torus3d: {}\n", "torus3d is no fat-tree"),
+        ("- topology: t\n  flat: true\n", "has flat; a tree or blocks are needed"),
+        ("- topology: t\n  tree: {switches: 3}\n", "tree needs a list of switches"),
+        ("topology: [\n", "cannot be read as YAML"),
     ],
 )
 def test_bad_network_is_one_error(text, message):
     """A text that is no tree is refused with the line or the switch."""
     with pytest.raises(TableError, match=message.replace("[", r"\[").replace("]", r"\]")):
         parse_slurm_topology(text, "net")
+
+
+TOPOLOGY_YAML = """\
+- topology: other
+  tree: {switches: [{switch: s9, nodes: "x[1-2]"}]}
+- topology: main
+  cluster_default: true
+  tree:
+    switches:
+      - {switch: top, children: "p[0-1]"}
+      - {switch: p0, children: "s[0-1]"}
+      - {switch: p1, children: "s2,s3"}
+      - {switch: s0, nodes: "c[1-2]"}
+      - {switch: s1, nodes: "c[3-4]"}
+      - {switch: s2, nodes: "c5,g1"}
+      - {switch: s3, nodes: "c[07-08]"}
+"""
+
+
+def test_yaml_is_the_same_tree():
+    """topology.yaml gives what topology.conf does; of several topologies, the cluster's default is read."""
+    found, expected = parse_slurm_topology(TOPOLOGY_YAML), parse_slurm_topology(TOPOLOGY_CONF)
+    pd.testing.assert_frame_equal(found.nodes, expected.nodes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockName=b3 Nodes=n5\nBlockSizes=2,4\n",
+        "- topology: t\n  block:\n    block_sizes: [2, 4]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n"
+        "      - {block: b2, nodes: 'n[3-4]'}\n      - {block: b3, nodes: n5}\n",
+        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
+        "BlockName=b3 BlockIndex=2 Nodes=n5 BlockSize=2\nAggregatedBlock=b[1-2] BlockIndex=3 Nodes=n[1-4] BlockSize=4\n"
+        "AggregatedBlock=b3 BlockIndex=4 Nodes=n5 BlockSize=4\n"
+        "AggregatedBlock=b[1-3] BlockIndex=5 Nodes=n[1-5] BlockSize=8\n",
+    ],
+)
+def test_blocks_are_leaves(text):
+    """A block is a leaf; the second block size makes pods, however the blocks are written."""
+    nodes = parse_slurm_topology(text).nodes
+    leaf, pod = {"n1": 0, "n2": 0, "n3": 1, "n4": 1, "n5": 2}, {"n1": 0, "n2": 0, "n3": 0, "n4": 0, "n5": 1}
+    assert dict(zip(nodes["node_id"], nodes["leaf"], strict=True)) == leaf
+    assert dict(zip(nodes["node_id"], nodes["pod"], strict=True)) == pod
 
 
 def test_attach_replaces_and_refuses():
@@ -131,11 +179,10 @@ def test_tree_of_a_shuffled_table():
         ({"leaf": None}, "row 4, column leaf: the value is missing"),
         ({"pod": None}, "row 4, column pod: the value is missing"),
         ({"leaf": 5}, "row 4: leaf 5 is in pod 0 here|leaf 5 is in pod 1 here and in pod 0 before"),
-        ({"leaf": 0}, "leaf 0 .pod 0. has 3 nodes, not 2 as most leaves"),
     ],
 )
 def test_bad_tree_is_one_error(change, message):
-    """A node without a place, a leaf in two pods and an uneven leaf are refused by name."""
+    """A node without a place and a leaf in two pods are refused by name."""
     nodes = make_nodes(2, 3, 2)
     for name, value in change.items():
         nodes.loc[3, name] = value
@@ -147,6 +194,26 @@ def test_uneven_pod_is_named():
     """A pod with fewer leaves than most is uneven."""
     nodes = make_nodes(3, 2, 2).iloc[:-2]
     assert uneven(nodes["leaf"].to_numpy(), nodes["pod"].to_numpy()) == ["pod 2 has 1 leaf, not 2 as most pods"]
+
+
+def test_uneven_tree_has_places_that_count_as_taken():
+    """Leaves and pods of any size: what a smaller one lacks is a place without a node, and never idle."""
+    nodes = make_nodes(3, 2, 3).drop(index=[1, 9, 10, 11, 17]).reset_index(drop=True)
+    tree = FatTree.from_nodes(nodes.assign(uplinks=pd.array([2] * 2 + [None] * (len(nodes) - 2), dtype="Int64")))
+    assert (tree.pods, tree.leaves, tree.nodes, tree.uplinks, len(tree), tree.size) == (3, 2, 3, 3, 13, 18)
+    assert tree.leaf_ids.tolist() == [0, 1, 2, -1, 4, 5] and tree.n_uplinks.tolist() == [2, 3, 3, 3, 3, 3]
+    assert tree.rows.tolist() == [0, 1, -1, 2, 3, 4, 5, 6, 7, -1, -1, -1, 8, 9, 10, 11, 12, -1]
+    fabric = empty_fabric(tree.shape)
+    assert fabric.leaf_idle.tolist() == [2, 3, 3, 0, 3, 2] and fabric.pod_idle.tolist() == [5, 3, 5]
+    assert fabric.uplinks.tolist() == [3, 7, 7, 0, 7, 7] and not tree.is_even and tree.shape.largest_pod == 5
+
+
+def test_links_of_a_leaf_must_agree():
+    """A leaf without uplinks, and two figures for one leaf, are one error each."""
+    nodes = make_nodes(1, 2, 2)
+    for given, message in (([2, 2, 0, 0], "row 3: leaf 1 has no uplinks"), ([2, 1, 2, 2], "1 uplinks here and 2")):
+        with pytest.raises(TableError, match=message):
+            FatTree.from_nodes(nodes.assign(uplinks=given))
 
 
 def test_too_many_links_are_refused():
@@ -163,7 +230,7 @@ class Tree:
         self.kind, self.shape = kind, tree.shape
         self.fabric, self.holders, self.grant = (make(tree.shape) for make in (empty_fabric, no_holders, empty_grant))
         self.search = make_search(tree.shape, bound)
-        self.order = np.arange(len(tree))
+        self.order = np.flatnonzero(tree.rows >= 0)
         self.held: dict[int, np.ndarray] = {}
 
     def allocate(self, n):
@@ -192,11 +259,19 @@ class Tree:
 KINDS = ["any", "compact", "tiers", "isolated"]
 
 
-def random_tree(rng, tapered=False):
+def random_tree(rng, tapered=False, uneven=False):
     pods, leaves, nodes = (int(x) for x in rng.integers(1, 5, 3))
     uplinks = int(rng.integers(1, nodes + 1)) if tapered else 0
     spines = int(rng.integers(1, leaves + 1)) if tapered else 0
-    return FatTree(pods, leaves, nodes, uplinks, spines)
+    if not uneven:
+        return FatTree(pods, leaves, nodes, uplinks, spines)
+    table = make_nodes(pods, leaves, nodes)
+    kept = np.flatnonzero(rng.random(len(table)) < 0.8)
+    table = table.iloc[kept if len(kept) else [0]].reset_index(drop=True)
+    most = int(table["leaf"].value_counts().max())
+    fewer = {leaf: int(rng.integers(1, most + 1)) for leaf in table["leaf"].unique() if rng.random() < 0.3}
+    table = table.assign(uplinks=table["leaf"].map(fewer).astype("Int64"))
+    return FatTree.from_nodes(table, uplinks=min(uplinks, most) or most, spines=spines)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,8 +280,8 @@ def test_giving_back_undoes_taking(kind, tapered):
     """Whatever is taken and given back, in any order, the tree is what it was; nothing is held twice."""
     rng = np.random.default_rng(5)
     for _ in range(few(40)):
-        tree = Tree(kind, random_tree(rng, tapered))
-        size = tree.fabric.idle.size
+        tree = Tree(kind, random_tree(rng, tapered, uneven=bool(rng.integers(2))))
+        size = int(tree.fabric.idle.sum())
         empty = tree.snapshot()
         for job in range(60):
             before = tree.snapshot()
@@ -236,8 +311,8 @@ def test_places_whatever_can_be_placed(kind):
     twin = {"tiers": tiers_can, "isolated": isolated_can}[kind]
     outcomes = {True: 0, False: 0}
     for _ in range(60):
-        tree = Tree(kind, random_tree(rng))
-        size = tree.fabric.idle.size
+        tree = Tree(kind, random_tree(rng, uneven=bool(rng.integers(2))))
+        size = int(tree.fabric.idle.sum())
         for job in range(40):
             n = int(rng.integers(1, min(size, rng.choice([4, size])) + 1))
             expected = twin(n, tree.fabric, tree.shape)
@@ -248,6 +323,31 @@ def test_places_whatever_can_be_placed(kind):
             if tree.held and rng.random() < 0.5:
                 tree.end(int(rng.choice(list(tree.held))))
     assert min(outcomes.values()) > 300
+
+
+@pytest.mark.parametrize("kind", ["tiers", "isolated"])
+def test_search_misses_nothing(kind):
+    """Whatever is idle and whichever links are free: a size is placed if, and only if, the printed rules allow it."""
+    rng = np.random.default_rng(17)
+    twin, n_found, n_asked = {"tiers": tiers_can, "isolated": isolated_can}[kind], 0, 0
+    for _ in range(150):
+        tree = Tree(kind, FatTree(*(int(x) for x in (rng.integers(1, 5), rng.integers(3, 6), rng.integers(2, 6)))))
+        shape, fabric = tree.shape, tree.fabric
+        free = rng.choice([0.5, 0.8, 0.95])
+        fabric.idle[:] = rng.random(fabric.idle.size) < free
+        on_leaf = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
+        fabric.leaf_idle[:], fabric.pod_idle[:] = on_leaf, on_leaf.reshape(shape.pods, -1).sum(axis=1)
+        for masks, width in ((fabric.uplinks, shape.uplinks), (fabric.spines, shape.spines)):
+            bits = rng.random((masks.size, width)) < free
+            bits[rng.random(masks.size) < 0.4] = True
+            masks[:] = (bits << np.arange(width)).sum(axis=1)
+        for n in rng.integers(1, max(2, fabric.idle.sum() + 1), 12).tolist():
+            expected = twin(n, fabric, shape)
+            assert tree.allocate(n) == expected, (shape, n)
+            if expected and kind == "isolated":
+                check_conditions(tree.grant, shape)
+            n_found, n_asked = n_found + expected, n_asked + 1
+    assert 300 < n_found < n_asked - 300
 
 
 def test_an_empty_tree_holds_every_size():
@@ -351,6 +451,44 @@ def test_verifier_sees_times_nodes_paths_and_grants():
     assert verify(schedule_of({"a": [1], "b": [1]}), nodes).n_shared_nodes == 1
 
 
+def test_verifier_sees_spines():
+    """Two jobs on leaves of their own that hold one link to a spine share it, whether granted or not."""
+    nodes = make_nodes(2, 2, 2)
+    both = schedule_of({"a": [1, 5], "b": [3, 7]})
+    granted = both.assign(links=["L0=1 L2=1 P0.0=1 P1.0=1", "L1=1 L3=1 P0.0=3 P1.0=1"])
+    shared = verify(granted, nodes)
+    assert shared.n_shared_links == 2 and not shared.isolated
+    assert [each["where"] for each in shared.first_conflicts] == [
+        f"pod {pod}, second-level switch 0: uplinks 0" for pod in (0, 1)
+    ]
+    assert verify(granted.assign(links=["L0=1 L2=1 P0.0=1 P1.0=1", "L1=1 L3=1 P0.0=2 P1.0=2"]), nodes).isolated
+    assert verify(both, nodes).n_shared_links == 8  # all spine links of both pods, no uplink
+
+
+def test_verifier_knows_which_links_there_are():
+    """Links that the tree does not have are no isolation; the table or an argument says how many there are."""
+    nodes = make_nodes(2, 2, 6)
+    both = schedule_of({"a": [1, 7], "b": [2, 8]}, 2).assign(links=["L0=40 L1=40", "L0=80 L1=80"])
+    found = verify(both, nodes)
+    assert found.n_unknown_links == 4 and found.n_shared_links == 0 and not found.isolated
+    assert found.first_conflicts[0]["where"] == "leaf 0: uplinks 6, which the tree does not have"
+    assert verify(both, nodes, uplinks=8).isolated
+    few_links = nodes.assign(uplinks=[5] * 6 + [6] * 18)
+    third = both.assign(links=["L0=20 L1=20", "L0=10 L1=10"])
+    assert verify(third, nodes).isolated and verify(third, few_links).n_unknown_links == 1
+    far = schedule_of({"a": [1, 13]}, 2)
+    for words, n in (("P0.0=4 P1.0=4", 2), ("P0.6=1 P1.6=1 L0=40 L2=40", 4), ("P9.0=1", 1), ("L9=1", 1)):
+        assert verify(far.assign(links=f"L0=1 L2=1 P0.0=1 P1.0=1 {words}"), nodes).n_unknown_links == n, words
+
+
+def test_verifier_says_how_long_links_were_shared():
+    """Of three jobs over links, two share them for half of their time; a job on one leaf is not counted."""
+    jobs = schedule_of({"a": [1, 3], "b": [2, 4], "c": [5, 7], "d": [6]})
+    found = verify(jobs.assign(start_time=[0, 5, 0, 0], end_time=[10, 15, 10, 10]), make_nodes(2, 2, 2))
+    assert (found.n_allocations, found.n_over_links, found.n_sharing) == (4, 3, 2)
+    assert found.shared_time == pytest.approx(10 / 30)
+
+
 def test_verifier_refuses_what_it_cannot_read():
     """A node that is not in the table, and links that are no masks, are one error each."""
     nodes = make_nodes(1, 2, 2)
@@ -368,10 +506,12 @@ def test_allocations_share_no_link(kind, tapered):
     rng = np.random.default_rng(23)
     n_allocations = 0
     while n_allocations < 3000:
-        tree = random_tree(rng, tapered)
+        tree = random_tree(rng, tapered, uneven=bool(rng.integers(2)))
         schedule, n_started = random_schedule(kind, tree, rng, 300)
         n_allocations += n_started
-        verdict = verify(schedule, make_nodes(tree.pods, tree.leaves, tree.nodes))
+        nodes = make_nodes(tree.pods, tree.leaves, tree.nodes)
+        nodes = nodes.assign(uplinks=np.repeat(tree.n_uplinks, tree.nodes))
+        verdict = verify(schedule, nodes, spines=tree.spines)
         assert verdict.isolated, verdict.first_conflicts[:3]
 
 
@@ -379,7 +519,7 @@ def random_schedule(kind, tree, rng, n_jobs):
     """Start and end random jobs; time is the number of the step."""
     live = Tree(kind, tree)
     size, rows, started = len(tree), {}, 0
-    width = len(str(size))
+    width = len(str(tree.size))
     for job in range(n_jobs):
         if live.start(job, int(rng.integers(1, max(2, int(size * rng.choice([0.1, 0.4, 1.0])))))):
             started += 1
@@ -409,8 +549,17 @@ def test_hops():
     assert hops["aph"].tolist() == [2, 4, 0] and hops["ideal_aph"].tolist() == [0, 0, 0]
 
 
-def test_utilization():
-    """Busy nodes over the makespan, at each minute, while somebody waits; the share of links that nobody holds."""
+def test_ideal_hops_of_an_uneven_tree():
+    """No placement has fewer hops than the ideal one, by trying all of one, two and three nodes of a small tree."""
+    nodes = make_nodes(2, 3, 3).drop(index=[0, 1, 4, 5, 9, 12]).reset_index(drop=True)
+    tree, (leaf, pod) = FatTree.from_nodes(nodes), nodes[["leaf", "pod"]].to_numpy(np.int64).T
+    for n in range(1, 8):
+        tried = [average_hops(leaf[[*rows]], pod[[*rows]]) for rows in combinations(range(len(nodes)), n)]
+        assert ideal_hops(n, tree) == pytest.approx(min(tried)), n
+
+
+def test_utilization_while_waiting():
+    """Busy nodes are counted while somebody waits."""
     schedule = pd.DataFrame(
         {
             "job_id": ["a", "b", "c"],
@@ -418,10 +567,6 @@ def test_utilization():
             "start_time": [0, 60, 60],
             "end_time": [60, 120, 180],
             "n_nodes": [2, 1, 1],
-            "node_ids": ["n1,n2", "n1", "n2"],
-            "links": ["L0=1 L1=1", "", ""],
         }
     )
-    assert utilization_by_minute(schedule, 4).tolist() == [0.5, 0.5, 0.25, 0]
     assert utilization_while_waiting(schedule, 4) == 0.5
-    assert idle_links(schedule, FatTree(1, 2, 2)) == pytest.approx(1 - 2 * 60 / (8 * 180))

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from procure.cli.main import app
+from procure.comparison.isolation import crossing
 from procure.errors import TableError
 
 pytestmark = pytest.mark.plain
@@ -121,4 +122,64 @@ def test_check_and_penalty(folder):
     assert found.exit_code == 0, found.exception
     assert "no job ran on several nodes" in Path("nobody.html").read_text().lower()
     schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
+    assert run("check", "shared.csv", "--nodes", "tree.csv", "--uplinks", "1").exit_code == 1
     assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'job_id,start_time,end_time,node_ids\na,0,10,"n[1,3]"\nb,0,10,"n[2,4-4]"\nc,,,\n',
+        "JobID|Start|End|NodeList\na|2024-01-01T00:00:00|2024-01-01T01:00:00|n[1,3]\nb|1704067200|Unknown|n[2,4]\n"
+        "b.batch|1704067200|Unknown|n2\nc|Unknown|Unknown|None assigned\n",
+    ],
+)
+def test_check_reads_host_lists_and_sacct(folder, text):
+    """Four columns are enough, in our words or in those of sacct; who shared links is said without a simulation."""
+    run("make", "--pods", "1", "--leaves", "2", "--nodes", "2", "--out", "tree.csv")
+    (folder / "month.psv").write_text(text)
+    found = run("check", "month.psv", "--nodes", "tree.csv", "--format", "json")
+    assert found.exit_code == 1, found.exception
+    verdict = json.loads(found.stdout)
+    assert (verdict["n_allocations"], verdict["n_over_links"], verdict["n_sharing"]) == (2, 2, 2)
+    assert verdict["n_shared_links"] == 4 and verdict["shared_time"] == 1
+    (folder / "bad.psv").write_text(text.replace("n[1,3]", "n[1,9]"))
+    assert "job a ran on node n9" in str(run("check", "bad.psv", "--nodes", "tree.csv").exception)
+
+
+def test_attach_makes_a_node_table(folder):
+    """Without a node table the network's own nodes are one, printed or written."""
+    (folder / "topology.yaml").write_text(
+        "- topology: t\n  tree:\n    switches: [{switch: a, nodes: 'n[1-2]'}, {switch: b, nodes: n3}]\n"
+    )
+    printed = run("attach", "--from", "topology.yaml")
+    assert printed.exit_code == 0 and "leaf 1 (pod 0) has 1 node, not 2" in printed.stderr
+    assert run("attach", "--from", "topology.yaml", "--out", "tree.csv").exit_code == 0
+    assert (folder / "tree.csv").read_text() == printed.stdout
+    assert pd.read_csv("tree.csv")["leaf"].tolist() == [0, 0, 1]
+
+
+def test_worth_finds_the_share(folder):
+    """Three jobs of two leaves run together on four leaves; isolated the third waits, which half the run time pays."""
+    run("make", "--pods", "1", "--leaves", "4", "--nodes", "4", "--out", "tree.csv")
+    jobs = {"job_id": ["a", "b", "c"], "submit_time": 0, "run_time": 100, "requested_time": 100, "n_nodes": 5}
+    pd.DataFrame(jobs | {"cpus_per_node": 1}).to_csv("jobs.csv", index=False)
+    of = ("worth", "--jobs", "jobs.csv", "--nodes", "tree.csv", "--policies", "tiers", "--saved")
+    found = json.loads(run(*of, "0%,20%,60%", "--format", "json").stdout)
+    assert [row["makespan"] for row in found["rows"]] == [100, 200, 160, 80]
+    assert found["break_even"]["tiers"]["makespan"] == pytest.approx(50)
+    assert "tiers is worth it if sharing costs jobs more than 50.0 %" in run(*of, "0%,20%,60%").stdout
+    bad = run(*of, "half")
+    assert bad.exit_code == 2 and "known: 10%, v1, v2" in bad.stderr.replace("│\n│ ", "")
+
+
+def test_break_even():
+    """The share from which on nothing is worse, linear between the points; none where all are worse."""
+    for worse, expected in (
+        ([10, 5, -5], 15),
+        ([-1, -2, -3], 0),
+        ([3, 2, 1], None),
+        ([4, -4, 2], None),
+        ([2, 0, -1], 10),
+    ):
+        assert crossing([0, 10, 20], worse) == expected

@@ -43,10 +43,12 @@ def test_other_allocators_start_all_at_once():
         assert verify(schedule, nodes).isolated != shares
 
 
-def random_case(rng, n_jobs=40):
+def random_case(rng, n_jobs=40, uneven=False):
     """A tree with shuffled rows and a workload that queues, with early ends and jobs of no time."""
     pods, leaves, per_leaf = (int(x) for x in rng.integers(1, 4, 3))
     nodes = make_nodes(pods, leaves, per_leaf).sample(frac=1, random_state=int(rng.integers(99)))
+    if uneven and len(nodes) > 2:
+        nodes = nodes.iloc[: -1 - int(rng.integers(len(nodes) // 3 + 1))]
     n = len(nodes)
     run = rng.choice([0, 1, 3, 7, 20], n_jobs)
     jobs = job_table(
@@ -62,11 +64,12 @@ def twin(jobs, nodes, allocator, queue_depth, hold):
     """The slow twin on the same allocator; its tree is three sets: idle places, free uplinks, free spine links."""
     tree = FatTree.from_nodes(nodes)
     shape, live = tree.shape, Tree(allocator, tree)
+    real = np.flatnonzero(tree.rows >= 0)
     order = np.empty(len(tree), np.int64)
-    order[tree.rows] = np.arange(len(tree))
+    order[tree.rows[real]] = real
 
     def as_fabric(sets):
-        idle = np.array([place in sets[0] for place in range(len(tree))], np.int64)
+        idle = np.array([place in sets[0] for place in range(tree.size)], np.int64)
         leaf = idle.reshape(-1, shape.nodes).sum(axis=1)
         masks = [np.zeros(shape.pods * size, np.int64) for size in (shape.leaves, shape.uplinks)]
         for mask, links in zip(masks, sets[1:], strict=True):
@@ -92,12 +95,12 @@ def twin(jobs, nodes, allocator, queue_depth, hold):
         for own, other in zip(sets, held, strict=True):
             own |= other
 
-    def links(n, size):
-        return {(switch, i) for switch in range(n) for i in range(size)}
+    def links(n, size, leaves=False):
+        return {(s, i) for s in range(n) for i in range(size) if not leaves or shape.leaf_links[s] >> i & 1}
 
     everything = (
-        set(range(len(tree))),
-        links(shape.pods * shape.leaves, shape.uplinks),
+        set(real.tolist()),
+        links(shape.pods * shape.leaves, shape.uplinks, True),
         links(shape.pods * shape.uplinks, shape.spines),
     )
     counts = allocator in ("any", "compact")
@@ -116,12 +119,12 @@ def twin(jobs, nodes, allocator, queue_depth, hold):
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 @pytest.mark.parametrize("hold", [False, True])
 def test_compiled_equals_slow_twin(allocator, hold):
-    """Starts and nodes are those of the slow twin, also with a short queue depth."""
+    """Starts and nodes are those of the slow twin, also with a short queue depth and on uneven trees."""
     if hold and allocator in ("any", "compact"):
         pytest.skip("links are not reserved where they are shared")
     rng = np.random.default_rng(7)
-    for _ in range(few(25)):
-        jobs, nodes = random_case(rng)
+    for case in range(few(25)):
+        jobs, nodes = random_case(rng, uneven=case % 2 and allocator != "isolated")
         queue_depth = int(rng.choice([2, 5, 128]))
         held = ",hold_reserved_links=true" if hold else ""
         schedule = simulate(jobs, nodes, f"{allocator}:queue_depth={queue_depth}{held}").schedule
@@ -147,7 +150,8 @@ def test_schedules_share_no_link(policy):
     rng = np.random.default_rng(17)
     for _ in range(few(20)):
         jobs, nodes = random_case(rng, 80)
-        verdict = verify(simulate(jobs, nodes, policy).schedule, nodes)
+        links = {"uplinks": 2, "spines": 1} if "uplinks" in policy else {}
+        verdict = verify(simulate(jobs, nodes, policy).schedule, nodes, **links)
         assert verdict.isolated, verdict.first_conflicts
 
 
@@ -159,13 +163,36 @@ def test_too_large_jobs_are_set_aside():
     assert run.schedule["start_time"].isna().tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("policy", ["any", "compact", "closest", "tiers", "isolated", "window", "isolated:uplinks=2"])
+def test_uneven_trees_run_every_job(policy):
+    """On leaves and pods of any size every job that the nodes hold runs, and isolating policies share no link."""
+    rng = np.random.default_rng(29)
+    for _ in range(few(12)):
+        jobs, nodes = random_case(rng, uneven=True)
+        schedule = simulate(jobs[jobs["n_nodes"] <= len(nodes)], nodes, policy).schedule
+        assert schedule["start_time"].notna().all()
+        if policy.startswith(("tiers", "isolated")):
+            verdict = verify(schedule, nodes)
+            assert verdict.isolated, verdict.first_conflicts[:3]
+
+
+def test_fewer_links_on_some_leaves():
+    """The node table's links hold in a run: with one uplink on three of four leaves, the second of two jobs waits."""
+    jobs = job_table(submit_time=[0, 0], n_nodes=[3, 3], run_time=[5, 5], requested_time=[5, 5])
+    starts = {}
+    for n in (2, 1):
+        nodes = make_nodes(1, 4, 2).assign(uplinks=[2, 2, *[n] * 6])
+        schedule = simulate(jobs, nodes, "isolated").schedule
+        starts[n] = schedule["start_time"].tolist()
+        assert verify(schedule, nodes).isolated
+    assert starts == {2: [0, 0], 1: [0, 5]}
+
+
 def test_trees_and_nodes_that_cannot_be_used_are_refused():
-    """No tree, an uneven tree, and nodes that hold only some of the jobs are one error each."""
+    """No tree, and nodes that hold only some of the jobs are one error each."""
     jobs = job_table(submit_time=[0, 0], run_time=[1, 1], cpus_per_node=[1, 4])
     with pytest.raises(TableError, match="row 1, column leaf: the value is missing"):
         simulate(jobs, node_table(2, cpus=4), "tiers")
-    with pytest.raises(TableError, match=r"leaf 3 .pod 1. has 1 node, not 2"):
-        simulate(jobs, make_nodes(2, 2, 2, cpus=4).iloc[:-1], "any")
     with pytest.raises(TableError, match="asks for 4 CPUs, 0 MB and 0 GPUs per node fits 1 of 4 nodes"):
         simulate(jobs, make_nodes(2, 1, 2).assign(cpus=[1, 1, 4, 1]), "isolated")
     with pytest.raises(TableError, match=r"63.*at most 62"):

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
 from procure.coschedule.drive import run as run_pair
+from procure.coschedule.groups import clean as clean_boxes
 from procure.coschedule.measure import measure as measure_pair
 from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
@@ -121,13 +122,28 @@ _CPUS = Annotated[
 ]
 _LIMIT = Annotated[float, typer.Option("--limit-a", help="Seconds that the donor, the first, may take.")]
 _SHARING = {"n_cpus": _CPUS} | dict.fromkeys(("progress", "driver", "weight"))
-_OF_RUN = ("learner", "share", "interval", "step", "progress_file", "seconds", "seed")
+_OF_RUN = ("learner", "share", "interval", "step", "progress_file", "seconds", "memory", "seed")
 
 
 def _say_driver(kind: str, why: str) -> None:
     if kind == "duty":
         reason = f" ({why})" if why else ""
         common.note(f"no control group{reason}: processes are stopped and continued in turn, every 0.1 s")
+
+
+@app.command()
+def clean() -> None:
+    """End and remove what runs left behind that were killed together with their keepers.
+
+    A run that is only killed itself leaves nothing: its keepers end both commands. Runs that are alive are left alone.
+
+    Examples:
+    procure coschedule clean
+    """
+    lines = clean_boxes()
+    for line in lines:
+        common.echo(f"removed {line}")
+    common.note(f"{counted(len(lines), 'process or group', 'processes and groups')} removed")
 
 
 @app.command("run", cls=TwoCommands)
@@ -140,15 +156,16 @@ def run_command(
     plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Run a donor and, inside its CPUs, a guest, at a quota that is chosen at every interval.
+    """Run a donor and, inside its CPUs, a guest: at idle priority, or at a quota that is chosen at every interval.
 
-    What the commands print goes to standard error. Ctrl-C ends both; the log is written all the same. Our
-    options may also stand at the very end, unless another -- ends the second command.
+    What the commands print goes to standard error, marked donor| and guest|. Ctrl-C ends both; the log is written
+    all the same. Our options may also stand at the very end, unless another -- ends the second command.
 
     Examples:
     procure coschedule run --limit-a 600 -- ./a.sh -- ./b.sh
     procure coschedule run --limit-a 600 --progress '(\\d+)/(\\d+)' --log run.csv --plot run.svg -- ./a.sh -- ./b.sh
     procure coschedule run --limit-a 600 --share 0.25 --cpus 4 --format json -- ./a.sh -- ./b.sh
+    procure coschedule run --limit-a 600 --driver quota --memory 4G -- ./a.sh -- ./b.sh
     """
     if plot is not None and plot.suffix != ".svg":
         raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")

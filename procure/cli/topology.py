@@ -6,25 +6,41 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from procure.cli import common, lazy
+from procure.comparison.isolation import SHARES, weigh_isolation
 from procure.errors import ArgumentError, TableError
-from procure.settings import LARGEST
-from procure.tables import JOB, NODE, existing_file, read, write
+from procure.settings import LARGEST, LAST_SEED
+from procure.site.network import attach as attach_network
+from procure.site.network import is_slurm_topology, read_slurm_topology
+from procure.tables import NODE, existing_file, read, write
+from procure.tables import check as check_table
 from procure.text import counted
-from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
+from procure.topology.fat_tree import MOST_LINKS, leaf_and_pod, leaf_table, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
 from procure.topology.picture import draw_tree
 from procure.topology.report import write_report
-from procure.topology.slurm_topology import attach as attach_network
-from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
+from procure.topology.schedule import read_schedule
 from procure.topology.verify import verify
 
 app = lazy.command_group()
 
-ScheduleArgument = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")]
+ScheduleArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCHEDULE",
+        help="What `procure simulate --out` or `sacct -X --parsable2` writes, or any table with "
+        "job_id,start_time,end_time,node_ids (host lists such as n[5-8] too).",
+    ),
+]
+UplinksOption = Annotated[
+    int,
+    typer.Option(min=0, max=MOST_LINKS, help="Of a leaf switch; 0 = the node table's, or as the largest has nodes."),
+]
+SpinesOption = Annotated[
+    int, typer.Option(min=0, max=MOST_LINKS, help="Uplinks of a second-level switch; 0 = as many as leaves in a pod.")
+]
 NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")]
 OutOption = Annotated[Path, common.table_option("The node table to write", "--out")]
 
@@ -35,7 +51,7 @@ def show(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A node table, Slurm's topology.conf, or what `scontrol show topology` prints.",
+            help="A node table, Slurm's topology.conf or .yaml, or what `scontrol show topology` prints.",
         ),
     ],
     output: common.FormatOption = common.Format.TABLE,
@@ -72,21 +88,38 @@ def show(
 
 @app.command()
 def attach(
-    nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A node table.")],
-    source: Annotated[Path, typer.Option("--from", help="topology.conf, or what `scontrol show topology` prints.")],
-    out: OutOption,
+    source: Annotated[
+        Path,
+        typer.Option("--from", help="topology.conf, topology.yaml, or what `scontrol show topology` prints."),
+    ],
+    nodes: Annotated[
+        Path | None, typer.Argument(metavar="[NODES]", help="A node table; without, one with the network's nodes.")
+    ] = None,
+    out: Annotated[Path | None, common.table_option("The node table to write; without, it is printed", "--out")] = None,
 ) -> None:
-    """Add the columns leaf and pod to a node table, from what Slurm's tree plugin writes.
+    """Add the columns leaf and pod to a node table, from a tree or blocks as Slurm has them.
+
+    Without a node table, one is made of the network's nodes, of one CPU each.
 
     Examples:
     procure topology attach nodes.csv --from /etc/slurm/topology.conf --out placed.csv
+    procure topology attach --from topology.yaml --out tree.csv
     """
     if not is_slurm_topology(source):
-        raise TableError(f"{existing_file(source)}: holds no line that begins with SwitchName=")
+        raise TableError(
+            f"{existing_file(source)}: holds no line that begins with SwitchName=, and no topology in YAML"
+        )
     network = read_slurm_topology(source)
-    table = attach_network(read(nodes, NODE), network)
+    if nodes is None:
+        table = check_table(network.nodes[["node_id"]].assign(cpus=1, mem_mb=1000), NODE)
+    else:
+        table = read(nodes, NODE)
+    table = attach_network(table, network)
     for text in uneven(*leaf_and_pod(table)):
         common.note(f"uneven: {text}")
+    if out is None:
+        common.print_table(table, common.Format.CSV)
+        return
     write(table, out)
     common.note(f"wrote {out}: {counted(len(table), 'node')} of the {len(network.nodes):,} in the network")
 
@@ -113,16 +146,20 @@ def make(
 def check(
     schedule: ScheduleArgument,
     nodes: NodesOption,
+    uplinks: UplinksOption = 0,
+    spines: SpinesOption = 0,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
 
-    A job whose column links is empty may use every link between its leaves, and between its pods.
+    A job whose column links is empty may use every link between its leaves, and between its pods. n_sharing of
+    the n_over_links jobs that use such links ever shared one, in shared_time of their time.
 
     Examples:
     procure topology check schedule.parquet --nodes nodes.csv --format json
+    sacct -aXP -S now-30days -o JobID,Start,End,NodeList > month.psv; procure topology check month.psv --nodes tree.csv
     """
-    verdict = verify(_schedule(schedule), read(nodes, NODE))
+    verdict = verify(read_schedule(schedule), read(nodes, NODE), uplinks=uplinks, spines=spines)
     record = asdict(verdict)
     first = record.pop("first_conflicts")[:10]
     if output is common.Format.TABLE:
@@ -133,6 +170,42 @@ def check(
         common.print_record(record | {"first_conflicts": first}, output)
     if not verdict.isolated:
         raise typer.Exit(1)
+
+
+@app.command()
+def worth(
+    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV.")],
+    nodes: NodesOption,
+    policies: Annotated[str, typer.Option(help="Isolating policies, separated by commas.")] = "isolated,tiers",
+    shared: Annotated[str, typer.Option(help="The policy that lets jobs share links.")] = "compact",
+    saved: Annotated[
+        str, typer.Option(help="By how much isolated jobs run shorter: shares such as 10%, or v1, v2 (SC18).")
+    ] = ",".join(SHARES),
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of v1 and v2.")] = 0,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Find from which share of run time on isolation pays on this system.
+
+    Isolated jobs of 5 nodes or more run shorter, but nodes stay empty. Below the table stands the decision: isolate
+    if sharing links costs jobs more than this.
+
+    Examples:
+    procure topology worth --jobs jobs.parquet --nodes tree.csv
+    procure topology worth --jobs jobs.parquet --nodes tree.csv --policies isolated --saved 0%,2%,4%,v1 --format json
+    """
+    table = common.read_job_table(jobs)
+    with common.named(policies="--policies", scenario="--saved"):
+        found = weigh_isolation(
+            table,
+            read(nodes, NODE),
+            [name.strip() for name in policies.split(",")],
+            shared=shared,
+            scenarios=[name.strip() for name in saved.split(",")],
+            seed=seed,
+            progress=common.note,
+        )
+    document = {"break_even": found.break_even, "rows": found.table.to_dict(orient="records")}
+    common.tell(output, (), lambda: document, found.table, lambda: common.echo(found.summary()))
 
 
 @app.command()
@@ -151,7 +224,7 @@ def penalty(
     procure topology penalty schedule.parquet --nodes nodes.csv
     procure topology penalty schedule.parquet --nodes nodes.csv --report network.html
     """
-    ran, network = _schedule(schedule), read(nodes, NODE)
+    ran, network = read_schedule(schedule), read(nodes, NODE)
     hops = hops_of_jobs(ran, network)
     if report is not None:
         write_report(ran, network, report, f"{schedule.name} on {nodes.name}")
@@ -170,11 +243,3 @@ def penalty(
 
     document = record | {"by_size": by_size.to_dict(orient="records")}
     common.tell(output, (), lambda: document, by_size, people)
-
-
-def _schedule(path: Path) -> pd.DataFrame:
-    table = read(path, JOB)
-    for name in ("start_time", "end_time", "node_ids"):
-        if name not in table:
-            raise TableError(f"{path}: column {name} is missing; `procure simulate --out` writes a schedule")
-    return table

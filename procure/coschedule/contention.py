@@ -17,6 +17,8 @@ import numpy as np
 from procure.simulator.kernel import kernel
 
 FORMS = ("share", "bandwidth")
+IDLE = 2.0
+"""In place of a quota: the guest has idle priority, and gets what the donor leaves over."""
 LEAST_SHARE = 0.01
 """Of the CPUs: no job is taken for idler than this."""
 
@@ -37,7 +39,7 @@ def paces_of(model, quota, part, donor, guest):
     ----------
     quota : float
         Share of the shared CPUs that the guest may use; the donor has the rest. At 0 the guest stands
-        still and costs nothing.
+        still and costs nothing. At `IDLE` the donor is first on every CPU.
     part : float
         Share of the donor's CPUs that the guest shares.
     donor, guest : tuple of float
@@ -52,6 +54,10 @@ def paces_of(model, quota, part, donor, guest):
         return 1.0, 0.0
     of_donor = min(1.0, (1.0 - quota * part) / max(donor[0], LEAST_SHARE))
     of_guest = min(1.0, quota / max(guest[0], LEAST_SHARE))
+    if quota == IDLE:
+        of_donor, of_guest = 1.0, min(1.0, max(0.0, 1.0 - donor[0]) / max(guest[0], LEAST_SHARE))
+        if of_guest == 0.0:
+            return 1.0, 0.0
     slow = 1.0 + model.overhead
     product = model.bandwidth * model.severity * donor[1] * guest[1]
     return of_donor / (slow + product * of_guest * part), of_guest / (slow + product * of_donor)

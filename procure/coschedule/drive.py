@@ -14,7 +14,7 @@ import psutil
 
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.experts import EDGES, IN_DANGER, N_METRICS, bin_of, mood_of
-from procure.coschedule.groups import as_subreaper, check_share, choose_boxes
+from procure.coschedule.groups import check_share, choose_boxes
 from procure.coschedule.learner import (
     TRUST,
     Learner,
@@ -50,7 +50,7 @@ class Driven:
         ``seconds``, ``exit_code`` (negative: ended by that signal; None: it was not started),
         ``cpu_share`` of the allocation while it ran (None: for less than `MEASURABLE`).
     driver
-        ``v2``, ``v1`` or ``duty``; ``why`` says why nothing better is used.
+        ``idle``, ``v2``, ``v1`` or ``duty``; ``why`` says why nothing better is used.
     log
         A row per interval: ``seconds quota donor_share guest_share progress happiness loss``.
     interrupted
@@ -87,7 +87,8 @@ def run(
     """Run a donor and, inside its CPUs, a guest; returns when both have ended.
 
     The donor runs alone for one interval, by which its profile is taken. When it ends, the guest has all
-    of the CPUs. What either leaves running when its first process ends is ended with it.
+    of the CPUs. What either leaves running when its first process ends is ended with it. Under idle priority the
+    guest runs whenever the donor leaves a CPU over, and no quota is chosen.
 
     Parameters
     ----------
@@ -112,13 +113,15 @@ def run(
         raise ArgumentError("learner", "full needs the loss of every quota, which only a simulation knows")
     if settings.share is not None:
         check_share(settings.share)
+        if settings.driver == "idle":
+            raise ArgumentError("share", "idle priority has no quota; --driver quota or duty is needed")
     says, cpus = Progress(settings.progress, settings.progress_file), allocation(settings.n_cpus)
     mind = make_learner(settings.learner, settings.seed, step=settings.step, trust=TRUST)
-    boxes = choose_boxes(settings.driver, settings.weight)
-    first = Command(donor, boxes[0], cpus, says)
-    second = Command(guest, boxes[1], cpus)
+    driver = "by share" if settings.driver == "auto" and settings.wants_quota else settings.driver
+    boxes = choose_boxes(driver, settings.weight)
+    first = Command(donor, boxes[0], cpus, says, name="donor")
+    second = Command(guest, boxes[1], cpus, name="guest", memory_mb=settings.memory_mb)
     pair = _Pair(first, second, settings, len(cpus), mind, tell)
-    as_subreaper(boxes[0].kind == "duty")
     interrupted = False
     try:
         with interruptible():
@@ -127,7 +130,7 @@ def run(
         interrupted = True
     finally:
         with undisturbed(), contextlib.ExitStack() as last:
-            for action in (as_subreaper, second.close, first.close, pair.count):
+            for action in (second.close, first.close, pair.count):
                 last.callback(action)  # each is called, whatever becomes of those before it; the last one first
     return pair.result(boxes[0].kind, boxes[2], interrupted)
 
@@ -145,7 +148,8 @@ class _Pair:
         tell: Callable[[str], None],
     ) -> None:
         self.donor, self.guest, self.n_cpus, self.learner, self.tell = donor, guest, n_cpus, learner, tell
-        self.limit, self.share, self.interval = settings.limit, settings.share, settings.interval
+        self.limit, self.interval = settings.limit, settings.interval
+        self.share = 1.0 if donor.box.kind == "idle" else settings.share  # who yields by itself needs no quota
         self.seconds, self.until_donor = settings.seconds or np.inf, settings.until_donor
         self.quota, self.level, self.changes, self.expected = 0.0, 0, 0, 0.0
         self.context: np.ndarray | None = None
@@ -177,7 +181,7 @@ class _Pair:
                 self._choose()
         for command, other in ((self.donor, self.guest), (self.guest, self.donor)):
             if command.runs and not self._over() and not (command is self.guest and self.until_donor):
-                other.box.close()
+                other.close()
                 command.box.limit(1.0, self.n_cpus)
                 self._until_end(command)
 
@@ -195,8 +199,9 @@ class _Pair:
         if quota != self.quota:
             self.changes += 1
         self.quota = quota
-        self.donor.box.limit(1.0 - quota, self.n_cpus)
-        self.guest.box.limit(quota, self.n_cpus)
+        if self.donor.box.kind != "idle":
+            self.donor.box.limit(1.0 - quota, self.n_cpus)
+            self.guest.box.limit(quota, self.n_cpus)
 
     def _watch(self, alone: bool = False) -> None:
         """Wait an interval, and note what both did in it."""

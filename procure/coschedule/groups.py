@@ -1,4 +1,4 @@
-"""What limits the CPU time of real processes: control groups v2 or v1, or a duty cycle of stop and continue.
+"""What limits the CPU time of real processes: idle priority, control groups v2 or v1, or stop and continue in turn.
 
 A *box* holds one job: all its processes, however they fork. Each kind says whether this machine lets us
 use it; `choose_boxes` takes the first that does.
@@ -7,15 +7,13 @@ use it; `choose_boxes` takes the first that does.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
+import re
 import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -25,83 +23,90 @@ PERIOD_US = 100_000
 """The period over which a control group's quota counts, µs: the kernel's default."""
 DUTY_PERIOD = 0.1
 """The same for the duty cycle, s."""
-KINDS = ("v2", "v1", "duty")
+QUOTA = ("v2", "v1")
+KINDS = ("idle", *QUOTA, "duty")
+DRIVERS = ("auto", "idle", "quota", "duty", "v2", "v1")
 MARK = "PROCURE_COSCHEDULE"
-"""An environment variable by which a box without a control group knows its processes."""
+"""An environment variable that names a job's box, by which `clean` knows what a dead run left."""
 NORMAL_WEIGHT = 100
 """Of a control group among its neighbours, as v2 counts it."""
 _KILL_FOR = 30.0
 
 
-class Box(Protocol):
-    """One job's processes and their share of the CPUs."""
+class Box:
+    """One job's processes and their share of the CPUs; without limits of its own, as under idle priority."""
 
-    kind: str
-    leader: int
-    """The process that the job began with, which whoever started it waits for; 0 before."""
+    kind = "idle"
+    leader = 0
+    """The process that keeps the job (`procure.coschedule.keeper`); 0 before."""
 
-    def enter(self) -> None:
-        """Put the calling process in; called between fork and exec."""
+    def __init__(self, name: str, weight: int = NORMAL_WEIGHT) -> None:
+        """Be ready."""
+        self.name = name
+        self.idle = self.kind == "idle" and name.endswith("guest")
+        self._used = self._before = 0.0
 
-    def environment(self) -> dict[str, str]:
-        """Return what the job's environment needs besides."""
+    def keep_by(self, leader: int) -> None:
+        """Begin with the job, or begin again, under this keeper."""
+        self.leader, self._before, self._used = leader, self._before + self._used, 0.0
+
+    @property
+    def folders(self) -> list[Path]:
+        """The control groups of the job, which go with it."""
+        return []
 
     def limit(self, share: float, n_cpus: int) -> None:
-        """Let the job use this share of ``n_cpus`` CPUs from now on; 0 stops it, 1 is no limit below them."""
+        """Let the job use this share of ``n_cpus`` CPUs from now on; 0 stops it, 1 is no limit below them.
+
+        Of idle priority only 1 means something: as any other process from then on, where we may (root).
+        """
+        check_share(share)
+        for process in self.members() if self.idle and share == 1.0 else []:
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(process.pid, os.SCHED_OTHER, os.sched_param(0))
+                Path(f"/proc/{process.pid}/autogroup").write_text("0")
 
     def members(self) -> list[psutil.Process]:
-        """Return the job's living processes."""
+        """Return the job's living processes: whatever descends from its keeper."""
+        if not self.leader:
+            return []
+        try:
+            return [each for each in psutil.Process(self.leader).children(recursive=True) if _alive(each)]
+        except psutil.Error:
+            return []
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the job has used."""
+        """Return the CPU time that the job has used, s: of who lives, and of who ended under its keeper."""
+        with contextlib.suppress(psutil.Error):
+            ended = psutil.Process(self.leader).cpu_times() if self.leader else None
+            if ended is not None:
+                now = ended.children_user + ended.children_system + cpu_seconds_of(self.members())
+                self._used = max(self._used, now)
+        return self._before + self._used
 
     def close(self) -> None:
-        """End every process of the job and remove what `limit` needs; may be called twice."""
+        """Remove what `limit` needs, once nothing of the job is left; may be called twice."""
+        for folder in self.folders:
+            _remove(folder)
 
 
-class _Group:
-    """What both versions of control groups share: members by the kernel's own list."""
-
-    kind: str
-    folder: Path
-    leader = 0
-    _spent = 0.0
-
-    def enter(self) -> None:
-        """Put the calling process in."""
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def environment(self) -> dict[str, str]:
-        """Return nothing: the kernel keeps the list."""
-        return {}
-
-    def members(self) -> list[psutil.Process]:
-        """Return the job's living processes."""
-        return list(_processes(self._pids()))
-
-    def _pids(self) -> list[int]:
-        return [int(line) for line in (self.folder / "cgroup.procs").read_text().split()]
-
-    def _kill(self) -> None:
-        deadline = time.monotonic() + _KILL_FOR
-        while (found := self._pids()) and time.monotonic() < deadline:
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-
-
-class GroupV2(_Group):
+class GroupV2(Box):
     """A control group of version 2: `cpu.max`, `cgroup.freeze`, `cpu.stat`."""
 
     kind = "v2"
 
-    def __init__(self, name: str, weight: int, parent: Path | None = None) -> None:
+    def __init__(self, name: str, weight: int = NORMAL_WEIGHT, parent: Path | None = None) -> None:
         """Make the group."""
+        super().__init__(name)
         self.folder = (parent or parent_v2()) / name
         self.folder.mkdir()
         if weight != NORMAL_WEIGHT:
             (self.folder / "cpu.weight").write_text(str(weight))
+
+    @property
+    def folders(self) -> list[Path]:
+        """The group."""
+        return [self.folder]
 
     def limit(self, share: float, n_cpus: int) -> None:
         """Set the quota; 0 stops the processes."""
@@ -113,53 +118,39 @@ class GroupV2(_Group):
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used, s."""
-        if self.folder.exists():
+        with contextlib.suppress(OSError):
             words = (self.folder / "cpu.stat").read_text().split()
-            self._spent = int(words[words.index("usage_usec") + 1]) / 1e6
-        return self._spent
-
-    def close(self) -> None:
-        """End every process, and remove the group."""
-        if not self.folder.exists():
-            return
-        self.cpu_seconds()
-        for name, text in (("cgroup.kill", "1"), ("cgroup.freeze", "0")):  # the first from Linux 5.14 on
-            if (self.folder / name).exists():
-                (self.folder / name).write_text(text)
-        self._kill()
-        _remove(self.folder)
+            self._used = int(words[words.index("usage_usec") + 1]) / 1e6
+        return self._used
 
 
-class GroupV1(_Group):
+class GroupV1(Box):
     """A control group of version 1: `cpu.cfs_quota_us`; a quota of 0 stops the processes one by one."""
 
     kind = "v1"
 
-    def __init__(self, name: str, weight: int) -> None:
+    def __init__(self, name: str, weight: int = NORMAL_WEIGHT) -> None:
         """Make the group."""
+        super().__init__(name)
         self.folder = folder_v1("cpu") / name
         self.folder.mkdir()
         if not (self.folder / "cpu.cfs_quota_us").exists():
             self.folder.rmdir()
             raise TableError(f"{self.folder / 'cpu.cfs_quota_us'} does not exist: the kernel has no CPU quotas")
         self.account: Path | None = None
-        try:
+        with contextlib.suppress(OSError, TableError):
             account = folder_v1("cpuacct") / name
-            if not account.exists():  # where both controllers are mounted together, it is the same folder
-                account.mkdir()
+            account.mkdir(exist_ok=True)  # where both controllers are mounted together, it is the same folder
             self.account = account
-        except OSError:
-            pass
         self._stopped = False
         (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
         if weight != NORMAL_WEIGHT:
             (self.folder / "cpu.shares").write_text(str(max(2, weight * 1024 // NORMAL_WEIGHT)))
 
-    def enter(self) -> None:
-        """Put the calling process in."""
-        super().enter()
-        if self.account is not None:
-            (self.account / "cgroup.procs").write_text(str(os.getpid()))
+    @property
+    def folders(self) -> list[Path]:
+        """Its groups in one or two hierarchies."""
+        return [self.folder] + ([] if self.account in (None, self.folder) else [self.account])  # type: ignore[list-item]
 
     def limit(self, share: float, n_cpus: int) -> None:
         """Set the quota; 0 stops the processes."""
@@ -175,61 +166,24 @@ class GroupV1(_Group):
 
     def cpu_seconds(self) -> float:
         """Return the CPU time used, s."""
-        if self.folder.exists():
-            if self.account is not None:
-                self._spent = int((self.account / "cpuacct.usage").read_text()) / 1e9
-            else:
-                self._spent = max(self._spent, cpu_seconds_of(self.members()))
-        return self._spent
-
-    def close(self) -> None:
-        """End every process, and remove the group."""
-        if not self.folder.exists():
-            return
-        self.cpu_seconds()
-        self._kill()
-        for folder in {self.folder, self.account} - {None}:
-            _remove(folder)  # type: ignore[arg-type]
+        if self.account is None:
+            return super().cpu_seconds()
+        with contextlib.suppress(OSError):
+            self._used = int((self.account / "cpuacct.usage").read_text()) / 1e9
+        return self._used
 
 
-class Duty:
-    """No control group: all processes of the job are stopped and continued in turn, in a thread of its own.
-
-    They are known by a mark in their environment, as descendants of this process, whose orphans they
-    become (`as_subreaper`); or as processes that were seen with it before.
-    """
+class Duty(Box):
+    """No control group: all processes of the job are stopped and continued in turn, in a thread of its own."""
 
     kind = "duty"
-    leader = 0
 
-    def __init__(self, name: str, weight: int) -> None:
+    def __init__(self, name: str, weight: int = NORMAL_WEIGHT) -> None:
         """Be ready; the thread begins with the first limit."""
-        self.name = name
-        self._known: dict[int, psutil.Process] = {}
+        super().__init__(name)
         self._share = 1.0
-        self._spent: dict[int, float] = {}
         self._end = threading.Event()
-        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._turn, daemon=True)
-
-    def enter(self) -> None:
-        """Do nothing: the environment marks the process."""
-
-    def environment(self) -> dict[str, str]:
-        """Return the mark."""
-        return {MARK: self.name}
-
-    def members(self) -> list[psutil.Process]:
-        """Return the job's living processes."""
-        with self._lock:
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if process.pid not in self._known and process.environ().get(MARK) == self.name:
-                        self._known[process.pid] = process
-                except psutil.Error:
-                    continue
-            self._known = {pid: each for pid, each in self._known.items() if _alive(each)}
-            return list(self._known.values())
 
     def limit(self, share: float, n_cpus: int) -> None:
         """Set the share of each period in which the processes run."""
@@ -248,22 +202,11 @@ class Duty:
                 signal_all(self.members(), signal.SIGSTOP)
                 self._end.wait(DUTY_PERIOD * (1 - share))
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time used, s."""
-        for process in self.members():
-            self._spent[process.pid] = max(self._spent.get(process.pid, 0.0), cpu_seconds_of([process]))
-        return sum(self._spent.values())
-
     def close(self) -> None:
-        """End every process, and the thread."""
+        """End the thread."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
-        deadline = time.monotonic() + _KILL_FOR
-        while (found := self.members()) and time.monotonic() < deadline:
-            signal_all(found, signal.SIGKILL)
-            reap(found, self.leader)
-            time.sleep(0.01)
 
 
 def check_share(share: float) -> None:
@@ -272,29 +215,11 @@ def check_share(share: float) -> None:
         raise ArgumentError("share", f"a quota of {share} was given; it is a share, from 0 to 1")
 
 
-def _processes(pids: list[int]) -> Iterator[psutil.Process]:
-    for pid in pids:
-        try:
-            process = psutil.Process(pid)
-        except psutil.Error:
-            continue
-        if _alive(process):
-            yield process
-
-
 def _alive(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
-
-
-def reap(processes: list[psutil.Process], leader: int) -> None:
-    """Take dead orphans that fell to us from the kernel's list; not a job's first process."""
-    for process in processes:
-        if process.pid != leader:
-            with contextlib.suppress(OSError):
-                os.waitpid(process.pid, os.WNOHANG)
 
 
 def signal_all(processes: list[psutil.Process], number: signal.Signals) -> None:
@@ -316,16 +241,6 @@ def cpu_seconds_of(processes: list[psutil.Process]) -> float:
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
-
-
-def as_subreaper(on: bool = False) -> None:
-    """Become, or stop being, whom orphaned descendants fall to, so that none is lost."""
-    ctypes.CDLL(None).prctl(36, int(on), 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def die_with_parent() -> None:
-    """Have the kernel end the calling process when its parent is gone, however that happened."""
-    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def _remove(folder: Path) -> None:
@@ -425,18 +340,18 @@ def choose_boxes(driver: str, weight: int = NORMAL_WEIGHT) -> tuple[Box, Box, st
     ArgumentError
         There is no such driver, or what was asked for cannot be used here.
     """
-    if driver not in ("auto", *KINDS):
-        raise ArgumentError("driver", f"driver {driver!r} is not known; auto, {', '.join(KINDS)} are")
+    if driver not in (*DRIVERS, "by share"):
+        raise ArgumentError("driver", f"driver {driver!r} is not known; {', '.join(DRIVERS)} are")
     if not 1 <= weight <= 10_000:
         raise ArgumentError("weight", f"a weight of {weight} was given; 1 to 10000 is allowed, 100 is normal")
-    token = f"procure-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    token = f"procure-{os.getpid()}-{_birth(os.getpid())}-{uuid.uuid4().hex[:8]}"
     reasons: list[str] = []
-    makers = {"v2": GroupV2, "v1": GroupV1, "duty": Duty}
-    for kind in KINDS if driver == "auto" else (driver,):
+    makers = {"idle": Box, "v2": GroupV2, "v1": GroupV1, "duty": Duty}
+    for kind in {"auto": KINDS, "quota": QUOTA, "by share": (*QUOTA, "duty")}.get(driver, (driver,)):
         made: list[Box] = []
         try:
             for name in ("donor", "guest"):
-                made.append(makers[kind](f"{token}-{name}", weight))  # type: ignore[operator]
+                made.append(makers[kind](f"{token}-{name}", weight))
             return made[0], made[1], "; ".join(reasons)
         except (TableError, OSError) as error:
             for box in made:
@@ -444,3 +359,42 @@ def choose_boxes(driver: str, weight: int = NORMAL_WEIGHT) -> tuple[Box, Box, st
             text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
             reasons.append(f"{kind}: {text}")
     raise ArgumentError("driver", "; ".join(reasons))
+
+
+def _birth(pid: int) -> str:
+    """Return when a process began, by which it is told from a later one of its number; empty = there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+_NAME = re.compile(r"procure-(\d+)-(\d+)-[0-9a-f]{8}-(?:donor|guest)")
+
+
+def _is_dead(name: str) -> bool:
+    """Say whether a name is that of a box of a run that is gone."""
+    match = _NAME.fullmatch(name)
+    return match is not None and _birth(int(match[1])) != match[2]
+
+
+def clean() -> list[str]:
+    """End and remove what runs left that are gone, keepers included; returns a line for each process and group.
+
+    Processes are known by their group, or by the mark in their environment; others' runs are left alone.
+    """
+    found: dict[int, str] = {}
+    folders = [folder for _, root, _ in _mounts() for folder in root.glob("**/procure-*") if _is_dead(folder.name)]
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found |= {int(line): folder.name for line in (folder / "cgroup.procs").read_text().split()}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if _is_dead(name := process.environ().get(MARK, "")):
+                found[process.pid] = name
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for folder in folders:
+        _remove(folder)
+    return [f"process {pid} of {name}" for pid, name in sorted(found.items())] + [f"group {each}" for each in folders]

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from procure.coschedule.contention import Contention, fit
-from procure.coschedule.groups import as_subreaper, check_share, choose_boxes
+from procure.coschedule.groups import check_share, choose_boxes
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
 from procure.coschedule.settings import Measuring
 from procure.errors import ArgumentError, TableError
@@ -88,28 +88,24 @@ def measure(
         check_share(each)
         if each in (0.0, 1.0):
             raise ArgumentError("quotas", f"a quota of {each} leaves one command nothing; between 0 and 1 is allowed")
+    if settings.driver == "idle":
+        raise ArgumentError("driver", "idle priority has no quotas to measure at; quota or duty is needed")
     cpus = allocation(settings.n_cpus)
     plan: list[float | None] = [None, None, *settings.quotas]
     found: list[dict[str, Any]] = []
     kind, why = "", ""
     with interruptible():
         for i, quota in enumerate(plan):
-            boxes = choose_boxes(settings.driver, settings.weight)
+            boxes = choose_boxes("by share" if settings.driver == "auto" else settings.driver, settings.weight)
             kind, why = boxes[0].kind, boxes[2]
             words = [first, second] if quota is not None else [first if i == 0 else second]
             pair = [_Again(line, box, cpus, settings.progress) for line, box in zip(words, boxes[:2], strict=False)]
             shares = [1.0] if quota is None else [1.0 - quota, quota]
-            as_subreaper(kind == "duty")
             try:
                 counted = _count(pair, shares, len(cpus), seconds)
             finally:
                 with undisturbed(), contextlib.ExitStack() as last:
-                    for action in (
-                        as_subreaper,
-                        boxes[0].close,
-                        boxes[1].close,
-                        *(each.close for each in pair),
-                    ):
+                    for action in (boxes[0].close, boxes[1].close, *(each.close for each in pair)):
                         last.callback(action)
             side = "ab"[i] if quota is None else "ab"
             row: dict[str, Any] = {"quota": quota, "seconds": counted[0]["seconds"]}

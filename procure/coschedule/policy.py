@@ -7,25 +7,29 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from procure.coschedule.contention import FORMS, Contention
+from procure.coschedule.contention import FORMS, IDLE, Contention
 from procure.coschedule.experts import N_METRICS
 from procure.coschedule.learner import MODES, TRUST, make_learner
-from procure.coschedule.sharing import ABSENT, Sharing, share, share_loop
+from procure.coschedule.sharing import ABSENT, FIXED, IDLE_PRIORITY, Sharing, share, share_loop
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LARGEST, LAST_SEED
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import PACE_ONE, State, share_cpus
 
-Learning = Annotated[str, OneOf(MODES)]
+Learning = Annotated[str, OneOf((*MODES, "idle"))]
 Form = Annotated[str, OneOf(FORMS)]
-Progress = Annotated[str, OneOf(("reported", "limit"))]
+Progress = Annotated[str, OneOf(("reported", "past", "limit"))]
+PAST = 5
+"""Jobs of a user that are remembered with ``progress=past``."""
 
 
 class Coschedule(Parameters):
     """Parameters of co-scheduling. With ``exclusive`` nothing is shared."""
 
     rule: ClassVar = share
-    learner: Learning = Field("ucb", description="how the quota is chosen")
+    learner: Learning = Field(
+        "idle", description="how the quota is chosen; idle = none, the guest gets what the donor leaves over"
+    )
     share: float = Field(0.0, ge=0, lt=1, description="a fixed quota instead; 0 = it is learnt")
     interval: int = Field(60, ge=1, le=LARGEST, description="s between choices")
     step: float = Field(0.25, ge=0.01, le=0.5, description="between the quotas that can be chosen")
@@ -34,10 +38,12 @@ class Coschedule(Parameters):
         0.02,
         ge=0,
         le=1,
-        description="ucb: the expected loss up to which a guest is let in; its limit is taken that much lower",
+        description="idle, ucb: the expected loss up to which a guest is let in; its limit is taken that much lower",
     )
     progress: Progress = Field(
-        "reported", description="what is known of a job's progress: its own reports, or only its limit"
+        "reported",
+        description="what is known of a job's progress: its own reports; the largest share of their limits that its "
+        "user's last jobs took; or only its limit",
     )
     contention: Form = Field("share", description="the form of the contention model")
     overhead: float = Field(0.02, ge=0, description="by how much longer all takes while two share")
@@ -49,7 +55,7 @@ class Coschedule(Parameters):
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Coschedule:
-        if self.share and self.learner != "ucb":
+        if self.share and self.learner != "idle":
             raise ValueError(f"share={self.share} fixes the quota, learner={self.learner} chooses it")
         return self
 
@@ -71,14 +77,19 @@ class Coschedule(Parameters):
         if not self.exclusive:
             share_cpus(state, 2)
         bandwidth = int(self.contention == "bandwidth")
-        learner = make_learner(self.learner, self.seed, step=self.step, trust=TRUST)
-        quotas = np.array([0.0, self.share]) if self.share else learner.experts.quotas
+        idle = self.learner == "idle" and not self.share
+        learner = make_learner(
+            "ucb" if self.learner == "idle" else self.learner, self.seed, step=self.step, trust=TRUST
+        )
+        one_quota = [0.0, IDLE if idle else self.share]
+        quotas = np.array(one_quota) if idle or self.share else learner.experts.quotas
         work = facts.work
-        if self.progress == "limit":
+        n_users = int(state.user.max(initial=0)) + 1
+        if self.progress != "reported":
             work = np.where(state.requested > 0, state.requested, work).astype(np.int64)
         own = Sharing(
             learner=learner,
-            fixed=int(self.share > 0),
+            fixed=FIXED if self.share else IDLE_PRIORITY if idle else 0,
             quotas=quotas,
             contention=Contention(bandwidth, self.overhead * self.worse, self.severity * self.worse),
             believed=Contention(bandwidth, self.overhead, self.severity),
@@ -88,6 +99,8 @@ class Coschedule(Parameters):
             profiles=np.ascontiguousarray(facts.profiles / 100.0),
             work_at=np.ascontiguousarray(work),
             speed_of_node=facts.speed_of_node,
+            past=np.ones((n_users if self.progress == "past" else 0, PAST)),
+            n_past=np.zeros(n_users, np.int64),
             work=np.zeros(n_jobs, np.int64),
             done=np.zeros(n_jobs, np.int64),
             since=np.zeros(n_jobs, np.int64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -13,8 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from procure.coschedule.groups import MARK, Box, die_with_parent
-from procure.errors import ArgumentError, TableError
+from procure.coschedule.groups import MARK, Box
+from procure.errors import ArgumentError
+
+LONGEST_LINE = 1 << 16
+"""Characters after which a line of output is cut."""
 
 
 class Progress:
@@ -57,67 +61,88 @@ class Progress:
 
 
 class Command:
-    """One command: at most one process tree at a time, in one box."""
+    """One command: at most one process tree at a time, in one box, kept by `procure.coschedule.keeper`."""
 
-    def __init__(self, words: Sequence[str], box: Box, cpus: Sequence[int], progress: Progress | None = None) -> None:
-        """Remember what is to be started."""
-        self.words, self.box, self.cpus = list(words), box, list(cpus)
+    def __init__(
+        self,
+        words: Sequence[str],
+        box: Box,
+        cpus: Sequence[int],
+        progress: Progress | None = None,
+        *,
+        name: str = "",
+        memory_mb: int = 0,
+    ) -> None:
+        """Remember what is to be started; ``name`` marks its lines of output, ``memory_mb`` is its limit, 0 = none."""
+        self.words, self.box, self.cpus, self.name, self.memory_mb = list(words), box, list(cpus), name, memory_mb
         self.progress = progress or Progress()
         self.began, self.ended = 0.0, 0.0
         self._process: subprocess.Popen | None = None
+        self._control = -1
+        self._listener: threading.Thread | None = None
 
     def start(self, quiet: bool = False) -> None:
-        """Start it, in its box from the first instruction on; what it prints goes to our standard error.
+        """Start it, in its box from the first instruction on; what it prints goes to our standard error, marked.
 
         Raises
         ------
         ArgumentError
             There is no such command, or it may not be run.
         """
-        listens = self.progress.from_output
-        out = subprocess.PIPE if listens else subprocess.DEVNULL if quiet else sys.stderr.fileno()
-        environment = {key: text for key, text in os.environ.items() if key != MARK} | self.box.environment()
-        try:
-            self._process = subprocess.Popen(
-                self.words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL if quiet else None,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=self._before_exec,
-            )
-        except OSError as error:
-            raise ArgumentError("commands", f"{self.words[0]}: cannot be started: {error.strerror}") from None
-        except subprocess.SubprocessError as error:
-            raise TableError(f"{self.words[0]}: cannot be put into its control group: {error}") from None
-        self.box.leader = self._process.pid
+        self._let_go()
+        listens = self.progress.from_output or not quiet
+        out = subprocess.PIPE if listens else subprocess.DEVNULL
+        folders = list(map(str, self.box.folders))
+        settings = {
+            "cpus": self.cpus,
+            "enter": [f"{folder}/cgroup.procs" for folder in folders],
+            "groups": folders,
+            "idle": self.box.idle,
+            "memory_mb": self.memory_mb,
+        }
+        control, self._control = os.pipe()
+        told, report = os.pipe()
+        keeper = [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py"))]
+        self._process = subprocess.Popen(
+            [*keeper, str(control), str(report), json.dumps(settings), *self.words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {MARK: self.box.name},
+            start_new_session=True,
+            pass_fds=(control, report),
+        )
+        self.box.keep_by(self._process.pid)
+        os.close(control)
+        os.close(report)
+        with os.fdopen(told) as said:
+            problem = said.read()
+        if problem:
+            where = "put into its control group" if problem.startswith("/sys/") else "started"
+            raise ArgumentError("commands", f"{self.words[0]}: cannot be {where}: {problem}")
         self.began, self.ended = time.monotonic(), 0.0
         if listens:
-            threading.Thread(target=self._listen, args=(self._process.stdout, quiet), daemon=True).start()
-
-    def _before_exec(self) -> None:
-        die_with_parent()
-        os.sched_setaffinity(0, self.cpus)
-        self.box.enter()
+            self._listener = threading.Thread(target=self._listen, args=(self._process.stdout, quiet), daemon=True)
+            self._listener.start()
 
     def _listen(self, stream, quiet: bool) -> None:
+        mark = f"{self.name}|" if self.name else ""
         with contextlib.suppress(ValueError):  # the stream is closed as the command ends
-            for raw in stream:
+            while raw := stream.readline(LONGEST_LINE):
                 line = raw.decode(errors="replace")
                 self.progress.read_line(line)
                 if not quiet:
-                    sys.stderr.write(line)
+                    sys.stderr.write(f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n")
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs or before it started."""
         if self._process is None:
             return None
-        code = self._process.poll()
-        if code is not None and not self.ended:
+        if not self.ended and os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             self.ended = time.monotonic()
-        return code
+            self.box.cpu_seconds()  # what the keeper knows goes with it
+        return self._process.poll() if self.ended else None
 
     @property
     def runs(self) -> bool:
@@ -132,13 +157,21 @@ class Command:
         return (self.ended or time.monotonic()) - self.began
 
     def close(self) -> None:
-        """End all its processes; may be called twice."""
-        self.box.close()
+        """End all its processes and remove its box; may be called twice."""
+        self.box.cpu_seconds()
+        self._let_go()
         if self._process is not None:
             self._process.wait()
             self.ended = self.ended or time.monotonic()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        if self._listener is not None:
+            self._listener.join(1.0)
+        self.box.close()
+
+    def _let_go(self) -> None:
+        """Tell the keeper to end everything."""
+        if self._control >= 0:
+            os.close(self._control)
+            self._control = -1
 
 
 def allocation(n_cpus: int | None) -> list[int]:

@@ -10,7 +10,9 @@ from typing import Annotated
 from pydantic import Field
 
 from procure.coschedule.groups import NORMAL_WEIGHT
+from procure.errors import ArgumentError
 from procure.settings import MOST_COUNTED, Seed
+from procure.workload.slurm_text import slurm_memory_limit
 
 QUOTAS = (0.25, 0.5, 0.75)
 
@@ -36,7 +38,8 @@ class Sharing:
         Field(description="Regular expression in the output that tells progress: (done)/(total), or (percent)."),
     ] = None
     driver: Annotated[
-        str, Field(description="auto, v2 or v1 (control groups), or duty (stop and continue in turn).")
+        str,
+        Field(description="idle (priority), quota (control groups; v2, v1), duty (stop and continue in turn) or auto."),
     ] = "auto"
     weight: Annotated[
         int,
@@ -65,7 +68,21 @@ class Driving(Sharing):
     progress_file: Annotated[Path | None, Field(description="A file that the donor keeps its progress in.")] = None
     seconds: Annotated[float | None, Field(description="End both after this many seconds.")] = None
     until_donor: bool = False
+    memory: Annotated[str, Field(description="Memory that the guest may fill, such as 4G; beyond, it is ended.")] = ""
     seed: Annotated[Seed, Field(description="Of the learner's random numbers.")] = 0
+
+    @property
+    def wants_quota(self) -> bool:
+        """Whether something was asked for that idle priority, which has no quota, cannot do."""
+        return self.share is not None or self.learner != "ucb" or self.weight != NORMAL_WEIGHT
+
+    @property
+    def memory_mb(self) -> int:
+        """Memory that the guest may fill, MB; 0 = no limit."""
+        try:
+            return slurm_memory_limit(self.memory) if self.memory else 0
+        except ValueError as error:
+            raise ArgumentError("memory", str(error)) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ Donors are tried in the order in which they began to hold CPUs. The learner choo
 guest starts with; at 0 the next donor is tried. Every ``interval`` seconds each pair's loss is learnt
 from and its quota chosen anew. At every moment, a donor that would miss its limit at its present pace
 takes its cores back: its guests stand still until the next choice. A donor that ends leaves its guests
-the CPUs that they asked for. A guest is nobody's donor.
+the CPUs that they asked for. A guest is nobody's donor. With idle priority there is no quota to choose: a
+guest is let in where it is expected to end in time on what its donor leaves over.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from procure.simulator.pace import ask_pace
 from procure.simulator.state import PACE_ONE, WAIT
 from procure.simulator.steps import holds
 
+FIXED, IDLE_PRIORITY = 1, 2
 OWNER, ABSENT = -1, -2
 """In place of a donor's number: the job holds its own CPUs; it does not run."""
 MOMENT, SEEN, NEXT, CURSOR, N_OWNERS, N_PAIRS, N_CHOICES, N_TAKEN_BACK = range(8)
@@ -46,7 +48,7 @@ class Sharing(NamedTuple):
     """What the policy knows, and keeps during a run."""
 
     learner: Learner
-    fixed: int  # 1 = the quota is fixed, nothing is learnt and nothing taken back
+    fixed: int  # 0 = quotas are learnt; IDLE_PRIORITY; FIXED = one quota, nothing is taken back
     quotas: np.ndarray  # float64[n_quotas], from 0
     contention: Contention  # what happens
     believed: Contention  # what is believed to happen
@@ -56,7 +58,9 @@ class Sharing(NamedTuple):
     profiles: np.ndarray  # float64[3, n_jobs], shares of CPU, memory and bandwidth; NaN = unknown
     work_at: np.ndarray  # int64[n_speeds, n_jobs], s
     speed_of_node: np.ndarray  # uint32[n_nodes], row of work_at
-    work: np.ndarray  # int64[n_jobs], s at the full pace, on the nodes that the job got
+    past: np.ndarray  # float64[n_users, PAST], shares of their limits that a user's last jobs took; empty = not asked
+    n_past: np.ndarray  # int64[n_users], jobs that ended
+    work: np.ndarray  # int64[n_jobs], s at the full pace, on the nodes that the job got, as far as known
     done: np.ndarray  # int64[n_jobs], work done at ``since``, 1 / PACE_ONE s
     since: np.ndarray  # int64[n_jobs], s
     pace: np.ndarray  # int64[n_jobs]
@@ -144,7 +148,7 @@ def _room_inside(state, own, job, donor):
 @kernel
 def _welcome(state, own, job, donor):
     """Choose the quota that a guest would start with; says whether it is above 0."""
-    if own.fixed:
+    if own.fixed == FIXED:
         own.level[job] = 1
         return True
     own.work[job], own.done[job], own.since[job] = _work_on(state, own, job), 0, state.now[0]
@@ -153,6 +157,9 @@ def _welcome(state, own, job, donor):
         return False
     _note_context(own, job)
     _expect(state, own, own.believed, donor, job, own.predicted)
+    if own.fixed == IDLE_PRIORITY:
+        own.level[job] = 1
+        return own.predicted[1] <= own.admit
     level = choose(own.learner, own.here, own.predicted)
     own.level[job], own.expected[job] = level, own.predicted[level]
     if own.learner.mode != UCB or level == 0:
@@ -162,11 +169,26 @@ def _welcome(state, own, job, donor):
 
 @kernel
 def _work_on(state, own, job):
-    """Return how long a job runs at the full pace on the chosen nodes, s."""
+    """Return how long a job runs at the full pace on the chosen nodes, s; by its user's last jobs, if so asked."""
     longest = np.int64(0)
     for i in range(state.n_nodes[job]):
         longest = max(longest, own.work_at[own.speed_of_node[state.chosen[i]], job])
-    return longest
+    if own.past.shape[0] == 0:
+        return longest
+    most = 0.0
+    for k in range(own.past.shape[1]):
+        most = max(most, own.past[state.user[job], k])
+    return max(np.int64(1), np.int64(longest * most))
+
+
+@kernel
+def _note_past(state, own, job):
+    """Keep which share of its limit a job took that has ended."""
+    user = state.user[job]
+    done = (own.done[job] + own.pace[job] * (state.now[0] - own.since[job])) / PACE_ONE
+    if state.requested[job] > 0:
+        own.past[user, own.n_past[user] % own.past.shape[1]] = min(1.0, done / state.requested[job])
+        own.n_past[user] += 1
 
 
 @kernel
@@ -197,6 +219,8 @@ def _settle(state, own):
         donor = own.donor[job]
         if donor == ABSENT:
             continue
+        if own.past.shape[0] > 0:
+            _note_past(state, own, job)
         own.donor[job] = ABSENT
         if donor == OWNER:
             _leave(state, own, job)
@@ -269,8 +293,11 @@ def _left(state, own, job):
     limit = own.work[job] * (1.0 + own.tolerance)
     if state.requested[job] > 0:
         limit = min(limit, 1.0 * state.requested[job])
-    done = own.done[job] + own.pace[job] * (state.now[0] - own.since[job])
-    return max(limit, 1.0), limit - elapsed, own.work[job] - done / PACE_ONE
+    done = (own.done[job] + own.pace[job] * (state.now[0] - own.since[job])) / PACE_ONE
+    work = own.work[job]
+    if own.past.shape[0] > 0 and done >= work and state.requested[job] > 0:
+        work = limit = state.requested[job]  # its user's other jobs say nothing more: all of the limit
+    return max(limit, 1.0), limit - elapsed, work - done
 
 
 @kernel
@@ -313,8 +340,8 @@ def _expect(state, own, model, donor, guest, losses):
 
 @kernel
 def _choose_anew(state, own):
-    """Learn from the loss of every pair, and choose its quota anew."""
-    if own.fixed:
+    """Learn from the loss of every pair, and choose its quota anew; at idle priority, only whether it stands still."""
+    if own.fixed == FIXED:
         return
     for k in range(own.notes[N_OWNERS]):
         donor, lends = own.owners[k], False
@@ -323,6 +350,10 @@ def _choose_anew(state, own):
             if guest < 0 or state.node_list[state.node_first[guest]] != state.node_list[slot]:
                 continue  # each guest once, at its first node
             lends = True
+            if own.fixed == IDLE_PRIORITY:
+                _look(state, own, donor, guest)
+                own.level[guest] = 0 if own.here[N_METRICS] == IN_DANGER else 1
+                continue
             _expect(state, own, own.contention, donor, guest, own.losses)
             level = own.level[guest]
             for i in range(own.here.size):
@@ -342,7 +373,7 @@ def _choose_anew(state, own):
 @kernel
 def _take_back(state, own):
     """Stop the guests of every donor that would miss its limit at its present pace."""
-    if own.fixed:
+    if own.fixed == FIXED:
         return
     for k in range(own.notes[N_OWNERS]):
         donor = own.owners[k]

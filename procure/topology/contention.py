@@ -17,6 +17,7 @@ from procure.simulator.pace import ask_pace
 from procure.simulator.state import PACE_ONE
 from procure.topology.fabric import inner
 from procure.topology.fat_tree import Shape
+from procure.topology.search import popcount
 
 
 class Contention(NamedTuple):
@@ -68,8 +69,9 @@ def share_used_by_others(shape, contention, places):
     for i in range(places.size):
         leaf, pod = places[i] // shape.nodes, places[i] // in_pod
         if i == 0 or leaf != places[i - 1] // shape.nodes:
-            links += shape.uplinks
-            shared += shape.uplinks if contention.on_leaf[leaf] > 1 else 0
+            n = popcount(shape.leaf_links[leaf])
+            links += n
+            shared += n if contention.on_leaf[leaf] > 1 else 0
         if several_pods and (i == 0 or pod != places[i - 1] // in_pod):
             links += shape.uplinks * shape.spines
             shared += shape.uplinks * shape.spines if contention.in_pod[pod] > 1 else 0

@@ -45,13 +45,13 @@ class Grant(NamedTuple):
 
 
 def empty_fabric(shape: Shape) -> Fabric:
-    """Return a tree of which everything is free."""
-    n_leaves = shape.pods * shape.leaves
+    """Return a tree of which everything that there is is free."""
+    on_leaf = shape.here.reshape(-1, shape.nodes).sum(axis=1)
     return Fabric(
-        np.ones(n_leaves * shape.nodes, np.int64),
-        np.full(n_leaves, shape.nodes, np.int64),
-        np.full(shape.pods, shape.nodes * shape.leaves, np.int64),
-        np.full(n_leaves, (1 << shape.uplinks) - 1, np.int64),
+        shape.here.copy(),
+        on_leaf,
+        on_leaf.reshape(shape.pods, -1).sum(axis=1),
+        shape.leaf_links.copy(),
         np.full(shape.pods * shape.uplinks, (1 << shape.spines) - 1, np.int64),
     )
 

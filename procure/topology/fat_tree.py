@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +24,19 @@ class Shape(NamedTuple):
     """A tree's sizes as plain numbers, for the kernels.
 
     A node's place counts along the tree: place ``i`` is on leaf ``i // nodes``, in pod
-    ``i // (nodes * leaves)``. Each leaf has one uplink to each of the ``uplinks`` second-level
-    switches of its pod, each of which has ``spines`` uplinks to switches of its own on the third level.
+    ``i // (nodes * leaves)``. A leaf has one uplink to each of the ``uplinks`` second-level switches of
+    its pod, each of which has ``spines`` uplinks to switches of its own on the third level. Where a leaf
+    or a pod has less, its places are there and count as taken: ``here`` and ``leaf_links`` say which are real.
     """
 
     pods: int
-    leaves: int  # per pod
-    nodes: int  # per leaf
-    uplinks: int  # per leaf: second-level switches of a pod
+    leaves: int  # of the largest pod
+    nodes: int  # of the largest leaf
+    uplinks: int  # most of a leaf: second-level switches of a pod
     spines: int  # uplinks of a second-level switch
+    largest_pod: int  # nodes of the pod that has most
+    here: np.ndarray  # int64[n_places], 1 where there is a node, else 0
+    leaf_links: np.ndarray  # int64[n_leaves], mask of the uplinks that a leaf has
 
 
 def _not_given() -> np.ndarray:
@@ -44,16 +50,19 @@ class FatTree:
     Attributes
     ----------
     pods, leaves, nodes
-        Pods, leaf switches in each pod, nodes on each leaf switch.
+        Pods, leaf switches of the largest pod, nodes of the largest leaf switch.
     uplinks
-        Uplinks of each leaf switch, one to each second-level switch of its pod; as many as nodes
+        Uplinks of a leaf switch, one to each second-level switch of its pod; as many as nodes
         (full bisection) if not given, fewer in a tapered tree.
     spines
         Uplinks of each second-level switch; as many as leaf switches if not given.
     rows
-        int64[n_nodes], the node table's row at each place of the tree; in table order if not given.
+        int64[n_places], the node table's row at each place of the tree, −1 where a smaller leaf or pod has none;
+        in table order if not given.
     leaf_ids, pod_ids
-        int64[pods * leaves] and int64[pods], the numbers that the node table gives them.
+        int64[pods * leaves] and int64[pods], the numbers that the node table gives them; −1 where there is no leaf.
+    n_uplinks
+        int64[pods * leaves], the uplinks that each leaf switch has; ``uplinks`` if not given.
 
     Raises
     ------
@@ -69,6 +78,7 @@ class FatTree:
     rows: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
     leaf_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
     pod_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
+    n_uplinks: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Fill in what was not given and refuse what cannot be."""
@@ -82,51 +92,114 @@ class FatTree:
                 raise ArgumentError(
                     name, f"{getattr(self, name)} uplinks on one {what}; at most {MOST_LINKS} are supported"
                 )
-        _check_size(self.pods * self.leaves * self.nodes)
-        for name, n in (("rows", len(self)), ("leaf_ids", self.pods * self.leaves), ("pod_ids", self.pods)):
+        _check_size(self.size)
+        n_leaves = self.pods * self.leaves
+        for name, n in (("rows", self.size), ("leaf_ids", n_leaves), ("pod_ids", self.pods)):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.arange(n))
+        if not len(self.n_uplinks):
+            object.__setattr__(self, "n_uplinks", np.full(n_leaves, self.uplinks))
+
+    @property
+    def size(self) -> int:
+        """The number of places, with and without a node."""
+        return self.pods * self.leaves * self.nodes
 
     def __len__(self) -> int:
         """Return the number of nodes."""
-        return self.pods * self.leaves * self.nodes
+        return int(self.shape.here.sum())
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """The sizes as plain numbers, for the kernels."""
-        return Shape(self.pods, self.leaves, self.nodes, self.uplinks, self.spines)
+        here = (self.rows >= 0).astype(np.int64)
+        links = np.where(self.leaf_ids >= 0, (1 << self.n_uplinks.astype(np.int64)) - 1, 0)
+        largest = int(here.reshape(self.pods, -1).sum(axis=1).max())
+        return Shape(self.pods, self.leaves, self.nodes, self.uplinks, self.spines, largest, here, links)
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all leaves and all pods have as many nodes and links."""
+        return len(self) == self.size and bool((self.n_uplinks == self.uplinks).all())
 
     @classmethod
     def from_nodes(cls, nodes: pd.DataFrame, *, uplinks: int = 0, spines: int = 0) -> FatTree:
-        """Read the tree from a node table's columns ``leaf`` and ``pod``, as `from_places`."""
-        return cls.from_places(*leaf_and_pod(nodes), uplinks=uplinks, spines=spines)
+        """Read the tree from a node table's columns ``leaf``, ``pod`` and ``uplinks``, if there (`from_places`)."""
+        return cls.from_places(*leaf_and_pod(nodes), uplinks=uplinks, spines=spines, given=links_of_leaves(nodes))
 
     @classmethod
-    def from_places(cls, leaf: np.ndarray, pod: np.ndarray, *, uplinks: int = 0, spines: int = 0) -> FatTree:
-        """Read the tree from the leaf and the pod of each node.
+    def from_places(
+        cls,
+        leaf: np.ndarray,
+        pod: np.ndarray,
+        *,
+        uplinks: int = 0,
+        spines: int = 0,
+        given: Mapping[int, int] | None = None,
+    ) -> FatTree:
+        """Read the tree from the leaf and the pod of each node; leaves and pods may differ in size.
 
         Parameters
         ----------
         leaf, pod
             int64[n_nodes] in the node table's order; −1 where unknown.
         uplinks, spines
-            As in the class; a node table does not tell them.
+            As in the class; without, as many as the largest leaf has nodes, and the largest pod leaves.
+        given
+            By leaf, its uplinks where they are known (`links_of_leaves`).
 
         Raises
         ------
         TableError
-            A node without leaf or pod, a leaf in two pods, leaves or pods of unequal size (the
-            first that differs is named).
+            A node without leaf or pod, or a leaf in two pods.
         """
         _check_places(leaf, pod)
-        wrong = uneven(leaf, pod)
-        if wrong:
-            raise TableError(f"node table: {wrong[0]}; every leaf and every pod must be of one size")
-        rows = np.lexsort((np.arange(len(leaf)), leaf, pod))
-        leaf_ids = pd.unique(leaf[rows])
-        pod_ids = pd.unique(pod[rows])
-        size = len(leaf) // len(leaf_ids)
-        return cls(len(pod_ids), len(leaf_ids) // len(pod_ids), size, uplinks, spines, rows, leaf_ids, pod_ids)
+        leaf_ids, of_leaf = np.unique(leaf, return_inverse=True)
+        pod_ids = np.unique(pod)
+        pod_of = np.empty(len(leaf_ids), np.int64)
+        pod_of[of_leaf] = np.searchsorted(pod_ids, pod)
+        sizes = np.bincount(of_leaf)
+        n_leaves, n_nodes = int(np.bincount(pod_of).max()), int(sizes.max())
+        _check_size(len(pod_ids) * n_leaves * n_nodes)
+        at = pod_of * n_leaves + _rank(pod_of)
+        rows = np.full(len(pod_ids) * n_leaves * n_nodes, -1)
+        rows[at[of_leaf] * n_nodes + _rank(of_leaf)] = np.arange(len(leaf))
+        known = given or {}
+        links = np.array([known.get(each, uplinks or n_nodes) for each in leaf_ids.tolist()])
+        uplinks = uplinks or int(links.max())
+        ids, n_uplinks = np.full((2, len(pod_ids) * n_leaves), -1)
+        ids[at] = leaf_ids
+        n_uplinks[:] = uplinks
+        n_uplinks[at] = np.minimum(links, uplinks)
+        return cls(len(pod_ids), n_leaves, n_nodes, uplinks, spines, rows, ids, pod_ids, n_uplinks)
+
+
+def _rank(group: np.ndarray) -> np.ndarray:
+    """Return how many entries of the same group stand before each."""
+    return pd.Series(group).groupby(group).cumcount().to_numpy()
+
+
+def links_of_leaves(nodes: pd.DataFrame) -> dict[int, int]:
+    """Return the uplinks of each leaf of which the node table's column ``uplinks`` tells them.
+
+    Raises
+    ------
+    TableError
+        A leaf with no uplinks, or two nodes of a leaf that do not agree.
+    """
+    if "uplinks" not in nodes:
+        return {}
+    found: dict[int, int] = {}
+    for row, (leaf, n) in enumerate(zip(nodes["leaf"], nodes["uplinks"], strict=True)):
+        if pd.isna(n) or pd.isna(leaf):
+            continue
+        if n < 1:
+            raise TableError(f"node table, row {row + 1}: leaf {leaf} has no uplinks; at least 1 is needed")
+        if found.setdefault(int(leaf), int(n)) != n:
+            raise TableError(
+                f"node table, row {row + 1}: leaf {leaf} has {n} uplinks here and {found[int(leaf)]} before"
+            )
+    return found
 
 
 def leaf_and_pod(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

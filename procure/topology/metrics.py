@@ -9,6 +9,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.topology.fat_tree import FatTree
+from procure.topology.schedule import names_of
 
 SIZES = (1, 4, 16, 64, 256)
 """Upper ends of the size classes, in nodes; what is larger is one more class."""
@@ -28,9 +29,18 @@ def average_hops(leaves: np.ndarray, pods: np.ndarray) -> float:
 
 
 def ideal_hops(n: int, tree: FatTree) -> float:
-    """Return the APH of ``n`` nodes that fill whole leaves and whole pods, as far as they go."""
-    place = np.arange(n)
-    return average_hops(place // tree.nodes, place // (tree.nodes * tree.leaves))
+    """Return the APH of ``n`` nodes placed as close as an empty tree allows.
+
+    On the largest leaves of the pod in which that is fewest hops; if no pod holds them, in the largest pods.
+    """
+    sizes = -np.sort(-tree.shape.here.reshape(tree.pods, tree.leaves, -1).sum(axis=2), axis=1)
+
+    def filled(pods: np.ndarray) -> float:
+        leaf = np.repeat(np.arange(pods.size), pods.ravel())[:n]
+        return average_hops(leaf, leaf // tree.leaves)
+
+    able = [filled(pod) for pod in np.unique(sizes, axis=0) if pod.sum() >= n]
+    return min(able) if able else filled(sizes[np.argsort(-sizes.sum(axis=1), kind="stable")])
 
 
 def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
@@ -39,7 +49,7 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     TableError
-        No tree in the node table, an uneven one, or a node of the schedule that is not in it.
+        No tree in the node table, or a node of the schedule that is not in it.
 
     Examples
     --------
@@ -54,7 +64,7 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
     rows = []
     ran = schedule[schedule["start_time"].notna()]
     for job, names in zip(ran["job_id"], ran["node_ids"], strict=True):
-        own = [places.get(name) for name in names.split(",")]
+        own = [places.get(name) for name in names_of(names)]
         if any(place is None for place in own):
             raise TableError(f"schedule: job {job} ran on nodes that are not in the node table: {names}")
         n = len(own)
@@ -96,34 +106,3 @@ def utilization_while_waiting(schedule: pd.DataFrame, n_nodes: int) -> float | N
     here = np.cumsum(waiting[order])[:-1] > 0
     total = float((length * here).sum())
     return float((length * here * np.cumsum(busy[order])[:-1]).sum() / (n_nodes * total)) if total else None
-
-
-def utilization_by_minute(schedule: pd.DataFrame, n_nodes: int) -> np.ndarray:
-    """Return the share of busy nodes at each whole minute from the first submission to the last end."""
-    ran = schedule[schedule["start_time"].notna()]
-    start, end, n = (ran[name].to_numpy(np.int64) for name in ("start_time", "end_time", "n_nodes"))
-    minutes = np.arange(int(schedule["submit_time"].min()), int(end.max(initial=0)) + 1, 60)
-    times = np.concatenate([start, end])
-    order = np.argsort(times, kind="stable")
-    busy = np.concatenate([[0], np.cumsum(np.concatenate([n, -n])[order])])
-    return busy[np.searchsorted(times[order], minutes, side="right")] / n_nodes
-
-
-def idle_links(schedule: pd.DataFrame, tree: FatTree) -> float | None:
-    """Return the share of link-seconds between switches that no job holds, over the makespan.
-
-    Links are those granted in the column ``links`` (`procure.topology.verify`). None where the
-    schedule has no such column or nothing ran.
-    """
-    ran = schedule[schedule["start_time"].notna()]
-    if ran.empty or "links" not in ran:
-        return None
-    held = (
-        ran["links"]
-        .fillna("")
-        .map(lambda text: sum(int(word.partition("=")[2], 16).bit_count() for word in text.split()))
-    )
-    makespan = int(ran["end_time"].max()) - int(schedule["submit_time"].min())
-    n_links = tree.pods * tree.uplinks * (tree.leaves + tree.spines)
-    seconds = (held.to_numpy() * (ran["end_time"] - ran["start_time"]).to_numpy(np.int64)).sum()
-    return float(1 - seconds / (n_links * makespan)) if makespan > 0 else None

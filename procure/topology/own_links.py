@@ -57,12 +57,12 @@ class Planned(NamedTuple):
 
 
 class OwnLinks(NamedTuple):
-    """Nodes and links of a job's own, by the rules of three types of jobs (``tiers``) or by a search."""
+    """Nodes and links of a job's own, by the rules of three types of jobs (``tiers``) or by a search (`isolated`)."""
 
-    tiers: bool
+    by_types: np.ndarray  # bool[n_nodes + 1], the sizes that are placed by the rules of three types (``tiers``)
     hold_reserved_links: bool
     shape: Shape
-    row: np.ndarray  # int64[n_nodes], the node table's row at a place
+    row: np.ndarray  # int64[n_places], the node table's row at a place; −1 = there is no node
     free: Fabric  # now
     beside: Fabric  # now, without the reserved links
     behind: Fabric  # now, without what is reserved
@@ -139,7 +139,7 @@ def make_own_links(
     n_log = int((widest + over_pods)[state.n_nodes > 1].sum())
     n_leaves, n_second = shape.pods * shape.leaves, shape.pods * shape.uplinks
     return OwnLinks(
-        tiers=tiers,
+        by_types=np.ones(len(tree) + 1, np.bool_) if tiers else _beyond_search(tree, bound, state.n_nodes),
         hold_reserved_links=hold_reserved_links,
         shape=shape,
         row=np.array(tree.rows, np.int64),
@@ -164,10 +164,20 @@ def make_own_links(
     )
 
 
+def _beyond_search(tree: FatTree, bound: int, sizes: np.ndarray) -> np.ndarray:
+    """Say which sizes the search does not place on the empty tree: of an uneven one, too few leaves may be whole."""
+    found = np.zeros(len(tree) + 1, np.bool_)
+    if not tree.is_even:
+        shape, empty, grant = tree.shape, empty_fabric(tree.shape), empty_grant(tree.shape)
+        for n in np.unique(sizes[sizes <= len(tree)]).tolist():
+            found[n] = not allocate_isolated(shape, empty, make_search(shape, bound), n, grant)
+    return found
+
+
 @part
 def allocate(own, fabric, n, grant):
     """Ask the run's allocator for ``n`` nodes of what is free; says whether there are."""
-    if own.tiers:
+    if own.by_types[n]:
         return allocate_tiers(own.shape, fabric, n, grant)
     return allocate_isolated(own.shape, fabric, own.search, n, grant)
 

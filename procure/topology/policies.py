@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
+import pandas as pd
+from pydantic import Field, PrivateAttr
 
 from procure.errors import TableError
-from procure.policies.parameters import Parameters
+from procure.policies.parameters import Facts, Parameters
 from procure.settings import LARGEST
+from procure.simulator.drive import Policy
 from procure.simulator.state import Options, State
-from procure.topology.fat_tree import FatTree
+from procure.topology.fat_tree import FatTree, links_of_leaves
 from procure.topology.own_links import OwnLinks, links_of, make_own_links
 from procure.topology.shared_links import SharedLinks, make_shared_links
 
@@ -22,10 +24,17 @@ class OnTree(Parameters):
 
     needs_tree: ClassVar[bool] = True
     most_looked_at: ClassVar[int] = 128
+    _nodes: pd.DataFrame | None = PrivateAttr(None)
 
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""
         return super().options()._replace(exclusive=1)
+
+    def make_with(self, state: State, facts: Facts) -> Policy:
+        """Make the policy of one run that knows the links of each leaf from the node table."""
+        known = self.model_copy()
+        known._nodes = facts.nodes
+        return known.make(state)
 
     def make_tree(self, state: State) -> FatTree:
         """Return the tree of a run's nodes.
@@ -33,10 +42,11 @@ class OnTree(Parameters):
         Raises
         ------
         TableError
-            No tree in the node table, an uneven one, or a job that can run on some nodes only.
+            No tree in the node table, or a job that can run on some nodes only.
         """
-        links = getattr(self, "uplinks", 0), getattr(self, "spines", 0)
-        tree = FatTree.from_places(state.leaf, state.pod, uplinks=links[0], spines=links[1])
+        links = {name: getattr(self, name, 0) for name in ("uplinks", "spines")}
+        given = None if self._nodes is None else links_of_leaves(self._nodes)
+        tree = FatTree.from_places(state.leaf, state.pod, **links, given=given)
         refuse_unequal_nodes(state)
         return tree
 

@@ -23,7 +23,7 @@ class Links(NamedTuple):
     """A tree of which jobs share the links, and who uses which."""
 
     shape: Shape
-    row: np.ndarray  # int64[n_nodes], the node table's row at a place
+    row: np.ndarray  # int64[n_places], the node table's row at a place; −1 = there is no node
     place: np.ndarray  # int64[n_nodes], the place of a row
     places: np.ndarray  # int64[sum of n_nodes], each job's places, ascending, as `State.node_list` has rows
     contention: Contention
@@ -33,7 +33,8 @@ class Links(NamedTuple):
 def make_links(state: State, tree: FatTree, slowdown: float, exponent: float) -> Links:
     """Lay out a tree of which nobody uses a link yet."""
     place = np.empty(len(tree), np.int64)
-    place[tree.rows] = np.arange(len(tree))
+    real = np.flatnonzero(tree.rows >= 0)
+    place[tree.rows[real]] = real
     return Links(
         tree.shape,
         np.array(tree.rows, np.int64),

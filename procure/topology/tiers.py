@@ -32,7 +32,7 @@ def allocate_tiers(shape, fabric, n, grant):
     clear(grant)
     if n <= shape.nodes:
         return _one_leaf(shape, fabric, n, grant)
-    if n <= shape.nodes * shape.leaves:
+    if n <= shape.largest_pod:
         return _one_pod(shape, fabric, n, grant)
     return _several_pods(shape, fabric, n, grant)
 
@@ -99,7 +99,10 @@ def _several_pods(shape, fabric, n, grant):
 
 @inner
 def _has_no_t3(shape, fabric, pod):
-    return fabric.spines[pod * shape.uplinks] == (1 << shape.spines) - 1
+    free = True
+    for switch in range(pod * shape.uplinks, (pod + 1) * shape.uplinks):
+        free &= fabric.spines[switch] == (1 << shape.spines) - 1
+    return free
 
 
 @inner
@@ -107,7 +110,7 @@ def _room(shape, fabric, pod):
     """Count the idle nodes on the leaves of a pod that no T2 or T3 uses."""
     room = 0
     for leaf in range(pod * shape.leaves, (pod + 1) * shape.leaves):
-        if fabric.uplinks[leaf] == (1 << shape.uplinks) - 1:
+        if fabric.uplinks[leaf] == shape.leaf_links[leaf]:
             room += fabric.leaf_idle[leaf]
     return room
 
@@ -118,7 +121,7 @@ def _fill(shape, fabric, pod, n, grant):
     while n > 0:
         best = -1
         for leaf in range((pod + 1) * shape.leaves - 1, pod * shape.leaves - 1, -1):
-            if grant.uplinks[leaf] != 0 or fabric.uplinks[leaf] != (1 << shape.uplinks) - 1:
+            if grant.uplinks[leaf] != 0 or fabric.uplinks[leaf] != shape.leaf_links[leaf]:
                 continue
             if best < 0 or fabric.leaf_idle[leaf] > fabric.leaf_idle[best]:
                 best = leaf

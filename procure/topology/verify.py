@@ -17,15 +17,18 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.text import Shown, counted
-from procure.topology.fat_tree import leaf_and_pod
+from procure.topology.fat_tree import leaf_and_pod, links_of_leaves
+from procure.topology.schedule import names_of
 
 _WORD = re.compile(r"L(?P<leaf>\d+)=(?P<up>[0-9a-f]+)|P(?P<pod>\d+)\.(?P<switch>\d+)=(?P<spine>[0-9a-f]+)")
 
 MOST_CONFLICTS = 1000
 """Conflicts that a verdict lists; all are counted."""
 
-Holding = dict[tuple[str, int, int], int]
-"""Links that a job holds: ("leaf", leaf, 0) or ("pod", pod, second-level switch) → mask of uplinks."""
+Switch = tuple[str, int, int]
+"""("leaf", leaf, 0) or ("pod", pod, second-level switch)."""
+Holding = dict[Switch, int]
+"""Links that a job holds, or that there are, as a mask of the uplinks of each switch."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,30 @@ class Verdict(Shown):
     ----------
     n_jobs, n_allocations
         Rows of the schedule, and those that held nodes for a time.
+    n_over_links, n_sharing
+        Of these, the jobs that hold links between switches, and those that ever shared one.
+    shared_time
+        Of the seconds in which jobs hold links, the share in which another job held one of theirs.
     n_shared_links, n_shared_nodes
         Different links, and nodes, that two jobs held at one time.
     n_unrouted
         Ordered pairs of a job's leaves between which its granted links leave no path.
+    n_unknown_links
+        Granted links that the tree does not have.
     first_conflicts
-        The first thousand meetings of two jobs at a switch or on a node, and jobs without a path, in
-        order of time: ``time where jobs``.
+        The first thousand meetings of two jobs at a switch or on a node, and jobs without a path or with links that
+        do not exist, in order of time: ``time where jobs``.
     """
 
     n_jobs: int
     n_allocations: int
+    n_over_links: int
+    n_sharing: int
+    shared_time: float
     n_shared_links: int
     n_shared_nodes: int
     n_unrouted: int
+    n_unknown_links: int
     first_conflicts: list[dict[str, Any]]
 
     notes = ()
@@ -62,8 +75,7 @@ class Verdict(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row of counts."""
-        names = ("n_jobs", "n_allocations", "n_shared_links", "n_shared_nodes", "n_unrouted")
-        return pd.DataFrame([{name: getattr(self, name) for name in names}])
+        return pd.DataFrame([{name: value for name, value in vars(self).items() if name != "first_conflicts"}])
 
     @property
     def isolated(self) -> bool:
@@ -71,7 +83,23 @@ class Verdict(Shown):
         return not self.first_conflicts
 
 
-def verify(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Verdict:
+@dataclass
+class _Job:
+    """What a job that ran for a time holds, and with which others it shares a link at the moment."""
+
+    id: str
+    start: int
+    end: int
+    nodes: list[str]
+    leaves: list[tuple[int, int]]  # (leaf, pod), ascending
+    links: Holding
+    granted: bool
+    meets: set[int]
+    since: int = 0
+    shared: int = -1  # s in which it shared links; -1 = it never did
+
+
+def verify(schedule: pd.DataFrame, nodes: pd.DataFrame, *, uplinks: int = 0, spines: int = 0) -> Verdict:
     """Route every ordered pair of leaves of every job, and list the links that two jobs hold at one time.
 
     Two nodes are routed as their leaves are. At one moment ends come before starts; a job that takes
@@ -82,7 +110,10 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Verdict:
     schedule
         ``job_id start_time end_time node_ids`` and perhaps ``links``; jobs without a start are left out.
     nodes
-        A checked node table with ``leaf`` and ``pod``.
+        A checked node table with ``leaf`` and ``pod``, and perhaps ``uplinks``.
+    uplinks, spines
+        Uplinks of a leaf switch of which the node table does not tell them, and of a second-level switch; 0 = as many
+        as the largest leaf has nodes, and the largest pod leaves.
 
     Raises
     ------
@@ -96,82 +127,113 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Verdict:
     >>> procure.check_isolation(procure.simulate(jobs, nodes, "fcfs:exclusive=true").schedule, nodes).isolated
     True
     """
-    jobs = _holders(schedule, nodes)
-    events = sorted(
-        [(job["start"], 1, i) for i, job in enumerate(jobs)] + [(job["end"], 0, i) for i, job in enumerate(jobs)]
-    )
-    on_links: dict[tuple[str, int, int], dict[int, int]] = {}
+    all_links = _links_of_tree(nodes, uplinks, spines)
+    jobs = _jobs(schedule, nodes, all_links)
+    events = sorted([(job.start, 1, i) for i, job in enumerate(jobs)] + [(job.end, 0, i) for i, job in enumerate(jobs)])
+    on_links: dict[Switch, dict[int, int]] = {}
     on_nodes: dict[str, set[int]] = {}
-    shared_links: dict[tuple[str, int, int], int] = {}
+    shared_links: Holding = {}
     shared_nodes: set[str] = set()
     conflicts: list[dict[str, Any]] = []
-    n_unrouted = 0
+    n_unrouted = n_unknown = 0
 
-    def note(time: int, where: str, *meeting: dict[str, Any]) -> None:
+    def note(time: int, where: str, *meeting: _Job) -> None:
         if len(conflicts) < MOST_CONFLICTS:
-            conflicts.append({"time": time, "where": where, "jobs": [job["id"] for job in meeting]})
+            conflicts.append({"time": time, "where": where, "jobs": [job.id for job in meeting]})
 
     for time, starts, i in events:
         job = jobs[i]
         if not starts:
-            for switch in job["links"]:
-                del on_links[switch][i]
-            for name in job["nodes"]:
-                on_nodes[name].discard(i)
+            _leave(jobs, i, time, on_links, on_nodes)
             continue
-        unrouted = _unrouted(job["links"], job["leaves"]) if job["granted"] else 0
-        if unrouted:
+        if job.granted and (unrouted := _unrouted(job.links, job.leaves)):
             n_unrouted += unrouted
             note(time, f"no path for {counted(unrouted, 'ordered pair')} of leaves", job)
-        for switch, mask in job["links"].items():
+        for switch, mask in job.links.items():
+            if unknown := mask & ~all_links.get(switch, 0):
+                n_unknown += unknown.bit_count()
+                note(time, f"{_links_name(switch, unknown)}, which the tree does not have", job)
             others = on_links.setdefault(switch, {})
             for other, held in others.items():
                 if mask & held:
                     shared_links[switch] = shared_links.get(switch, 0) | mask & held
                     note(time, _links_name(switch, mask & held), jobs[other], job)
+                    _meet(jobs, i, other, time)
             others[i] = mask
-        for name in job["nodes"]:
+        for name in job.nodes:
             here = on_nodes.setdefault(name, set())
             if here:
                 shared_nodes.add(name)
                 note(time, f"node {name}", jobs[min(here)], job)
             here.add(i)
     n_links = sum(mask.bit_count() for mask in shared_links.values())
-    return Verdict(len(schedule), len(jobs), n_links, len(shared_nodes), n_unrouted, conflicts)
+    over = [job for job in jobs if job.links]
+    seconds = sum(job.end - job.start for job in over)
+    return Verdict(
+        len(schedule),
+        len(jobs),
+        len(over),
+        sum(job.shared >= 0 for job in over),
+        sum(max(job.shared, 0) for job in over) / seconds if seconds else 0.0,
+        n_links,
+        len(shared_nodes),
+        n_unrouted,
+        n_unknown,
+        conflicts,
+    )
 
 
-def _holders(schedule: pd.DataFrame, nodes: pd.DataFrame) -> list[dict[str, Any]]:
+def _meet(jobs: list[_Job], one: int, other: int, time: int) -> None:
+    for job, partner in ((jobs[one], other), (jobs[other], one)):
+        if not job.meets:
+            job.since, job.shared = time, max(job.shared, 0)
+        job.meets.add(partner)
+
+
+def _leave(jobs: list[_Job], i: int, time: int, on_links: dict, on_nodes: dict) -> None:
+    """Take a job that ends from its links and nodes."""
+    for switch in jobs[i].links:
+        del on_links[switch][i]
+    for name in jobs[i].nodes:
+        on_nodes[name].discard(i)
+    for partner in [*jobs[i].meets]:
+        for job, other in ((jobs[i], partner), (jobs[partner], i)):
+            job.meets.discard(other)
+            if not job.meets:
+                job.shared += time - job.since
+
+
+def _links_of_tree(nodes: pd.DataFrame, uplinks: int, spines: int) -> Holding:
+    """Return every link of the tree: without figures, a leaf has as many as the largest has nodes."""
+    leaf, pod = leaf_and_pod(nodes)
+    given, pod_of = links_of_leaves(nodes), dict(zip(leaf.tolist(), pod.tolist(), strict=True))
+    usual = uplinks or int(pd.Series(leaf).value_counts().max())
+    n = {each: min(given.get(each, usual), uplinks or 1 << 20) for each in pod_of}
+    spines = spines or int(pd.Series(pod_of).value_counts().max())
+    links: Holding = {("leaf", each, 0): (1 << n[each]) - 1 for each in pod_of}
+    return links | {("pod", p, i): (1 << spines) - 1 for p in set(pod_of.values()) for i in range(max(n.values()))}
+
+
+def _jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, all_links: Holding) -> list[_Job]:
     """Return what each job that ran for a time holds."""
     for name in ("job_id", "start_time", "end_time", "node_ids"):
         if name not in schedule:
             raise TableError(f"schedule: column {name} is missing; `procure simulate --out` writes one")
     leaf, pod = leaf_and_pod(nodes)
     place_of = dict(zip(nodes["node_id"], zip(leaf.tolist(), pod.tolist(), strict=True), strict=True))
-    n_in_leaf = int(pd.Series(leaf).value_counts().max())
-    n_leaves = int(pd.Series(pod[pd.Series(leaf).drop_duplicates().index]).value_counts().max())
     ran = schedule[schedule["start_time"].notna() & (schedule["end_time"] > schedule["start_time"])]
     links = ran["links"].fillna("") if "links" in ran else pd.Series("", index=ran.index)
     jobs = []
-    for job_id, start, end, names, text in zip(
+    for job_id, start, end, text, granted in zip(
         ran["job_id"], ran["start_time"], ran["end_time"], ran["node_ids"], links, strict=True
     ):
-        places = {name: place_of.get(name) for name in str(names).split(",") if name}
-        absent = [name for name, place in places.items() if place is None]
-        if absent:
-            raise TableError(f"schedule: job {job_id} ran on node {absent[0]}, which is not in the node table")
-        leaves = sorted({place for place in places.values() if place is not None})
-        holding = _granted(text, str(job_id)) if text else _possible(leaves, n_in_leaf, n_leaves)
-        jobs.append(
-            {
-                "id": str(job_id),
-                "start": int(start),
-                "end": int(end),
-                "nodes": list(places),
-                "leaves": leaves,
-                "links": holding,
-                "granted": bool(text),
-            }
-        )
+        names = list(dict.fromkeys(names_of(str(text))))
+        absent = next((name for name in names if name not in place_of), None)
+        if absent is not None:
+            raise TableError(f"schedule: job {job_id} ran on node {absent}, which is not in the node table")
+        leaves = sorted({place_of[name] for name in names})
+        holding = _granted(granted, str(job_id)) if granted else _possible(leaves, all_links)
+        jobs.append(_Job(str(job_id), int(start), int(end), names, leaves, holding, bool(granted), set()))
     return jobs
 
 
@@ -189,15 +251,14 @@ def _granted(text: str, job: str) -> Holding:
     return holding
 
 
-def _possible(leaves: list[tuple[int, int]], n_uplinks: int, n_spines: int) -> Holding:
-    """Return every link that messages between leaves may cross, in a tree with as many links as nodes."""
-    holding: Holding = {}
+def _possible(leaves: list[tuple[int, int]], all_links: Holding) -> Holding:
+    """Return every link that messages between leaves may cross."""
     pods = {pod for _, pod in leaves}
-    if len(leaves) > 1:
-        holding |= {("leaf", leaf, 0): (1 << n_uplinks) - 1 for leaf, _ in leaves}
+    switches: list[Switch] = [("leaf", leaf, 0) for leaf, _ in leaves] if len(leaves) > 1 else []
     if len(pods) > 1:
-        holding |= {("pod", pod, i): (1 << n_spines) - 1 for pod in sorted(pods) for i in range(n_uplinks)}
-    return holding
+        n_second = max(all_links[switch].bit_length() for switch in switches)
+        switches += [("pod", pod, i) for pod in sorted(pods) for i in range(n_second)]
+    return {switch: all_links[switch] for switch in switches}
 
 
 def _unrouted(links: Holding, leaves: list[tuple[int, int]]) -> int:
@@ -219,7 +280,7 @@ def _bits(mask: int) -> list[int]:
     return [i for i in range(mask.bit_length()) if mask >> i & 1]
 
 
-def _links_name(switch: tuple[str, int, int], mask: int) -> str:
+def _links_name(switch: Switch, mask: int) -> str:
     kind, number, second = switch
     where = f"leaf {number}" if kind == "leaf" else f"pod {number}, second-level switch {second}"
     return f"{where}: uplinks {', '.join(map(str, _bits(mask)))}"

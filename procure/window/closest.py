@@ -19,7 +19,7 @@ class Closest(NamedTuple):
     """The nodes at the best start along the line of idle nodes, cyclic; ties: the first."""
 
     links: Links
-    idle: np.ndarray  # int64[n_nodes], room for the places of the nodes among which is picked
+    idle: np.ndarray  # int64[n_places], room for the places of the nodes among which is picked
     board: Board  # room for all nodes
 
     def pick(self, state, job, n):
@@ -37,7 +37,7 @@ class Closest(NamedTuple):
 
 def make_closest(state: State, tree: FatTree, slowdown: float, exponent: float) -> Closest:
     """Make the place of one run."""
-    every = np.arange(len(tree))
+    every = np.arange(tree.size)
     board = make_board(tree.shape, every, np.ones(1, np.int64), 0)
     board.line[:] = every
     return Closest(make_links(state, tree, slowdown, exponent), every.copy(), board)

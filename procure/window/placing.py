@@ -19,7 +19,7 @@ class Placing(NamedTuple):
     """The tree and who is where on it."""
 
     shape: Shape
-    row: np.ndarray  # int64[n_nodes], the node table's row at a place
+    row: np.ndarray  # int64[n_places], the node table's row at a place; −1 = there is no node
     places: np.ndarray  # int64[sum of n_nodes], each job's places, as `State.node_list` has rows
     idle: np.ndarray  # int64[n_nodes], room for the places of the idle nodes
     contention: Contention
@@ -64,7 +64,7 @@ def list_idle(state, placing):
     """Write the places of the idle nodes to ``idle``, ascending; returns how many."""
     n = 0
     for place in range(placing.row.size):
-        if state.free_cpus[placing.row[place]] >= 0:
+        if placing.row[place] >= 0 and state.free_cpus[placing.row[place]] >= 0:
             placing.idle[n] = place
             n += 1
     return n

@@ -69,10 +69,10 @@ class Window:
             )
 
     def _check_idle(self) -> None:
-        wrong = self.idle[(self.idle < 0) | (self.idle >= len(self.tree))]
+        wrong = self.idle[(self.idle < 0) | (self.idle >= self.tree.size)]
         if len(wrong):
             raise TableError(
-                f"window: idle node {wrong[0]} is not in the tree; its places are 0 to {len(self.tree) - 1}"
+                f"window: idle node {wrong[0]} is not in the tree; its places are 0 to {self.tree.size - 1}"
             )
         twice = self.idle[1:][self.idle[1:] == self.idle[:-1]]
         if len(twice):
