@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -12,16 +13,18 @@ import pandas as pd
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.drive import run
 from procure.coschedule.experts import N_METRICS, bin_of, mood_of
+from procure.coschedule.groups import folder_v1
 from procure.coschedule.learner import choose, happiness, learn, make_learner, mix, pair_loss, projected_loss
 from procure.coschedule.measure import measure
 from procure.coschedule.regret import regret
+from procure.coschedule.settings import Driving, Measuring
 from procure.coschedule.study import CORES, PROFILES, PUBLISHED, system, workflows
 from procure.run import simulate
 from procure.workload.importing import import_log
 
 STUDY = (
     "easy:exclusive=true", "first-fit", "coschedule:share=0.5", "coschedule:learner=paper", "coschedule:learner=ips",
-    "coschedule:learner=ix", "coschedule", "coschedule:step=0.125",
+    "coschedule:learner=ix", "coschedule:learner=ucb", "coschedule:learner=ucb,step=0.125", "coschedule",
 )  # fmt: skip
 FORMS = ("share", "bandwidth")
 
@@ -190,11 +193,14 @@ for i in range(int(sys.argv[1])):
     print(f"step {i + 1}/{sys.argv[1]}", flush=True)
 """
 PAIRS = {
-    "CPU-bound and CPU-bound": (SPIN, SPIN),
-    "CPU-bound, and sleeps and writes": (SPIN, SLEEP),
-    "memory-bound and memory-bound": (MEMORY, MEMORY),
-    "sleeps and writes, and CPU-bound": (SLEEP, SPIN),
+    "CPU-bound and CPU-bound": (SPIN, SPIN, 1),
+    "CPU-bound, and sleeps and writes": (SPIN, SLEEP, 1),
+    "memory-bound and memory-bound": (MEMORY, MEMORY, 1),
+    "sleeps and writes, and CPU-bound": (SLEEP, SPIN, 1),
+    "sleeps and writes, and memory-bound": (SLEEP, MEMORY, 1),
+    "memory-bound on one of two, and memory-bound": (MEMORY, MEMORY, 2),
 }
+"""Donor, guest, and the CPUs that they share."""
 ENDLESS = "1000000000"
 STEP = r"step (\d+)/(\d+)"
 WEIGHT = 10_000
@@ -205,9 +211,9 @@ def quotas(seconds: float) -> None:
     """On one CPU: what each of two commands got against the quota that was set."""
     print("| Donor and guest | Quota | Guest, % of the CPU | Donor's quota | Donor, % | Donor's pace | Guest's pace |")
     print("|" + " --- |" * 7)
-    for name, (donor, guest) in list(PAIRS.items())[:3]:
+    for name, (donor, guest, _) in list(PAIRS.items())[:3]:
         words = [[sys.executable, "-c", text, ENDLESS] for text in (donor, guest)]
-        found = measure(*words, seconds=seconds, n_cpus=1, progress=STEP, weight=WEIGHT)
+        found = measure(*words, Measuring(seconds=seconds, n_cpus=1, progress=STEP, weight=WEIGHT))
         for row in found.table.to_dict("records")[2:]:
             cells = [f"{row['quota']:.2f}", f"{100 * row['b_share']:.1f}", f"{1 - row['quota']:.2f}"]
             cells += [f"{100 * row['a_share']:.1f}", f"{row['a_pace']:.3f}", f"{row['b_pace']:.3f}"]
@@ -217,43 +223,49 @@ def quotas(seconds: float) -> None:
         print(f"{name}: alone {shares}; {found.driver}; overhead {found.contention.overhead:.3f}", flush=True)
 
 
+def first_on_this_machine() -> None:
+    """Move into a control group with right of way over all others that use this machine, where we may."""
+    own = folder_v1("cpu") / f"procure-claims-{os.getpid()}"
+    try:
+        own.mkdir(exist_ok=True)
+        (own / "cpu.shares").write_text("262144")
+        (own / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError as error:
+        print(f"no group of our own ({error}): others' processes count", file=sys.stderr)
+
+
+DRIVEN = {"half": {"driver": "quota", "share": 0.5}, "ucb": {"driver": "quota"}, "idle": {"driver": "idle"}}
+
+
 def slowdown(repeats: int) -> None:
-    """On one CPU: the donor's run time alone, with a guest at 50/50, and with the learner."""
-    print(
-        "| Donor and guest | Alone, s | At 50/50, s | × | `ucb`, s | × | Guest, % of the CPU at 50/50 | under `ucb` |"
-    )
-    print("|" + " --- |" * 8)
-    for name, (donor, guest) in PAIRS.items():
-        rows: dict[str, list[tuple[float, float]]] = {"alone": [], "half": [], "ucb": []}
-        n_steps = _steps(donor)
-        words = [[sys.executable, "-c", donor, n_steps], [sys.executable, "-c", guest, ENDLESS]]
-        limit = 1.15 * min(_took(words[0], ["sleep", "1"], share=0.0)[0] for _ in range(2))
-        for _ in range(repeats):
-            rows["alone"].append(_took(words[0], ["sleep", "1"], share=0.0))
-            rows["half"].append(_took(*words, share=0.5))
-            rows["ucb"].append(_took(*words, limit=limit, progress=STEP))
-        mean = {key: np.array(values).mean(axis=0) for key, values in rows.items()}
-        times = {key: " ".join(f"{each[0]:.1f}" for each in values) for key, values in rows.items()}
-        cells = [times["alone"], times["half"], f"{mean['half'][0] / mean['alone'][0]:.2f}", times["ucb"]]
-        cells += [
-            f"{mean['ucb'][0] / mean['alone'][0]:.2f}",
-            f"{100 * mean['half'][1]:.0f}",
-            f"{100 * mean['ucb'][1]:.0f}",
-        ]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    """The donor's run time alone, with a guest at fixed halves, with the learner, and with a guest at idle priority."""
+    first_on_this_machine()
+    print("| Donor and guest | CPUs | Alone, s | At 50/50, × | `ucb`, × | `idle`, × | Guest, % of the CPUs at 50/50 "
+          "| `ucb` | `idle` |\n|" + " --- |" * 9)  # fmt: skip
+    for name, (donor, guest, n_cpus) in PAIRS.items():
+        words = [[sys.executable, "-c", donor, _steps(donor)], [sys.executable, "-c", guest, ENDLESS]]
+        alone = [_took(words[0], ["sleep", "1"], n_cpus, driver="idle")[0] for _ in range(repeats + 1)][1:]
+        limit = 1.15 * min(alone)
+        cells = {}
+        for way, how in DRIVEN.items():
+            found = [_took(*words, n_cpus, limit=limit, progress=STEP, **how) for _ in range(repeats)]
+            cells[way] = np.median(found, axis=0)
+        times = " | ".join(f"{cells[way][0] / np.median(alone):.2f}" for way in DRIVEN)
+        shares = " | ".join(f"{100 * cells[way][1]:.0f}" for way in DRIVEN)
+        print(f"| {name} | {n_cpus} | {np.median(alone):.1f} | {times} | {shares} |", flush=True)
 
 
 def _steps(text: str, seconds: float = 6.0) -> str:
     """How many steps take so long alone."""
     words = [sys.executable, "-c", text, ENDLESS]
-    found = measure(words, words, seconds=3, quotas=(), n_cpus=1, progress=STEP, weight=WEIGHT)
+    found = measure(words, words, Measuring(seconds=3, quotas=(), n_cpus=1, progress=STEP))
     rate = found.table["a_rate"].iloc[0]
     return str(max(10, round(rate * 1_000_000_000 * seconds)))
 
 
-def _took(donor, guest, *, limit: float = 600.0, **how) -> tuple[float, float]:
-    """The donor's seconds, and the share of the CPU that the guest got meanwhile; the guest is ended then."""
-    found = run(donor, guest, limit=limit, interval=0.5, n_cpus=1, weight=WEIGHT, until_donor=True, **how)
+def _took(donor, guest, n_cpus: int, *, limit: float = 600.0, **how) -> tuple[float, float]:
+    """The donor's seconds, and the share of the CPUs that the guest got meanwhile; the guest is ended then."""
+    found = run(donor, guest, Driving(limit=limit, interval=0.5, n_cpus=n_cpus, until_donor=True, **how))
     return found.donor["seconds"], float(found.log["guest_share"].iloc[1:].mean() if len(found.log) > 1 else 0.0)
 
 
@@ -298,7 +310,9 @@ def logs(folder: Path, name: str, n_jobs: int, seeds: int) -> None:
     print("|" + " --- |" * 10)
     easy = "easy:exclusive=true" if max(cpus) == 1 else "easy"
     cases = [(easy, "share", 1.0), ("first-fit", "share", 1.0)]
-    cases += [("coschedule", form, worse) for form in FORMS for worse in (1.0, 2.0)]
+    for learner in ("idle", "ucb"):
+        cases += [(f"coschedule:learner={learner}", form, worse) for form in FORMS for worse in (1.0, 2.0)]
+        cases += [(f"coschedule:learner={learner},progress={known}", "share", 1.0) for known in ("past", "limit")]
     cases += [("coschedule:share=0.5", form, 1.0) for form in FORMS]
     for policy, form, worse in cases:
         rows = []

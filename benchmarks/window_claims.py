@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from hop_costs import cost_of_jobs
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from window_published import published_queue
@@ -23,7 +24,6 @@ from procure.window.generate import read_released
 from procure.window.network import read_network
 from procure.window.policies import Windows
 from procure.window.problem import Window
-from procure.window.schedule import cost_of_jobs
 from procure.window.solve import make_solver, solve
 
 NODES = make_nodes(25, 4, 10)

@@ -115,6 +115,38 @@ def test_annealing_and_search_equal_their_twins(seed):
         assert [sorted(each.tolist()) for each in found.places] == [sorted(each) for each in places], method
 
 
+def test_exact_wraps_from_the_first_start_on():
+    """Two jobs of two on leaves of one, two and one idle nodes: the one goes round the end of the line."""
+    window = Window(FatTree(3, 1, 2), np.array([0, 2, 3, 4]), ("a", "b"), [2, 2])
+    found = solve(window, "exact")
+    assert sorted(sorted(each.tolist()) for each in found.places) == [[0, 4], [2, 3]]
+    assert found.cost_code == naive_window.static_optimum(window)
+
+
+def test_exact_is_the_optimum_of_tight_lines():
+    """Hardly an idle node more than asked for, where a wrap pays: what trying every start costs, for every wrap."""
+    rng = np.random.default_rng(4)
+    for case in range(60):
+        sizes = rng.integers(1, 5, int(rng.integers(1, 4)))
+        tree = FatTree(*(int(x) for x in rng.integers(1, 5, 2)), 3)
+        n = min(int(sizes.sum()) + case % 3, len(tree))
+        sizes = sizes[np.cumsum(sizes) <= n]
+        idle = np.sort(rng.choice(len(tree), n, replace=False))
+        if len(sizes):
+            window = Window(tree, idle, tuple(map(str, range(len(sizes)))), sizes)
+            assert solve(window, "exact").cost_code == naive_window.static_optimum(window), window
+
+
+def test_cp_sat_is_the_optimum():
+    """Constraint programming costs what the dynamic program costs, and proves it."""
+    pytest.importorskip("ortools")
+    for seed in range(6):
+        window = random_window(seed, n_jobs=4, n_idle=18, tree=FatTree(3, 2, 5))
+        found, exact = solve(window, "cp-sat"), solve(window, "exact")
+        assert found.optimal and found.cost_code == exact.cost_code
+        assert sorted(len(each) for each in found.places) == sorted(window.sizes.tolist())
+
+
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))

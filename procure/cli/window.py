@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, lazy
+from procure.files import whole_file
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, validated
+from procure.site.live import SINFO, SQUEUE, TOPOLOGY, ask
 from procure.tables import NODE, read, write
 from procure.text import counted, duration
 from procure.topology.fat_tree import make_nodes
@@ -18,6 +21,7 @@ from procure.window.network import write_network
 from procure.window.policies import Windows
 from procure.window.problem import read_window
 from procure.window.report import write_report
+from procure.window.snapshot import solve_snapshot
 from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
@@ -29,7 +33,7 @@ StepsOption = Annotated[
     int,
     typer.Option(min=0, max=MOST_COUNTED, help="Of lns, sa, sa-published and neural; 0 = as many as is usual."),
 ]
-LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip-published on one window.")]
+LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip, cp-sat and mip-published on one window.")]
 
 
 @app.command()
@@ -99,6 +103,39 @@ def solve(
     if output is common.Format.TABLE:
         record |= {job: " ".join(map(str, places)) for job, places in assignment.items()}
     common.print_record(record, output, f"{instance}")
+
+
+@app.command()
+def snapshot(
+    squeue: Annotated[Path | None, typer.Option(help="What squeue printed; without, it is asked now.")] = None,
+    sinfo: Annotated[Path | None, typer.Option(help="What sinfo printed; without, it is asked now.")] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(help="topology.conf or .yaml, or what `scontrol show topology` prints."),
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Whose jobs and nodes; else where most jobs wait.")] = None,
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "lns",
+    most_jobs: Annotated[int, typer.Option(min=1, max=MOST_COUNTED, help="Waiting jobs placed together.")] = 20,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option(callback=common.in_folder, help="Write the instance here, .json.")] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Show where the waiting jobs of a live Slurm would go now, and how many hops that saves against Slurm's choice.
+
+    Waiting jobs are taken by priority as far as they fit the idle nodes. Slurm's choice are the nodes that its backfill
+    has planned (SCHEDNODES), else those that the rule of its tree plugin takes. Nothing is changed in Slurm.
+
+    Examples:
+    procure window snapshot
+    procure window snapshot --squeue squeue.txt --sinfo sinfo.txt --topology topology.conf --format json
+    """
+    texts = [ask(command, file) for command, file in ((SQUEUE, squeue), (SINFO, sinfo), (TOPOLOGY, topology))]
+    sources = [str(file or command[0]) for command, file in ((SQUEUE, squeue), (SINFO, sinfo), (TOPOLOGY, topology))]
+    found = solve_snapshot(texts, sources, partition=partition, method=method, most_jobs=most_jobs, seed=seed)
+    if out is not None:
+        with whole_file(out) as temporary:
+            temporary.write_text(json.dumps(found.to_dict()["instance"]), encoding="utf-8")
+    common.show(found, output)
 
 
 @app.command()

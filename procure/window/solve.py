@@ -14,6 +14,7 @@ from procure.errors import ArgumentError
 from procure.text import nearest
 from procure.topology.fat_tree import FatTree
 from procure.window.board import Board, compiled, make_board
+from procure.window.cp_sat import solve_cp_sat
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
 from procure.window.greedy import solve_greedy
 from procure.window.lns import solve_lns
@@ -28,7 +29,8 @@ from procure.window.seq import solve_seq
 COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""
 SEQ, GREEDY, EXACT, LNS, SA, SA_PUBLISHED = range(len(COMPILED))
-METHODS = (*COMPILED, "mip", "mip-published", "neural:NET")
+PROGRAMS = {"mip": solve_partition, "cp-sat": solve_cp_sat, "mip-published": solve_mip_published}
+METHODS = (*COMPILED, *PROGRAMS, "neural:NET")
 """Every method as a user names it; NET is the file of a trained network."""
 STEPS = {"lns": 300, "sa": 1000, "sa-published": 1000, "neural": 500}
 """Steps of the methods that take them. The paper anneals for 500 and 1000 and asks its network 500 times; more than
@@ -94,16 +96,9 @@ def make_solver(method: str) -> Solver:
     """
     if check_method(method) in COMPILED:
         return Solver(method, _compiled_solver(method))
-    if method == "mip":
-        return Solver(
-            method,
-            lambda board, window, options: _hold_all(board, solve_partition(board, options.time_limit)),
-        )
-    if method == "mip-published":
-        return Solver(
-            method,
-            lambda board, window, options: _hold_all(board, solve_mip_published(board, options.time_limit)),
-        )
+    if method in PROGRAMS:
+        solve_it = PROGRAMS[method]
+        return Solver(method, lambda board, window, options: _hold_all(board, solve_it(board, options.time_limit)))
     path = method.partition(":")[2]
     network = read_network(path)
 
