@@ -20,7 +20,7 @@ Why did jobs wait? (experimental)
 Which jobs will come? (experimental)
     `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
-    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `read_policy`, `write_policy`.
+    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `evaluate_continuous`, `read_policy`, `write_policy`.
 Where in the network, and which jobs of a window? (experimental)
     `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`, `read_window`, `compare_windows`.
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from procure.forecast import evaluate as evaluate_forecasts
     from procure.forecast import find_patterns
     from procure.forecast.expected import forecast_jobs
+    from procure.learn.continuous import evaluate_continuous
     from procure.learn.search import Settings as LearnSettings
     from procure.learn.store import read_policy, write_policy
     from procure.learn.train import DayFilter, evaluate_policy, learn_policy
@@ -112,6 +113,7 @@ _HOME = {
     "describe": "procure.workload",
     "evaluate": "procure.recommender.backtest",
     "evaluate_forecasts": "procure.forecast:evaluate",
+    "evaluate_continuous": "procure.learn.continuous",
     "evaluate_policy": "procure.learn.train",
     "evaluate_queue": "procure.queue_time.evaluation:evaluate",
     "expand_packages": "procure.packages",
@@ -181,6 +183,7 @@ __all__ = [
     "describe",
     "evaluate",
     "evaluate_forecasts",
+    "evaluate_continuous",
     "evaluate_policy",
     "evaluate_queue",
     "expand_packages",

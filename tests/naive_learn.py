@@ -83,6 +83,25 @@ class Twin:
         limit = float(state.requested[job]) or float(NO_LIMIT)
         return min((trust * self.prior[first] + run) / (trust + n_ended), limit), n_ended
 
+    def recent(self, state, job, which):
+        """Log of what runs of its class, else of its user, came to: the last counts 0.3, the rest what is left."""
+        least = 10.0 if which else 1.0
+        known = {}
+        for other, end in self.ended.items():
+            run = max(end - int(state.start[other]), least)
+            value = 1.0 / run if which else math.log(run)
+            user, mine = ("user", int(state.user[other])), ("class", self.alike(state, other))
+            begins = known.get(user, value) if len(set(state.user.tolist())) > 1 else value
+            known[mine] = known.get(mine, begins) + 0.3 * (value - known.get(mine, begins))
+            known[user] = known.get(user, value) + 0.3 * (value - known.get(user, value))
+        limit = max(float(state.requested[job]) or float(NO_LIMIT), least)
+        of_user = ("user", int(state.user[job])) if len(set(state.user.tolist())) > 1 else None
+        value = known.get(("class", self.alike(state, job)), known.get(of_user))
+        if value is None:
+            first = min(j for j in range(len(state.submit)) if self.alike(state, j) == self.alike(state, job))
+            return math.log(min(max(self.prior[first], least), limit))
+        return min(-math.log(value) if which else value, math.log(limit))
+
     def score(self, state, job, queue, nodes):
         now = int(state.now[0])
         run, n_ended = self.expected(state, job)
@@ -118,6 +137,9 @@ class Twin:
             length * share,
             free * run_time,
             free * share,
+            (self.recent(state, job, 0) - math.log(3600.0)) / SPAN,
+            (self.recent(state, job, 1) - math.log(3600.0)) / SPAN,
+            math.log(1.0 + sum(int(state.user[other]) == int(state.user[job]) for other in queue)) / SPAN,
         ]
         total = 0.0
         for weight, value in zip(self.arrays["weights"], row, strict=True):

@@ -277,3 +277,19 @@ def test_results_show_themselves_as_text_and_in_a_notebook():
         and "%" in shown["utilization_cpu"]
     )
     assert "<table" in run._repr_html_()
+
+
+def test_cut_from_the_whole_run_every_job_counts_once():
+    """With continuous slices the parts hold every job of the run of the whole, and their mean wait is its mean wait."""
+    jobs, nodes = workload(60)
+    jobs["submit_time"] = np.arange(60) * 20_000
+    jobs["run_time"] = jobs["requested_time"] = 50_000
+    found = compare(jobs, nodes, ["fcfs", "sjf"], slices="week", continuous=True)
+    part = found.parts[found.parts["policy"] == "fcfs"]
+    assert part["n_jobs"].sum() == 60
+    whole = float(found.table.set_index("policy").loc["fcfs", "mean_wait_time"])
+    ran = part["n_completed"].astype(float)
+    assert np.isclose((part["mean_wait_time"].astype(float) * ran).sum() / ran.sum(), whole)
+    assert found.table["widest_wait_time"].notna().all()
+    with pytest.raises(TableError, match="continuous needs slices"):
+        compare(jobs, nodes, ["fcfs"], continuous=True)

@@ -31,6 +31,7 @@ from procure.learn.run_times import RunTimes
 from procure.learn.scores import PLACES
 from procure.learn.search import SJF, Settings, _race, objective_of, search, train_by_search
 from procure.learn.store import SCHEMA, TrainedPolicy, read_policy, write_policy
+from procure.learn.weeks import FIGURES
 from procure.run import prepare, run_prepared, simulate
 
 pytestmark = pytest.mark.plain
@@ -205,7 +206,7 @@ def _run(jobs, nodes):
 def test_the_search_finds_what_sjf_cannot_know():
     """Where long requests run short, a search beats sjf; the same seed gives the same numbers; its curve only falls."""
     _, _, days = laid_out()
-    quick = Settings(generations=10, population=8, days=6, processes=1, seed=3)
+    quick = Settings(generations=10, population=8, days=6, processes=1, seed=3, inside="skip")
     found, again = search(days, quick), search(days, quick)
     assert found.objective < -0.1
     for name, array in found.arrays.items():
@@ -230,10 +231,12 @@ def test_candidates_that_end_early_rank_behind():
     """After each block the worst quarter ends; their ranks lie behind all that went on; fewer days are simulated."""
     quality = np.arange(8)[::-1]
 
-    def waits_of(candidates, parts):
-        return np.array([[600.0 + (0 if c is None else 60.0 * c["q"]) for _ in parts] for c in candidates])
+    def figures_under(candidates, parts):
+        waits = [[600.0 + (0 if c is None else 60.0 * c["q"]) for _ in parts] for c in candidates]
+        return np.repeat(np.array(waits)[:, :, None], len(FIGURES), axis=2)
 
-    values, simulated = _race([{"q": q} for q in quality], [(i, 0) for i in range(6)], waits_of)
+    candidates, parts = [{"q": q} for q in quality], [(i, 0) for i in range(6)]
+    values, simulated = _race(candidates, parts, figures_under, Settings(inside="skip"))
     assert np.argsort(values).tolist() == np.argsort(quality).tolist()
     assert simulated == 2 * (9 + 7 + 5)
 
@@ -247,6 +250,8 @@ def test_candidates_that_end_early_rank_behind():
         ("processes", 0),
         ("days", 1),
         ("without", ("luck",)),
+        ("inside", "conservative"),
+        ("objective", "luck"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting, value):
@@ -259,13 +264,12 @@ def test_settings_that_cannot_be_are_refused(setting, value):
 def test_an_ablation_leaves_its_part_out(part):
     """Without a part, its weights are zero whatever the search finds."""
     _, _, days = laid_out()
-    arrays = search(
-        days, Settings(generations=1, population=4, days=3, processes=1, without=(part,), n_hidden=1)
-    ).arrays
+    settings = Settings(generations=1, population=4, days=3, processes=1, without=(part,), n_hidden=1, inside="skip")
+    arrays = search(days, settings).arrays
     if part == "places":
         assert not arrays["places"].any()
     else:
-        gone = {"run_times": ["run_time", "known"], "queue": ["n_alike", "free_share"]}[part]
+        gone = {"run_times": ["run_time", "known", "recent", "short"], "queue": ["n_alike", "free_share"]}[part]
         columns = [FEATURES.index(name) for name in gone]
         assert not arrays["weights"][columns].any() and not arrays["hidden"][:, 1:-1][:, columns].any()
 

@@ -154,7 +154,7 @@ def gpu_log():
 
 
 def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
-    """`--method ppo` names the extra, exits with 1 and writes nothing."""
+    """Either way of ppo names the extra, exits with 1 and writes nothing."""
     jobs, nodes = gpu_log()
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
@@ -168,8 +168,8 @@ def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
     monkeypatch.setattr("procure.learn.env.importlib.import_module", refuse)
     out = tmp_path / "x.policy"
     code, _, err = procure(
-        "learn", "train", "--method", "ppo", "--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv",
-        "--out", out,
+        "learn", "train", "--method", "ppo-published", "--out", out,
+        "--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv",
     )  # fmt: skip
     assert code == 1 and "procure-hpc[rl]" in err and "Traceback" not in err and not out.exists()
 

@@ -36,7 +36,6 @@ def first_fit(file):
     return with_seams(Skipping, given)(**given)
 
 
-@pytest.mark.slow
 @FEW
 @given(seed=st.integers(0, 10**6))
 def test_on_the_first_node_it_equals_the_slow_twin_of_the_policy(seed, tmp_path_factory):
@@ -92,9 +91,27 @@ def test_the_file_is_a_parameter_of_the_order(tmp_path_factory):
         catalog.spec(f"easy:order=sjf,file={file}")
 
 
-def test_a_policy_with_hidden_units_is_no_order(tmp_path_factory):
-    """An order takes a linear policy; the error says how one is trained."""
-    hidden = np.ones((2, len(FEATURES) + 2))
-    file = written(tmp_path_factory, np.ones(len(FEATURES)), hidden=hidden)
-    with pytest.raises(TableError, match=r"no linear policy.*without --hidden"):
-        catalog.spec(f"easy:order=learned,file={file}")
+def test_hidden_units_do_not_look_at_the_age(tmp_path_factory):
+    """With units that look at the age alone nobody is served behind a job that was submitted later."""
+    jobs, nodes = pool_case(np.random.default_rng(3), 25)
+    jobs["n_nodes"] = 1
+    ready = prepare(jobs, nodes)
+    hidden = np.zeros((1, len(FEATURES) + 2))
+    hidden[0, 1 + AGE] = hidden[0, -1] = 5.0
+    file = written(tmp_path_factory, np.zeros(len(FEATURES)), hidden=hidden)
+    assert run_prepared(ready, first_fit(file)).start.tolist() == run_prepared(ready, "first-fit").start.tolist()
+
+
+def test_what_was_not_said_is_as_trained(tmp_path_factory):
+    """A policy trained inside EASY also holds the first reservation and chooses the nodes, unless these are given."""
+    jobs, nodes = shared_case(np.random.default_rng(4), 40)
+    ready = prepare(jobs, nodes)
+    path = tmp_path_factory.mktemp("learned") / "site.policy"
+    arrays = dict(UNTRAINED.arrays) | {"weights": np.eye(len(FEATURES))[FEATURES.index("requested")]}
+    write_policy(path, TrainedPolicy("search", arrays, None, {"queue_order": "learned", "place": "best"}))
+    short = run_prepared(ready, f"easy:order=learned,file={path}")
+    full = run_prepared(ready, "easy:order=sjf,queue_order=sjf,place=best")
+    assert short.start.tolist() == full.start.tolist() and short.node_list.tolist() == full.node_list.tolist()
+    given = run_prepared(ready, f"easy:order=learned,file={path},queue_order=fcfs,place=first")
+    assert given.start.tolist() == run_prepared(ready, "easy:order=sjf").start.tolist()
+    assert short.start.tolist() != given.start.tolist()

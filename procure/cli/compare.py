@@ -15,6 +15,7 @@ from procure.comparison.report import mean_waits, with_units, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
 from procure.policies import catalog
+from procure.policies.names import RIVALS
 from procure.settings import MOST_COUNTED
 from procure.text import counted
 from procure.workload.speed import exact_speed
@@ -33,11 +34,15 @@ def compare(
             help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies list`); the "
             "first is the one that the others are tested against. …@oracle: with run times as requests."
         ),
-    ] = "fcfs,sjf,easy,best-fit",
+    ] = ",".join(RIVALS),
     seeds: Annotated[
         int, typer.Option(min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload.")
     ] = 0,
     slices: Annotated[str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")] = None,
+    continuous: Annotated[
+        bool,
+        typer.Option("--continuous", help="With --slices: cut the run of the whole; nothing begins empty."),
+    ] = False,
     replay: Annotated[
         bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
     ] = False,
@@ -56,12 +61,14 @@ def compare(
 
     Examples:
     procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
-    procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
+    procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --continuous --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
     procure compare --jobs jobs.parquet --site site/ --policies slurm,easy,best-fit
     """
     with common.bad_option("--policies"):
         names = check_policies([site_options.with_site(name, site) for name in catalog.split_list(policies)])
+    if continuous and (slices is None or seeds):
+        raise typer.BadParameter("it needs --slices, and no --seeds", param_hint="--continuous")
     if slices is not None:
         with common.bad_option("--slices"):
             check_length(slices)
@@ -77,6 +84,7 @@ def compare(
         names,
         slices=slices,
         seeds=seeds,
+        continuous=continuous,
         with_replay=replay,
         options=options,
         progress=common.note,

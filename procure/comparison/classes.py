@@ -43,6 +43,16 @@ def user_class(jobs: pd.DataFrame) -> pd.Series:
     )
 
 
+def widest_wait(schedule: pd.DataFrame) -> float:
+    """Return the mean wait, s, of the jobs that ran with at least the 95th percentile of CPUs; NaN if none ran."""
+    ran = schedule[schedule["start_time"].notna()]
+    if ran.empty:
+        return float("nan")
+    cpus = ran["cpus_per_node"].clip(lower=1) * ran["n_nodes"]
+    wide = ran[cpus >= cpus.quantile(0.95)]
+    return float((wide["start_time"].astype("int64") - wide["submit_time"]).mean())
+
+
 def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
     """Return every metric of a run for each class of jobs.
 

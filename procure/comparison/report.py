@@ -16,7 +16,8 @@ from procure.page.svg import figure, inline, literal, time_axis
 from procure.text import counted, duration
 
 _MAIN = (
-    "policy rank score mean_wait_time median_wait_time p95_wait_time mean_bounded_slowdown makespan "
+    "policy rank score mean_wait_time median_wait_time p95_wait_time max_wait_time widest_wait_time "
+    "mean_bounded_slowdown makespan "
     "utilization_cpu resource_usage n_completed n_unrunnable n_killed elapsed"
 ).split()
 

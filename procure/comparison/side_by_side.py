@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from procure.comparison import slices as parts
-from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
+from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class, widest_wait
 from procure.comparison.fidelity import replay
 from procure.comparison.paired import FEWEST_PAIRS, anova, paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.parameters import Parameters
 from procure.progress import silent
@@ -31,7 +31,8 @@ ORACLE = "@oracle"
 TESTED = ("mean_wait_time", "mean_bounded_slowdown")
 """The metrics that the paired tests look at."""
 _SHOWN = (
-    *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
+    *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "p95_wait_time", "max_wait_time"),
+    *("widest_wait_time", "makespan", "utilization_cpu"),
     *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
 )
 _HIGHER = {"usage", "utilization_cpu", "resource_usage"}
@@ -44,7 +45,8 @@ class Comparison(Shown):
     Attributes
     ----------
     table
-        ``policy``, the metrics of a run on the whole workload, ``resource_usage``, ``elapsed``
+        ``policy``, the metrics of a run on the whole workload, ``widest_wait_time`` (the mean wait of the jobs with
+        at least the 95th percentile of CPUs, s), ``resource_usage``, ``elapsed``
         (kernel seconds), ``score`` and ``rank`` of the multi-criteria ranking (1 = best).
     relative
         Wait, slowdown, makespan and utilization divided by the best policy's.
@@ -139,6 +141,7 @@ def compare(
     *,
     slices: str | None = None,
     seeds: int = 0,
+    continuous: bool = False,
     with_replay: bool = False,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = silent,
@@ -156,6 +159,8 @@ def compare(
         ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
     seeds
         Repeat everything on n shaken copies of the workload, with seeds 1 to n.
+    continuous
+        With ``slices``: nothing begins empty; each slice is the jobs submitted in it, of the run of the whole.
     with_replay
         Compare the waits with the logged ones as well.
     options
@@ -185,7 +190,13 @@ def compare(
         progress(f"{name} on {len(jobs):,} jobs")
         runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    repeated = _parts(jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress)
+    if continuous and (slices is None or seeds):
+        raise ArgumentError("continuous", "continuous needs slices, and no seeds")
+    repeated = (
+        _cut(jobs, runs, nodes, str(slices))
+        if continuous
+        else _parts(jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress)
+    )
     tests, p_values, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
@@ -212,6 +223,7 @@ def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Rank
         [
             {"policy": name}
             | run.metrics
+            | {"widest_wait_time": widest_wait(run.schedule)}
             | {"resource_usage": resource_usage(run.schedule, total_cpus), "elapsed": run.elapsed}
             for name, run in runs.items()
         ]
@@ -231,6 +243,22 @@ def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Rank
 
 def _stacked(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame.assign(policy=name) for name, frame in frames.items()], ignore_index=True)
+
+
+def _cut(jobs: pd.DataFrame, runs: Mapping[str, Run], nodes: pd.DataFrame, length: str) -> pd.DataFrame:
+    """Return the metrics of the jobs of each slice of the whole run."""
+    begin = int(jobs["submit_time"].min())
+    number = pd.Series(pd.Categorical((jobs["submit_time"] - begin) // parts.SLICES[length] + 1), index=jobs.index)
+    frames = []
+    for name, run in runs.items():
+        found = metrics_by(run, nodes, number)
+        found = found[found["n_jobs"] >= parts.FEWEST_JOBS]
+        part = [f"{length} {int(one)}" for one in found["class"]]
+        frames.append(found.drop(columns="class").assign(part=part, seed=0, policy=name))
+    repeated = pd.concat(frames, ignore_index=True)
+    if repeated.empty:
+        raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
+    return repeated
 
 
 def _parts(

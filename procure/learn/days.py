@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from procure.errors import ArgumentError, TableError
+from procure.learn.order import LearnedEasy
 from procure.learn.policy import compiled, expected_before
 from procure.learn.run_times import RunTimes
 from procure.learn.store import TrainedPolicy
@@ -98,8 +99,19 @@ def mean_wait(ready: Prepared, found: Outcome) -> float:
     return float((found.start - ready.jobs.submit)[ran].mean())
 
 
-def on_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> OnDay:
-    """Return a trained policy as it knows a day, with rollouts if ``ahead`` is not 0."""
+def on_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> Parameters:
+    """Return a trained policy as it knows a day, with rollouts if ``ahead`` is not 0.
+
+    Raises
+    ------
+    TableError
+        Rollouts of a policy that was trained inside EASY.
+    """
+    if trained.trained.get("inside") == "easy":
+        if ahead:
+            raise TableError("rollouts (ahead) need a policy of `procure learn train --inside skip`")
+        given = {"trained": trained, "prior": day.prior, "place": trained.trained.get("place", "first")}
+        return LearnedEasy.model_validate(given)
     return OnDay.model_validate({"trained": trained, "prior": day.prior, "ahead": ahead, "every": every})
 
 
@@ -114,7 +126,8 @@ def thinned(day: Day, keep: np.ndarray) -> Day:
     jobs, took = day.ready.jobs, day.ready.durations
     names = ("row", "submit", "requested", "n_nodes", "cpus", "mem", "gpus", "types", "shape_of")
     per_job = {name: getattr(jobs, name)[keep] for name in names}
-    per_job["submit"] = per_job["submit"] - per_job["submit"][0]
+    begins = int(per_job["submit"][0])
+    per_job["submit"] = per_job["submit"] - begins
     n_alike = np.bincount(per_job["shape_of"], minlength=len(jobs.shape_nodes))
     per_job["line_job"] = np.argsort(per_job["shape_of"], kind="stable").astype(np.uint32)
     per_job["line_first"] = np.concatenate([[0], np.cumsum(n_alike)])
@@ -125,6 +138,7 @@ def thinned(day: Day, keep: np.ndarray) -> Day:
         user=day.ready.user[keep],
         due=day.ready.due[keep],
         usage=type(day.ready.usage)(*(column[keep] for column in day.ready.usage)),
+        counts_from=max(day.ready.counts_from - begins, 0),
     )
     return Day(day.name, fewer, day.prior[keep], float("nan"))
 
@@ -221,8 +235,8 @@ class OnDay(Parameters):
         return compiled(state, self.trained, self.prior, self.ahead, self.every)
 
 
-def quick_wait(day: Day, policy: Parameters) -> float:
-    """Return a day's mean wait, s, under a compiled policy: `simulate_day` without what only a report needs."""
+def quick_run(day: Day, policy: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends, int64[n_jobs] s, under a compiled policy: a run without what only a report needs."""
     took = day.ready.durations
     world, state = simulator_state.build(
         day.ready.jobs,
@@ -235,10 +249,15 @@ def quick_wait(day: Day, policy: Parameters) -> float:
         full=took.full,
         limit=took.limit,
     )
-    made = policy.make(state)
-    drive(world, state, made, name="learned")
-    ran = state.start >= 0
-    return float((state.start - state.submit)[ran].mean())
+    drive(world, state, policy.make(state), name="learned")
+    return state.start, world.end
+
+
+def quick_wait(day: Day, policy: Parameters) -> float:
+    """Return a day's mean wait, s, by `quick_run`."""
+    start, _ = quick_run(day, policy)
+    ran = start >= 0
+    return float((start - day.ready.jobs.submit)[ran].mean())
 
 
 def simulate_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> Outcome:

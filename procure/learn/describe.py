@@ -21,6 +21,9 @@ MEANINGS = {
     "queue_share": "share × length of the queue",
     "free_run_time": "expected run time × free share of the system",
     "free_share": "share × free share of the system",
+    "recent": "run times of its class, else its user, the last counting most, as a mean of logarithms",
+    "short": "the same as a harmonic mean: low where many end within seconds",
+    "of_user": "jobs of its user that wait",
 }
 """What each feature is; the lowest score starts first, so a positive weight makes such a job wait."""
 PLACE_MEANINGS = {

@@ -16,7 +16,8 @@ from procure.simulator.state import State
 
 FEATURES = tuple(
     (
-        "run_time requested share scarcity age n_alike known margin queue_run_time queue_share free_run_time free_share"
+        "run_time requested share scarcity age n_alike known margin queue_run_time queue_share free_run_time "
+        "free_share recent short of_user"
     ).split()
 )
 """Per class, each near −1 … 1: logarithms in units of about a decade, shares as they are.
@@ -24,14 +25,22 @@ FEATURES = tuple(
 ``run_time`` expected, ``requested``, ``share`` of the dominant resource of the system, ``scarcity``
 (how few nodes could hold it), ``age`` of the first, ``n_alike`` waiting, ``known`` (how many of the class
 have ended), ``margin`` that the job would leave on its node; and run time and share times the length of the
-queue and times what is free.
+queue and times what is free; ``recent`` run times of its like, as a mean of logarithms, and as a harmonic mean
+(``short``: low where many of them end within seconds), and ``of_user``, how many jobs of its user wait.
 """
 RUN_TIME, REQUESTED, SHARE, SCARCITY, AGE, N_ALIKE, KNOWN, MARGIN = range(8)
-QUEUE_RUN_TIME, QUEUE_SHARE, FREE_RUN_TIME, FREE_SHARE = range(8, 12)
+QUEUE_RUN_TIME, QUEUE_SHARE, FREE_RUN_TIME, FREE_SHARE, RECENT, SHORT, OF_USER = range(8, 15)
 QUEUE_FEATURES = (N_ALIKE, QUEUE_RUN_TIME, QUEUE_SHARE, FREE_RUN_TIME, FREE_SHARE)
 """Those of the queue and of the system, which one ablation leaves out."""
+RUN_TIME_FEATURES = (RUN_TIME, KNOWN, QUEUE_RUN_TIME, FREE_RUN_TIME, RECENT, SHORT)
+"""Those that look at how long jobs ran, which another leaves out."""
+LAST_COUNTS = 0.3
+"""What the job that ended last counts in what is recent; all before it count the rest."""
+SHORTEST = 10.0
+"""s; as the bounded slowdown, the harmonic mean takes no run for shorter."""
 LOG_SPAN = math.log(100.0)
 """Two decades of seconds are one unit."""
+LOG_HOUR = math.log(3600.0)
 NO_LIMIT = 30 * 86_400
 """Seconds that a job without a limit is taken to ask for."""
 
@@ -48,6 +57,12 @@ class Kin(NamedTuple):
     start_sum: np.ndarray  # int64[n_lines], s, of those that run
     n_ended: np.ndarray  # int64[n_lines]
     run_sum: np.ndarray  # int64[n_lines], s, of those that ended
+    user: np.ndarray  # int64[n_lines]
+    named: bool  # the log tells users apart
+    of_class: np.ndarray  # float64[n_lines, 2], of the ended jobs: log(s) and 1/s, the last counting most
+    of_user: np.ndarray  # float64[n_users, 2], likewise
+    user_ended: np.ndarray  # int64[n_users]
+    user_waiting: np.ndarray  # int64[n_users]
     seen: np.ndarray  # int64[3]: the moment, the ended jobs of it, and the submitted jobs counted so far
 
 
@@ -83,7 +98,51 @@ def make_kin(state: State, lines: Any, prior: np.ndarray, trust: np.ndarray) -> 
         [decade(requested), np.log10(np.maximum(share, 1e-4)) / 2.0 + 1.0, 1.0 - holds.mean(axis=1)], axis=1
     )
     a, b, c, d, e = (np.zeros(n_lines, np.int64) for _ in range(5))
-    return Kin(requested, prior[first], trust[first], fixed, a, b, c, d, e, np.array([-1, 0, 0], np.int64))
+    n_users = int(state.user.max(initial=0)) + 1
+    users = (state.user[first].astype(np.int64), n_users > 1, np.zeros((n_lines, 2)), np.zeros((n_users, 2)))
+    ended, waiting = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+    seen = np.array([-1, 0, 0], np.int64)
+    return Kin(requested, prior[first], trust[first], fixed, a, b, c, d, e, *users, ended, waiting, seen)
+
+
+@kernel
+def note_submission(kin, line):
+    """Count a job that waits from now on."""
+    kin.n_waiting[line] += 1
+    kin.user_waiting[kin.user[line]] += 1
+
+
+@kernel
+def note_start(kin, line, now):
+    """Count a job that starts."""
+    kin.n_waiting[line] -= 1
+    kin.user_waiting[kin.user[line]] -= 1
+    kin.n_running[line] += 1
+    kin.start_sum[line] += now
+
+
+@kernel
+def note_end(kin, line, start, now):
+    """Learn from a job that ended, its class from what its user is known for."""
+    run = now - start
+    kin.n_running[line] -= 1
+    kin.start_sum[line] -= start
+    log_run, rate = math.log(max(run, 1.0)), 1.0 / max(run, SHORTEST)
+    user = kin.user[line]
+    of_class, of_user = kin.of_class, kin.of_user
+    if kin.n_ended[line] == 0:
+        knows = kin.named and kin.user_ended[user] > 0
+        of_class[line, 0] = of_user[user, 0] if knows else log_run
+        of_class[line, 1] = of_user[user, 1] if knows else rate
+    if kin.user_ended[user] == 0:
+        of_user[user, 0], of_user[user, 1] = log_run, rate
+    of_class[line, 0] += LAST_COUNTS * (log_run - of_class[line, 0])
+    of_class[line, 1] += LAST_COUNTS * (rate - of_class[line, 1])
+    of_user[user, 0] += LAST_COUNTS * (log_run - of_user[user, 0])
+    of_user[user, 1] += LAST_COUNTS * (rate - of_user[user, 1])
+    kin.user_ended[user] += 1
+    kin.n_ended[line] += 1
+    kin.run_sum[line] += run
 
 
 @kernel
@@ -93,27 +152,20 @@ def follow_classes(state, lines, kin):
     while seen[2] < state.n_submitted[0]:
         job = seen[2]
         if state.previous_waiting[state.next_waiting[job]] == job:  # else no empty set of nodes holds it
-            kin.n_waiting[lines.line_of[job]] += 1
+            note_submission(kin, lines.line_of[job])
         seen[2] += 1
     if seen[0] != state.now[0]:
         seen[0], seen[1] = state.now[0], 0
     while seen[1] < state.n_ended[0]:
         job = state.ended[seen[1]]
-        line = lines.line_of[job]
-        kin.n_running[line] -= 1
-        kin.start_sum[line] -= state.start[job]
-        kin.n_ended[line] += 1
-        kin.run_sum[line] += state.now[0] - state.start[job]
+        note_end(kin, lines.line_of[job], state.start[job], state.now[0])
         seen[1] += 1
 
 
 @kernel
 def count_start(state, lines, kin, job):
     """Count a job that is about to start."""
-    line = lines.line_of[job]
-    kin.n_waiting[line] -= 1
-    kin.n_running[line] += 1
-    kin.start_sum[line] += state.now[0]
+    note_start(kin, lines.line_of[job], state.now[0])
 
 
 @kernel
@@ -127,6 +179,20 @@ def expected_run_time(kin, line, now):
     trust = kin.trust[line]
     run = kin.run_sum[line] + kin.n_running[line] * now - kin.start_sum[line]
     return min((trust * kin.prior[line] + run) / (trust + kin.n_ended[line]), kin.requested[line])
+
+
+@kernel
+def recent_of(kin, line, which):
+    """Return what is recent of a class, else of its user, else what was expected: log(s), or with 1 that of 1/s."""
+    limit = max(kin.requested[line], SHORTEST if which else 1.0)
+    user = kin.user[line]
+    if kin.n_ended[line] > 0:
+        value = kin.of_class[line, which]
+    elif kin.named and kin.user_ended[user] > 0:
+        value = kin.of_user[user, which]
+    else:
+        return math.log(min(max(kin.prior[line], SHORTEST if which else 1.0), limit))
+    return min(-math.log(value) if which else value, math.log(limit))
 
 
 @kernel
@@ -157,3 +223,6 @@ def observe(state, kin, line, job, margin, queue, free, row):
     row[QUEUE_SHARE] = queue * share
     row[FREE_RUN_TIME] = free * run_time
     row[FREE_SHARE] = free * share
+    row[RECENT] = (recent_of(kin, line, 0) - LOG_HOUR) / LOG_SPAN
+    row[SHORT] = (recent_of(kin, line, 1) - LOG_HOUR) / LOG_SPAN
+    row[OF_USER] = math.log(1.0 + kin.user_waiting[kin.user[line]]) / LOG_SPAN

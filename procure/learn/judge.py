@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.learn.days import Day, mean_wait, simulate_day
 from procure.learn.store import TrainedPolicy
+from procure.learn.weeks import FIGURES, MEAN_WAIT, figures_of
+from procure.policies.names import RIVALS
 from procure.progress import silent
 from procure.run import Outcome, Prepared, measured, run_prepared
 from procure.simulator.metrics import METRIC_NAMES
@@ -20,6 +22,8 @@ from procure.text import Shown, counted
 N_RESAMPLES = 10_000
 LEVEL = 0.95
 LEARNED = "learned"
+RANDOM, DRAWN = "random", "easy:order=random,queue_order=random,place=best"
+"""A random order, inside EASY."""
 POLICIES = ("fcfs", "sjf", "sjf@oracle", "best-fit", LEARNED)
 """What every day is simulated under; ``sjf@oracle`` knows the run times."""
 
@@ -38,6 +42,10 @@ class Judgement(Shown):
         The same from the first submission to the last: one span for all policies, whoever ends when.
     utilization_of_nodes
         The mean over days of `node_utilization`.
+    policies
+        Per rival (`procure.policies.names.RIVALS`), a random order and the policy: the figures of
+        `procure.learn.weeks.FIGURES`, each the mean over the days, and ``wait_ratio wait_low wait_high``, the sum of
+        the policy's daily mean waits over that of this one, with its interval.
     figures
         ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
         ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
@@ -50,6 +58,7 @@ class Judgement(Shown):
     utilization_of_submissions: dict[str, float]
     utilization_of_nodes: dict[str, float]
     figures: dict[str, Any]
+    policies: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def title(self) -> str:
@@ -74,6 +83,7 @@ class Judgement(Shown):
             "utilization": self.utilization,
             "utilization_of_submissions": self.utilization_of_submissions,
             "utilization_of_nodes": self.utilization_of_nodes,
+            "policies": self.policies.to_dict("records"),
         }
 
 
@@ -84,6 +94,7 @@ def evaluate(
     ahead: int = 0,
     every: int = 600,
     seed: int = 0,
+    rivals: Sequence[str] = RIVALS,
     progress: Callable[[str], None] = silent,
 ) -> Judgement:
     """Simulate days under a trained policy and under what it is compared with.
@@ -96,6 +107,8 @@ def evaluate(
         Of rollouts, see `procure.learn.policy.Learned`.
     seed
         Of the bootstrap over days.
+    rivals
+        Policies beside it.
     progress
         Called with the name of each day.
 
@@ -105,6 +118,7 @@ def evaluate(
         No job waits under sjf on any of the days.
     """
     rows, in_use = [], []
+    beside: dict[str, list[np.ndarray]] = {}
     for day in days:
         progress(day.name)
         if day.exact is None:
@@ -118,6 +132,9 @@ def evaluate(
         ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
         in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
+        for name in (*rivals, RANDOM, LEARNED):
+            run = found[name] if name in found else run_prepared(day.ready, DRAWN if name == RANDOM else name)
+            beside.setdefault(name, []).append(figures_of(day.ready, run.start, run.end))
     table = pd.DataFrame(rows)
     if not table["sjf"].any():
         raise TableError(
@@ -127,7 +144,22 @@ def evaluate(
     used, of_submissions, of_nodes = (
         dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()
     )
-    return Judgement(table, used, of_submissions, of_nodes, _figures(table, seed))
+    return Judgement(table, used, of_submissions, of_nodes, _figures(table, seed), _beside(beside, seed))
+
+
+def _beside(figures: Mapping[str, list[np.ndarray]], seed: int) -> pd.DataFrame:
+    """Set the figures of each policy beside each other, means over the days."""
+    n = len(figures[LEARNED])
+    draws = np.random.default_rng(seed).integers(0, n, (N_RESAMPLES, n))
+    learned = np.array(figures[LEARNED])[:, MEAN_WAIT]
+    rows = []
+    for name, each in figures.items():
+        values = np.array(each)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio, (low, high) = ratio_of_sums(learned, values[:, MEAN_WAIT], draws)
+        row = {"policy": name} | dict(zip(FIGURES, values.mean(axis=0).tolist(), strict=True))
+        rows.append(row | {"wait_ratio": ratio, "wait_low": low, "wait_high": high})
+    return pd.DataFrame(rows)
 
 
 def _utilizations(ready: Prepared, found: Outcome) -> tuple[float, float, float]:

@@ -6,14 +6,27 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
-from procure.learn.features import AGE, FEATURES, MARGIN, Kin, make_kin, observe
+from procure.learn.features import (
+    AGE,
+    FEATURES,
+    MARGIN,
+    Kin,
+    make_kin,
+    note_end,
+    note_start,
+    note_submission,
+    observe,
+)
 from procure.learn.policy import expected_before, load
 from procure.learn.scores import cheapest_node, free_share
 from procure.learn.scores import score as score_of
+from procure.learn.store import TrainedPolicy
+from procure.policies.easy import Easy
 from procure.policies.parameters import NOTHING, Parameters, PolicyFile
-from procure.policies.place import margin
+from procure.policies.place import make_fit, margin
+from procure.settings import LAST_SEED
 from procure.simulator.arrays import numbered
 from procure.simulator.kernel import kernel
 from procure.simulator.seams import order
@@ -35,18 +48,22 @@ class Classes(NamedTuple):
 
 @order
 class LearnedOrder(NamedTuple):
-    """Lowest score of a trained linear policy first; a longer wait never counts against a job."""
+    """Lowest score of a trained policy first; a longer wait never counts against a job."""
 
     classes: Classes
     kin: Kin
     weights: np.ndarray  # float64[n_features]
-    hidden: np.ndarray  # float64[0, n_features + 2]
+    hidden: np.ndarray  # float64[n_hidden, n_features + 2]; no unit looks at the age
     places: np.ndarray  # float64[n_places], what a node costs
     margins: bool  # whether the score looks at the margin
     running: np.ndarray  # bool[n_jobs], counted among those that run
     notes: np.ndarray  # int64[4]
     shared: np.ndarray  # float64[2]
     row: np.ndarray  # float64[n_features], room
+
+    def follow(self, state):
+        """Learn from what ended, also while nobody waits."""
+        _follow(state, self)
 
     def score(self, state, job):
         """Return a job's score now: the lowest is served first."""
@@ -81,33 +98,30 @@ def _follow(state, own):
     kin, notes, line_of = own.kin, own.notes, own.classes.line_of
     for job in range(notes[SUBMITTED], state.n_submitted[0]):
         if state.start[job] >= 0 or state.previous_waiting[state.next_waiting[job]] == job:
-            kin.n_waiting[line_of[job]] += 1  # else no empty set of nodes holds it
+            note_submission(kin, line_of[job])  # else no empty set of nodes holds it
     notes[SUBMITTED] = state.n_submitted[0]
     for i in range(state.n_running[0]):
         job = state.running[i]
         if not own.running[job]:
             own.running[job] = True
-            kin.n_waiting[line_of[job]] -= 1
-            kin.n_running[line_of[job]] += 1
-            kin.start_sum[line_of[job]] += state.start[job]
+            note_start(kin, line_of[job], state.start[job])
     if notes[NOW] != state.now[0]:
         notes[NOW], notes[ENDED] = state.now[0], 0
     for i in range(notes[ENDED], state.n_ended[0]):
         job = state.ended[i]
-        line = line_of[job]
-        if own.running[job]:
-            own.running[job] = False
-            kin.n_running[line] -= 1
-            kin.start_sum[line] -= state.start[job]
-        else:  # it began and ended between two calls
-            kin.n_waiting[line] -= 1
-        kin.n_ended[line] += 1
-        kin.run_sum[line] += state.now[0] - state.start[job]
+        if not own.running[job]:  # it began and ended between two calls
+            note_start(kin, line_of[job], state.start[job])
+        own.running[job] = False
+        note_end(kin, line_of[job], state.start[job], state.now[0])
     notes[ENDED] = state.n_ended[0]
 
 
 class Learned(Parameters):
-    """The order learned: the lowest score of a trained linear policy first."""
+    """The order learned: the lowest score of a trained policy first.
+
+    A policy that was trained inside EASY also says who holds the first reservation, and is placed as it was
+    trained, unless ``queue_order`` or ``place`` is given.
+    """
 
     file: PolicyFile = Field(
         NOTHING,
@@ -116,41 +130,93 @@ class Learned(Parameters):
 
     @field_validator("file")
     @classmethod
-    def _is_linear(cls, file: str) -> str:
-        trained = load(file)
-        if trained.method == "ppo" or len(trained.arrays["hidden"]):
-            raise ValueError(f"{file} is no linear policy, which an order takes; train it without --hidden")
+    def _is_a_score(cls, file: str) -> str:
+        if load(file).method == "ppo":
+            raise ValueError(f"{file} is the published agent, which scores no job; an order takes a searched policy")
         return file
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the files, the trained policy's among them."""
         return (*super().files(), *(() if self.file == NOTHING else (self.file,)))
 
+    def _as_trained(self, key: str) -> str | None:
+        return None if key in self.model_fields_set else load(self.file).trained.get(key)
+
     def make_order(self, state: State, name: str) -> Any:
         """Make an order of a run."""
-        if name != NAME:
-            return super().make_order(state, name)  # type: ignore[misc]
-        return make_order(state, self.file)
+        if name == NAME or self._as_trained("queue_order") == NAME:
+            trained = load(self.file)
+            return make_order(state, trained, expected_before(state, trained.history))
+        return super().make_order(state, name)  # type: ignore[misc]
+
+    def make_picker(self, state: State) -> Any:
+        """Make what picks among the nodes that hold a job."""
+        place = self._as_trained("place")
+        return make_fit(state, place) if place else super().make_picker(state)  # type: ignore[misc]
 
 
-def make_order(state: State, file: str) -> LearnedOrder:
-    """Lay out the order of a trained policy's file for one run in which nothing has been submitted yet."""
-    trained = load(file)
+def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray) -> LearnedOrder:
+    """Lay out the order of a trained policy for one run in which nothing has been submitted yet.
+
+    Parameters
+    ----------
+    prior
+        float64[n_jobs], s, from `procure.learn.policy.expected_before`.
+    """
     arrays = trained.arrays
     line_of = numbered(state.shape, state.requested, state.user)
     classes = Classes(line_of, np.zeros(int(line_of.max()) + 1, np.int64))
-    prior = expected_before(state, trained.history)
-    weights = np.array(arrays["weights"])
+    weights, hidden = np.array(arrays["weights"]), np.array(arrays["hidden"])
     weights[AGE] = min(weights[AGE], 0.0)
+    hidden[:, 1 + AGE] = 0.0
     return LearnedOrder(
         classes,
         make_kin(state, classes, prior, np.full(len(prior), float(arrays["trust"][0]))),
         weights,
-        np.array(arrays["hidden"]),
+        hidden,
         np.array(arrays["places"]),
-        bool(weights[MARGIN] != 0),
+        bool(weights[MARGIN] != 0 or hidden[:, 1 + MARGIN].any()),
         np.zeros(len(prior), np.bool_),
         np.array([-1, -1, 0, 0], np.int64),
         np.zeros(2),
         np.zeros(len(FEATURES)),
     )
+
+
+class LearnedEasy(Easy):
+    """EASY in the order of a trained policy that is at hand, with what was expected of its jobs before the run."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    trained: TrainedPolicy
+    prior: np.ndarray
+
+    def make_order(self, state: State, name: str) -> Any:
+        """Make the order of a run."""
+        return make_order(state, self.trained, self.prior)
+
+
+@order
+class Shuffled(NamedTuple):
+    """Anybody first: the order random."""
+
+    rank: np.ndarray  # float64[n_jobs]
+
+    def score(self, state, job):
+        """Return the place that was drawn for a job."""
+        return self.rank[job]
+
+    def alike(self, state: State) -> None:
+        """Return nothing: the scores never change."""
+        return
+
+
+class Random(Parameters):
+    """The order random: who is served first is drawn, once for all; whoever gains on it has learnt something."""
+
+    draw: int = Field(0, ge=0, le=LAST_SEED, description="order random: seed of the draw")
+
+    def make_order(self, state: State, name: str) -> Any:
+        """Make an order of a run."""
+        if name != "random":
+            return super().make_order(state, name)  # type: ignore[misc]
+        return Shuffled(np.random.default_rng(self.draw).random(len(state.submit)))

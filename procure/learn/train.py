@@ -14,6 +14,7 @@ from procure.learn.days import Day, day_span, lay_out_days
 from procure.learn.judge import Judgement, evaluate
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy
+from procure.learn.weeks import REFERENCE, lay_out_weeks
 from procure.progress import silent
 from procure.settings import Count
 from procure.text import counted
@@ -63,7 +64,7 @@ def learn_policy(
     *,
     note: Callable[[str], None] = silent,
 ) -> TrainedPolicy:
-    """Train a policy: whole days are simulated from an empty system under thousands of candidates.
+    """Train a policy: weeks without a break (or days from an empty system) are simulated under thousands of candidates.
 
     Parameters
     ----------
@@ -102,9 +103,15 @@ def learn_policy(
         seconds = time.perf_counter() - began
         note(f"generation {generation}, {seconds:.0f} s: best objective {objective:.4f}")
 
-    note("simulating the days under sjf")
-    chosen = _laid_out(jobs, nodes, days)
-    note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
+    if settings.inside == "easy":
+        note(f"simulating the weeks under {REFERENCE}")
+        bounds: dict[str, Any] = {"min_jobs": days.min_jobs, "min_wait": days.min_wait}
+        chosen = lay_out_weeks(jobs, nodes, *day_span(days.days), days.tz, **bounds)
+    else:
+        note("simulating the days under sjf")
+        chosen = _laid_out(jobs, nodes, days)
+    what = "week" if settings.inside == "easy" else "day"
+    note(f"training on {counted(len(chosen), what)}, {chosen[0].name} to {chosen[-1].name}")
     return train_by_search(jobs, nodes, chosen, days.tz, settings, say)
 
 
@@ -151,6 +158,11 @@ def evaluate_policy(
         note(f"careful: trained on {of_these}, first {seen[0]}: not a fair judgement")
     note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     return evaluate(policy, chosen, ahead=rollouts[0], every=rollouts[1])
+
+
+def training_days(jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter) -> list[Day]:
+    """Return the days of a log to train on, each from an empty system."""
+    return _laid_out(jobs, nodes, days)
 
 
 def _laid_out(jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter, **options: Any) -> list[Day]:

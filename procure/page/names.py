@@ -13,7 +13,7 @@ from procure.text import duration
 
 HEADINGS = {
     "mean_wait_time": "mean wait", "mean_wait": "mean wait", "median_wait_time": "median wait",
-    "p95_wait_time": "95 % wait", "max_wait_time": "longest wait",
+    "p95_wait_time": "95 % wait", "max_wait_time": "longest wait", "widest_wait_time": "wait of the widest 5 %",
     "mean_bounded_slowdown": "bounded slowdown", "mean_turnaround_time": "mean turnaround",
     "utilization_cpu": "CPUs used", "utilization_mem": "memory used", "utilization_gpu": "GPUs used",
     "n_jobs": "jobs", "n_completed": "ran", "n_unrunnable": "fit nowhere", "n_killed": "cut at limit",

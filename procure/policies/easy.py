@@ -62,6 +62,7 @@ def easy(state, own):
     if answered >= 0 and state.start[answered] < 0:
         notes[HEAD] = -1  # somebody else started another job, which the reservation does not know
     follow(state, scheduler)
+    own.queue.order.follow(state)
     follow_queue(state, lines)
     head = state.next_waiting[n_jobs]
     if scheduler.holds or not own.queue.by_queue:

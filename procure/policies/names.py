@@ -16,3 +16,15 @@ NOBODY = "nobody"
 
 HALF_LIFE = 604_800.0
 """Seconds in which past use counts half under the priority order: Slurm's default of seven days."""
+
+RIVALS = (
+    "fcfs",
+    "sjf",
+    "best-fit",
+    "easy",
+    "easy:place=best",
+    *(f"easy:order={order},place=best" for order in ("sjf", "unicef", "f1")),
+    *(f"easy:order={order},queue_order={order},place=best" for order in ("sjf", "unicef", "f1")),
+    "conservative:place=best",
+)
+"""What a scheduler is held against where nothing else is named: rules that are hard to beat, none of them trained."""

@@ -36,6 +36,7 @@ def behind(state, own):
     """
     scheduler = own.scheduler
     follow(state, scheduler)
+    own.queue_order.follow(state)
     follow_queue(state, scheduler.lines)
     if not _any_fits(state, scheduler):
         return wait(state, scheduler)

@@ -43,6 +43,7 @@ def follow(state, own):
     """Bring everything up to now before a decision."""
     own.place.follow(state)
     own.hold.follow(state)
+    own.lines.order.follow(state)
     own.reserved.job[0] = -1
 
 

@@ -30,7 +30,7 @@ def _everybody(self, state, job, reserved):
 
 
 METHODS: dict[str, tuple[int, dict[str, Callable | None]]] = {
-    "follow": (1, {"hold": _nothing, "place": _nothing}),
+    "follow": (1, {"order": _nothing, "hold": _nothing, "place": _nothing}),
     "score": (2, {"order": None}),
     "admits": (3, {"hold": _everybody}),
     "waits": (1, {"hold": _nothing}),
@@ -83,6 +83,6 @@ place = _seam("place")
 """A class of places: ``pick(self, state, job, n)``: of the ``n`` rows in ``state.chosen[:n]``, ascending, each of which
 holds one node's share of the job, leave the ``state.n_nodes[job]`` that it gets first in ``chosen``.
 
-Holds and places may have ``follow(self, state)``, called before each decision, and every class ``started(self, state,
-job)``, called with the job that the decision starts, on the nodes in ``chosen``.
+Every class may have ``follow(self, state)``, called before each decision, and ``started(self, state, job)``, called
+with the job that the decision starts, on the nodes in ``chosen``.
 """

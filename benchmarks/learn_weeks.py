@@ -1,0 +1,85 @@
+"""Learning on weeks without a break, by log: `python benchmarks/learn_weeks.py LOG --nodes N --cpus C TRAIN JUDGE`.
+
+Trains as `procure learn train` does on the span TRAIN (``FIRST..LAST``), and judges on JUDGE as `procure learn evaluate
+--continuous` does, with the parts apart: without run times (the request alone), a network, another objective.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from procure.learn.continuous import evaluate_continuous
+from procure.learn.days import day_span
+from procure.learn.search import Settings, train_by_search
+from procure.learn.train import DayFilter
+from procure.learn.weeks import lay_out_weeks
+from procure.tables import JOB, read
+from procure.workload.importing import import_log
+
+VARIANTS = {
+    "learned": {},
+    "requests": {"without": ("run_times",)},
+    "network": {"n_hidden": 4},
+    "for the wait": {"objective": "wait"},
+}
+
+
+def system(jobs: pd.DataFrame, nodes: int, cpus: int, whole: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a log and its system; with ``whole``, jobs take whole nodes of so many CPUs, and nothing else counts."""
+    table = pd.DataFrame({"node_id": [f"n{i}" for i in range(nodes)], "cpus": cpus, "mem_mb": 512_000, "gpus": 0})
+    if not whole:
+        table.loc[:1, "gpus"] = 8
+        return jobs, table
+    asked = jobs["n_nodes"] * jobs["cpus_per_node"].clip(lower=1)
+    taken = {"n_nodes": -(-asked // cpus), "cpus_per_node": cpus, "mem_mb_per_node": 0, "gpus_per_node": 0}
+    return jobs.assign(**taken), table
+
+
+def main() -> None:
+    """Print the table of one log as JSON lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log")
+    parser.add_argument("train")
+    parser.add_argument("judge")
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--cpus", type=int, default=1, help="of a node")
+    parser.add_argument("--whole", action="store_true", help="jobs take whole nodes")
+    parser.add_argument("--machines", help="a node table instead")
+    parser.add_argument("--preset")
+    parser.add_argument("--tz", default="UTC")
+    parser.add_argument("--generations", type=int, default=Settings.generations)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--variants", default="learned")
+    arguments = parser.parse_args()
+    path = arguments.log
+    jobs = read(path, JOB) if path.endswith(".parquet") else import_log(path, preset=arguments.preset).jobs
+    jobs, nodes = system(jobs, arguments.nodes, arguments.cpus, arguments.whole)
+    if arguments.machines:
+        nodes = pd.read_csv(Path(arguments.machines))
+    weeks = lay_out_weeks(jobs, nodes, *day_span(arguments.train), arguments.tz)
+    rivals: dict[str, object] = {}
+    for name in arguments.variants.split(","):
+        for seed in range(1, arguments.seeds + 1):
+            settings = Settings(generations=arguments.generations, seed=seed, processes=1, minutes=1e4)
+            began = time.process_time()
+            trained = train_by_search(jobs, nodes, weeks, arguments.tz, replace(settings, **VARIANTS[name]))
+            seconds = time.process_time() - began
+            found = evaluate_continuous(trained, jobs, nodes, DayFilter(arguments.judge, arguments.tz), **rivals)
+            rivals = {"rivals": [found.best_rival]}  # the others once
+            for row in found.policies.to_dict("records"):
+                if row["policy"] == "learned":
+                    row |= {"variant": name, "seed": seed, "cpu_s": round(seconds, 1), "n_weeks": len(weeks)}
+                    row |= {"untrained": trained.trained["untrained"], "objective": trained.trained["objective"]}
+                    row |= {"weights": [round(float(w), 3) for w in trained.arrays["weights"]]}
+                print(json.dumps(row, default=float), flush=True)
+            print(found.notes[0], flush=True)
+
+
+if __name__ == "__main__":
+    main()
