@@ -20,7 +20,8 @@ Why did jobs wait? (experimental)
 Which jobs will come? (experimental)
     `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
-    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `evaluate_continuous`, `read_policy`, `write_policy`.
+    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `evaluate_continuous`, `read_policy`,
+    `write_policy`.
 Where in the network, and which jobs of a window? (experimental)
     `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`, `read_window`, `compare_windows`.
 
@@ -182,8 +183,8 @@ __all__ = [
     "count_hops",
     "describe",
     "evaluate",
-    "evaluate_forecasts",
     "evaluate_continuous",
+    "evaluate_forecasts",
     "evaluate_policy",
     "evaluate_queue",
     "expand_packages",
