@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import sys
 
-from procure.errors import INTERRUPTED
-
 
 def run() -> None:
-    """Import the command line and run it."""
+    """Import the command line and run it; `procure queue ask` needs none of it, and answers before it is read."""
+    if sys.argv[1:3] == ["queue", "ask"] and not {"-h", "--help"} & set(sys.argv):
+        from procure.serve.ask import main as ask
+
+        try:
+            sys.exit(ask(sys.argv[3:]))
+        except KeyboardInterrupt:
+            sys.exit(130)
+    from procure.errors import INTERRUPTED
+
     try:
         from procure.cli import main
     except KeyboardInterrupt:
         sys.stderr.write("procure: interrupted\n")
         sys.exit(INTERRUPTED)
     main.run()
+
+
+if __name__ == "__main__":
+    run()

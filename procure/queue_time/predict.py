@@ -345,9 +345,16 @@ def conclude(choices: pd.DataFrame) -> str:
 
 
 def pending_waits(
-    site: SiteModel, state: pd.DataFrame, user: str, now: int | None = None, most: int | None = None
+    site: SiteModel,
+    state: pd.DataFrame,
+    user: str,
+    now: int | None = None,
+    most: int | None = None,
+    job_id: str | None = None,
 ) -> pd.DataFrame:
-    """Predict when a user's pending jobs start, given how long each has waited: the first ``most`` of them, or all.
+    """Predict when a user's pending jobs start, given how long each has waited.
+
+    All of them, the first ``most``, or the one of a ``job_id``.
 
     Returns
     -------
@@ -358,7 +365,10 @@ def pending_waits(
     now = moment_of(site, state) if now is None else now
     table, log = _known(site, state), past(site, state)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
-    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])[:most]
+    mine = waits & (table["user"] == user).to_numpy()[log.order]
+    if job_id is not None:
+        mine &= (table["job_id"].astype(str) == job_id).to_numpy()[log.order]
+    mine = np.flatnonzero(mine)[:most]
     submitted = features_of(log, log.take(log.order[mine]), site.about["most"], site.about.get("replay", False))
     rows = []
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):

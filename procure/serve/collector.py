@@ -1,0 +1,270 @@
+"""The one process that looks at the queue: keeps what it sees, forecasts new jobs, and writes what others read."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+import time as clock
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.files import whole_file
+from procure.queue_time.store import recent
+from procure.serve.keeper import Keeper
+from procure.serve.ledger import forecasts
+from procure.serve.match import take_asked
+from procure.serve.settings import Place
+from procure.serve.sources import Origin, Queue, Replay, Slurm
+from procure.serve.store import JOB_COLUMNS, Store, job_table
+
+LOG = logging.getLogger("procure.serve")
+ACCOUNTING_EVERY = 60
+"""Seconds between two looks at the accounting."""
+SHORT_GAP = 4
+"""Looks that fail before it is a gap."""
+LOST_AFTER, KEEP_FORECASTS = 2 * 86_400, 400 * 86_400
+SURFACED = 5 * 86_400
+"""A job that was never seen in the queue is forecast afterwards if the accounting tells of it within so many seconds of
+its submission."""
+TABLE_SPAN = 40 * 86_400
+"""Seconds of jobs that have ended that a question looks back over, with some to spare."""
+MOST_TABLE = 60_000
+
+
+class Collector:
+    """Looks at a source again and again; see `tick`."""
+
+    def __init__(self, place: Place) -> None:
+        """Take the folder of a service for itself.
+
+        Raises
+        ------
+        TableError
+            Another collector has it.
+        """
+        self.place, self.service = place, place.service
+        self.lock = lock(place)
+        self.store = Store(place.database, writer=True)
+        self.replay = self.service.source.kind == "replay"
+        self.origin: Origin = (
+            Replay(place, self.store.fact("moment"))
+            if self.replay
+            else Slurm(self.service.source, place.folder, self.say)
+        )
+        self.at = self.origin.now()
+        hurried = self.replay and self.service.source.speed == 0
+        self.keeper = Keeper(place, self.store, self.say, hurried)
+        self.accounted = int(self.store.fact("accounted", 0))
+        self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
+        self.looked = self.store.fact("looked")
+        self.known, self.open = self._remembered(), job_table([])
+        self.seen = self.store.with_forecast(self.at - SURFACED)
+
+    def say(self, code: str, text: str | None) -> None:
+        """Note a problem for the page, and in the log once as it comes and once as it goes."""
+        with suppress(sqlite3.Error):
+            if self.store.problem(code, text, self.at):
+                LOG.warning("%s", text) if text else LOG.info("%s: mended", code)
+
+    def run(self, stop: threading.Event, progress: Callable[[int], None] | None = None) -> None:
+        """Look until told to stop, or until a replay has ended."""
+        parent = os.getppid()
+        while not stop.is_set() and os.getppid() == parent:
+            began = clock.monotonic()
+            try:
+                self.tick()
+                self.say("disk", None)
+            except (sqlite3.Error, OSError) as error:
+                self.say("disk", f"what was seen could not be kept: {error}")
+                LOG.warning("what was seen could not be kept: %s", error)
+            except TableError as error:
+                self.say("look", f"a look at the queue came to nothing: {error}")
+            else:
+                self.say("look", None)
+            if progress is not None:
+                progress(self.at)
+            pause = self.origin.pause()
+            if pause < 0:
+                self._write(force=True)
+                self.store.remember(finished=True)
+                LOG.info("the replay has ended")
+                stop.wait()
+                return
+            rest = pause - (0 if self.replay else clock.monotonic() - began)
+            _sleep(stop, max(rest, 0.0), parent)
+
+    def tick(self) -> None:
+        """Look once: at the accounting where it is due, at the queue, then forecast, settle and write."""
+        self.at = now = self.origin.now()
+        self._account(now)
+        queue = self._queue()
+        if queue is None:
+            return
+        now = self.at = queue.now
+        self._take(queue)
+        self._forecast(now)  # before the model learns what is known now
+        self.store.settle()
+        self.keeper.look(now)
+        self._write()
+        self._tidy(now)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self.store.close()
+        self.lock.close()
+
+    def _queue(self) -> Queue | None:
+        try:
+            queue = self.origin.queue()
+        except TableError as error:
+            self.failed += 1
+            if self.failed >= SHORT_GAP or self.looked is None:
+                self.say("squeue", f"the queue is not seen: {error}")
+            return None
+        every = self.service.source.every
+        if self.looked is not None and queue.now - self.looked > SHORT_GAP * max(every, 30) and not self.replay:
+            self.store.db.execute("insert or replace into gaps values (?, ?, 'queue')", (self.looked, queue.now))
+            LOG.warning("the queue was not seen for %d s", queue.now - self.looked)
+        self.failed, self.looked = 0, queue.now
+        self.say("squeue", None)
+        return queue
+
+    def _account(self, now: int) -> None:
+        """Read the accounting since the last time, with overlap; a job that was read twice is one job."""
+        if now < self.next_accounting:
+            return
+        self.next_accounting = now if self.replay else now + ACCOUNTING_EVERY
+        since = self.accounted or (0 if self.replay else now - self.service.source.history_days * 86_400)
+        try:
+            jobs = self.origin.ended(since, now)
+        except TableError as error:
+            self.say("sacct", f"the accounting cannot be read: {error}")
+            return
+        if len(jobs):
+            self.store.put_jobs(jobs)
+            self._know(jobs)
+            self._check_accounting(jobs)
+        self.accounted = now
+        self.store.remember(accounted=now)
+        self.say("sacct", None)
+
+    def _check_accounting(self, jobs: pd.DataFrame) -> None:
+        users, waiting = jobs["user"].nunique(), 0 if self.known.empty else self.known["user"].nunique()
+        alone = users == 1 and waiting > 1 and len(jobs) >= 20
+        text = "sacct shows the jobs of one user alone: this account may not read those of others (PrivateData)"
+        self.say("private", text if alone else None)
+
+    def _take(self, queue: Queue) -> None:
+        """Keep what waits and runs; say which partition is gone."""
+        self.store.put_jobs(queue.jobs)
+        self.open = queue.jobs
+        self.store.remember(looked=queue.now, looked_wall=int(clock.time()), cpus=queue.cpus, moment=queue.now)
+        site = self.keeper.site
+        gone = sorted(set(site.about["partitions"]) - set(queue.cpus) - {"", "ALL"}) if site and queue.cpus else []
+        gone = gone if not self.replay else []
+        text = f"the model knows partitions that are no longer there: {', '.join(gone[:5])}"
+        self.say("partition", text if gone else None)
+
+    def _know(self, jobs: pd.DataFrame) -> None:
+        """Add jobs that have ended to the table in memory, and forget the oldest."""
+        done = jobs[jobs["end_time"].notna()].reindex(columns=list(JOB_COLUMNS))
+        both = done if self.known.empty else pd.concat([self.known, done], ignore_index=True)
+        both = both[~both.duplicated(["job_id", "submit_time"], keep="last")]
+        both = both.sort_values("submit_time", kind="stable", ignore_index=True)
+        self.known = recent(both) if len(both) else both
+
+    def _remembered(self) -> pd.DataFrame:
+        jobs = self.store.jobs(0, 2 * MOST_TABLE)
+        jobs = jobs[jobs["end_time"].notna() & (jobs["state"] != "LOST")].reset_index(drop=True)
+        return recent(jobs) if len(jobs) else job_table([])
+
+    def table(self) -> pd.DataFrame:
+        """Return the job table that features look at: what has ended, and what waits and runs."""
+        queue = self.open.reindex(columns=list(JOB_COLUMNS))
+        if self.known.empty:
+            return queue.reset_index(drop=True)
+        keys = pd.MultiIndex.from_frame(queue[["job_id", "submit_time"]].astype({"job_id": str}))
+        mine = pd.MultiIndex.from_frame(self.known[["job_id", "submit_time"]].astype({"job_id": str}))
+        both = pd.concat([self.known[~mine.isin(keys)], queue], ignore_index=True)
+        return both.sort_values("submit_time", kind="stable", ignore_index=True)
+
+    def _forecast(self, now: int) -> None:
+        """Forecast every job that is seen for the first time."""
+        site = self.keeper.site
+        if site is None:
+            return
+        table = self.table()
+        since = int(self.store.fact("began", now))
+        if self.store.fact("began") is None:
+            self.store.remember(began=now)
+        newer = np.flatnonzero((table["submit_time"] > max(since, now - SURFACED)).to_numpy())
+        keys = list(
+            zip(table["job_id"].astype(str).iloc[newer], table["submit_time"].iloc[newer].map(int), strict=True)
+        )
+        fresh = [place for place, key in zip(newer.tolist(), keys, strict=True) if key not in self.seen]
+        if not fresh:
+            return
+        rows = np.array(fresh)
+        started = table["start_time"].notna().to_numpy()[rows]
+        made = forecasts(site, table, rows, now, started & (not self.replay))
+        made = take_asked(self.store, table.iloc[rows], made)
+        self.store.put_forecasts(made)
+        self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))
+
+    def _write(self, force: bool = False) -> None:
+        """Write the job table that questions are answered from; a hurried replay does so once a second."""
+        if not force and self.replay and clock.monotonic() - self.written < 1:
+            return
+        self.written = clock.monotonic()
+        table = self.table()
+        old = table["end_time"].notna() & (table["end_time"] < self.at - TABLE_SPAN)
+        with whole_file(self.place.queue, durable=False) as temporary:
+            temporary.chmod(0o600)
+            table[~old.fillna(False).to_numpy(dtype=bool)].tail(MOST_TABLE).to_parquet(temporary, index=False)
+
+    def _tidy(self, now: int) -> None:
+        """Once a day, forget what is old, and what neither the queue nor the accounting has known for days."""
+        if now - self.pruned < 86_400:
+            return
+        self.pruned = now
+        self.store.db.execute("create temp table if not exists here (job_id text, submit_time integer)")
+        self.store.db.execute("delete from here")
+        here = zip(self.open["job_id"].astype(str), self.open["submit_time"].map(int), strict=True)
+        self.store.db.executemany("insert into here values (?, ?)", list(here))
+        self.store.db.execute(
+            "update jobs set state = 'LOST', end_time = ? where end_time is null and submit_time < ? and "
+            "(job_id, submit_time) not in (select job_id, submit_time from here)",
+            (now, now - LOST_AFTER),
+        )
+        most = 3 * self.service.model.max_rows
+        kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
+        self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
+        self.seen = self.store.with_forecast(now - SURFACED)
+
+
+def lock(place: Place) -> IO[bytes]:
+    """Take the folder; the lock goes with the process, however it ends."""
+    try:
+        stream = place.lock.open("ab")
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TableError(f"{place.folder}: another collector is at work there; one polls a site") from None
+    except OSError as error:
+        raise TableError(f"{place.lock}: cannot be written: {error.strerror}") from None
+    return stream
+
+
+def _sleep(stop: threading.Event, seconds: float, parent: int) -> None:
+    """Sleep, but notice within a second when told to stop, or when the service has gone."""
+    until = clock.monotonic() + seconds
+    while (left := until - clock.monotonic()) > 0 and os.getppid() == parent:
+        if stop.wait(min(left, 1.0)):
+            return

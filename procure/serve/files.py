@@ -1,0 +1,62 @@
+"""What `procure serve init` writes: settings, a unit, a filter for submissions, a widget, a proxy's lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from procure.errors import TableError
+from procure.files import whole_file
+from procure.serve.settings import Source
+from procure.serve.sources import shell_commands
+
+_HERE = Path(__file__).parent / "init"
+NAMES = ("config.toml", "procure.service", "cli_filter.lua", "procure_widget.html.erb", "proxy.conf", "commands.sh")
+
+
+def init(folder: Path, replay: Path | None = None) -> list[Path]:
+    """Write the files of a service into a folder; those that are there already stay.
+
+    Raises
+    ------
+    TableError
+        The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o711)  # the socket is reached through it; its files are their owner's alone
+        for name in ("studies", "run"):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name).chmod(0o755)
+    except OSError as error:
+        raise TableError(f"{folder}: cannot be written: {error.strerror}") from None
+    folder = folder.resolve()
+    source = 'kind = "slurm"'
+    if replay is not None:
+        source = f'kind = "replay"\nlog = "{_toml(str(replay.resolve()))}"\nspeed = 1000.0'
+    command = Path(sys.executable).with_name("procure")
+    values = {
+        "@FOLDER@": str(folder),
+        "@SOURCE@": source,
+        "@COMMAND@": str(command),
+        "@USER@": "procure" if os.getuid() == 0 else str(os.environ.get("USER", "procure")),
+        "@COMMANDS@": "\n".join(shell_commands(Source())),
+    }
+    written = []
+    for name in NAMES:
+        path = folder / name
+        if path.exists():
+            continue
+        text = (_HERE / name).read_text(encoding="utf-8")
+        for mark, value in values.items():
+            text = text.replace(mark, value)
+        with whole_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+        written.append(path)
+    return written
+
+
+def _toml(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,229 @@
+"""The web side: who asks, how much they may ask, and what they are told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as Asked
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from procure._version import __version__
+from procure.queue_time.predict import Request
+from procure.serve import page
+from procure.serve.guard import Caller, Guard
+from procure.serve.live import Live
+from procure.serve.metrics import CONTENT_TYPE, Metrics
+from procure.serve.openapi import document
+from procure.serve.questions import advice, of_body, of_query, told
+from procure.serve.settings import Place
+from procure.text import plain
+
+LOG = logging.getLogger("procure.serve")
+MOST_TOGETHER = 100
+"""Questions in one request."""
+_STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_JOB = re.compile(r"[0-9][0-9A-Za-z_+.\[\]%-]{0,59}")
+LARGEST_STUDY = 60_000_000
+SANDBOX = (
+    "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+"""A published report may run its own script, without the site's origin: it cannot ask here in a reader's name."""
+Handler = Callable[[Asked], Awaitable[Response]]
+
+
+class Service:
+    """The handlers of a service; ``live`` knows the queue."""
+
+    def __init__(self, place: Place) -> None:
+        """Take the service's folder."""
+        self.place, self.live, self.metrics = place, Live(place), Metrics()
+
+    async def predict(self, asked: Asked) -> Response:
+        """Answer one question of the address, or many of a body."""
+        caller = caller_of(asked)
+        if asked.method == "GET":
+            [answer] = await self._answers([of_query(asked.query_params.multi_items(), caller.user)], caller)
+            if "error" in answer:
+                raise HTTPException(400, answer["error"])
+            return json_of(answer)
+        requests = of_body(await asked.body(), caller.user, MOST_TOGETHER)
+        return json_of({"answers": await self._answers(requests, caller)})
+
+    async def _answers(self, requests: list[Request], caller: Caller) -> list[dict[str, Any]]:
+        self._ready()
+        found = await self.live.ask(requests, caller.key)
+        return [told(answer, self.live) for answer in found]
+
+    async def advice(self, asked: Asked) -> Response:
+        """Say in a line when a job that is being submitted may start, and keep that as its forecast."""
+        caller = caller_of(asked)
+        self._ready()
+        request = of_query(asked.query_params.multi_items(), caller.user)
+        [answer] = await self.live.ask([request], caller.key)
+        if answer.error:
+            raise HTTPException(400, answer.error)
+        if caller.user:
+            await run_in_threadpool(self.live.keep, request, answer)
+        return PlainTextResponse(advice(answer))
+
+    async def pending(self, asked: Asked) -> Response:
+        """Say when the caller's waiting jobs may start."""
+        user = self._own(asked)
+        rows, n = await self.live.pending(user)
+        return json_of({"user": user, "n": n, "jobs": rows, "state_age_s": self.live.state_age()})
+
+    async def job(self, asked: Asked) -> Response:
+        """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
+        user, job_id = self._own(asked), asked.path_params["id"]
+        found = await self.live.job(user, job_id) if _JOB.fullmatch(job_id) else None
+        if found is None:
+            raise HTTPException(404, "you have no such job that waits, runs, or ended lately")
+        return json_of(found | {"state_age_s": self.live.state_age()})
+
+    async def queue(self, asked: Asked) -> Response:
+        """Return totals by partition."""
+        self._ready()
+        snapshot = self.live.snapshot
+        assert snapshot is not None
+        found = {"at": snapshot.now, "partitions": self.live.totals, "next_hours": self.live.hours}
+        return json_of(found | {"cpus": self.live.cpus, "state_age_s": self.live.state_age()})
+
+    async def honesty(self, asked: Asked) -> Response:
+        """Return how the forecasts that were given out have held."""
+        text = asked.query_params.get("days", "28")
+        if not re.fullmatch(r"[0-9]{1,4}", text, re.ASCII):
+            raise HTTPException(400, f"days={text[:40]!r} is not a number of days from 0 (= all) to 9999")
+        return json_of(await self.live.honesty(int(text)))
+
+    async def health(self, asked: Asked) -> Response:
+        """Say that the process answers."""
+        return json_of({"status": "ok", "version": __version__})
+
+    async def ready(self, asked: Asked) -> Response:
+        """Say whether questions can be answered, and what is amiss."""
+        found = self.live.readiness()
+        return json_of(found, 200 if found["ready"] else 503)
+
+    async def show_metrics(self, asked: Asked) -> Response:
+        """Return what Prometheus reads."""
+        text = self.metrics.text(await self.live.honesty(28), self.live)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def openapi(self, asked: Asked) -> Response:
+        """Return the description of this interface."""
+        return json_of(document(self.place.service))
+
+    async def page(self, asked: Asked) -> Response:
+        """Render the page; with a question in its address, the answer too."""
+        caller = caller_of(asked)
+        given = asked.query_params.multi_items()
+        answer, wrong = None, ""
+        if given and self.live.snapshot is not None:
+            try:
+                [answer] = await self._answers([of_query(given, caller.user)], caller)
+                wrong = answer.get("error", "")
+            except HTTPException as error:
+                wrong = str(error.detail)
+        mine = await self.live.pending(caller.user) if caller.user and self.live.snapshot is not None else ([], 0)
+        text = await run_in_threadpool(
+            page.render, self.live, caller.user, mine, await self.live.honesty(28), dict(given), answer, wrong
+        )
+        return HTMLResponse(text)
+
+    async def file(self, asked: Asked) -> Response:
+        """Return the page's script or style."""
+        return page.file(asked.url.path.rpartition("/")[2])
+
+    async def study(self, asked: Asked) -> Response:
+        """Return a report that the administrator has put into ``studies``."""
+        name = asked.path_params["name"]
+        text = await run_in_threadpool(read_study, self.place.studies, name)
+        if text is None:
+            raise HTTPException(404, "no study of that name is published here")
+        return HTMLResponse(text, headers={"content-security-policy": SANDBOX})
+
+    def _ready(self) -> None:
+        if self.live.snapshot is None:
+            raise HTTPException(503, "; ".join(self.live.readiness()["problems"]) or "the queue has not been seen yet")
+
+    def _own(self, asked: Asked) -> str:
+        """Return who asks, or refuse who is not known."""
+        user = caller_of(asked).user
+        if not user:
+            text = (
+                "who you are is not known over this address: ask over the socket (procure queue ask) or the site's page"
+            )
+            raise HTTPException(403, text)
+        self._ready()
+        return user
+
+
+def caller_of(asked: Asked) -> Caller:
+    """Return who asks, as `Guard` has found."""
+    found = asked.scope["procure.caller"]
+    assert isinstance(found, Caller)
+    return found
+
+
+def json_of(value: Any, status: int = 200) -> Response:
+    """Return JSON, in which nothing is NaN."""
+    return JSONResponse(plain(value), status)
+
+
+def read_study(folder: Path, name: str) -> bytes | None:
+    """Return the bytes of ``NAME.html`` in a folder, a plain file there and no link; None where there is none."""
+    if not _STUDY.fullmatch(name):
+        return None
+    try:
+        number = os.open(folder / f"{name}.html", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(number, "rb") as stream:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
+            return None
+        return stream.read(LARGEST_STUDY)
+
+
+async def _refused(asked: Asked, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
+
+
+async def _failed(asked: Asked, error: Exception) -> Response:
+    return JSONResponse({"error": "the service has failed to answer; its log says why"}, 500)
+
+
+def application(place: Place) -> tuple[Guard, Service]:
+    """Return the web application of a service, behind its guard, and its handlers."""
+    service = Service(place)
+    table: dict[str, Handler] = {
+        "/": service.page,
+        "/page.js": service.file,
+        "/page.css": service.file,
+        "/v1/advice": service.advice,
+        "/v1/jobs/{id}": service.job,
+        "/v1/pending": service.pending,
+        "/v1/queue": service.queue,
+        "/v1/honesty": service.honesty,
+        "/health": service.health,
+        "/ready": service.ready,
+        "/metrics": service.show_metrics,
+        "/openapi.json": service.openapi,
+        "/study/{name}": service.study,
+    }
+    routes = [Route(path, handler, methods=["GET"]) for path, handler in table.items()]
+    routes.append(Route("/v1/predict", service.predict, methods=["GET", "POST"]))
+    handlers = {HTTPException: _refused, Exception: _failed}
+    inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    return Guard(inner, place.service.http, service.metrics), service

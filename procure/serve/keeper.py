@@ -1,0 +1,188 @@
+"""Keep the model fresh: train it, learn from outcomes, train it again, and replace it if the new one is no worse."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time as clock
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
+from copy import deepcopy
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time import store as files
+from procure.queue_time.distribution import Distribution
+from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.features import site_features
+from procure.queue_time.log import Outcomes, wait_times
+from procure.queue_time.metrics import pinball
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.store import SiteModel
+from procure.queue_time.training import growth, train, update
+from procure.serve.settings import Place
+from procure.serve.store import Store
+
+FEWEST = 100
+"""Known starts from which a model can be trained."""
+RECENT = 0.1
+"""The last share of the waits, on which a model that is trained again is compared with the one that there is."""
+TOLERANCE = 1.02
+"""A new model's pinball loss may be so many times the old one's: less is luck."""
+AGAIN = 3600
+"""Seconds after a training that failed, or a model that was refused, until the next."""
+
+
+class Keeper:
+    """The model of a service; it is trained in a process of its own, so that the queue is looked at meanwhile."""
+
+    def __init__(self, place: Place, store: Store, say: Callable[[str, str | None], None], wait: bool) -> None:
+        """Read the model that there is, if any.
+
+        Parameters
+        ----------
+        place, store
+            The service's.
+        say
+            Told of problems by code.
+        wait
+            Wait for a training to end, as a replay without a clock does, whose result is then always the same.
+        """
+        self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
+        self.site: SiteModel | None = None
+        self.updated, self.not_before = 0, 0
+        self.training: Future[tuple[SiteModel, float | None, int]] | None = None
+        if place.model.is_file():
+            try:
+                self.site = files.load(place.model)
+                self.updated = int(store.fact("updated", self.site.about["end"]))
+            except TableError as error:
+                say("model", f"{error}; it is trained again")
+
+    def look(self, now: int) -> bool:
+        """Train, continue or replace the model where that is due; return whether it changed."""
+        changed = self._arrived(now) if self.training is not None and self.training.done() else False
+        if self.site is None:
+            return changed or self._first(now)
+        if now - self.updated < self.how.update_every:
+            return changed
+        jobs = self.known(self._since(self.site))
+        try:
+            due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
+            self.site, _, _ = update(self.site, jobs, lean=True)
+        except TableError as error:
+            self.say("update", f"the model could not be continued: {error}")
+            return changed
+        self.say("update", None)
+        self._keep(now)
+        if due and self.training is None and now >= self.not_before:
+            self._train(now)
+        return True
+
+    def known(self, since: int) -> pd.DataFrame:
+        """Return the jobs since a moment that the service knows, those of a queue as they were last seen."""
+        jobs = self.store.jobs(since, max(files.MOST_HISTORY, 3 * self.how.max_rows))
+        return jobs[jobs["submit_time"] >= since].reset_index(drop=True)
+
+    @staticmethod
+    def _since(site: SiteModel) -> int:
+        """Return from when on jobs can tell a model anything new: from the first on of which it knows no end."""
+        open_since = site.history.loc[site.history["end_time"].isna(), "submit_time"].min()
+        last = int(site.about["last"])
+        return last if pd.isna(open_since) else min(int(open_since), last)
+
+    def _first(self, now: int) -> bool:
+        [(n,)] = self.store.rows("select count(*) from jobs where start_time is not null")
+        self.store.remember(starts_known=n)
+        if n < FEWEST:
+            self.say("model", f"the starts of {n:,} jobs are known; the first model needs {FEWEST}")
+        elif self.training is None and now >= self.not_before:
+            self.say("model", f"the first model is being trained on the starts of {n:,} jobs")
+            return self._train(now)
+        return False
+
+    def _train(self, now: int) -> bool:
+        """Begin a training in another process; return whether the model has changed, where that is waited for."""
+        jobs = queue_jobs(self.known(0)).tail(3 * self.how.max_rows).reset_index(drop=True)
+        compared = self.site is not None
+        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, compared)
+        pool.shutdown(wait=self.wait)
+        return self._arrived(now) if self.wait else False
+
+    def _arrived(self, now: int) -> bool:
+        """Take what a training has brought, if its forecasts are no worse; return whether the model changed."""
+        assert self.training is not None
+        training, self.training = self.training, None
+        self.not_before = now + AGAIN
+        try:
+            new, lost, cut = training.result()
+        except TableError as error:
+            self.say("model" if self.site is None else "training", f"no model could be trained: {error}")
+            return False
+        except (OSError, RuntimeError, MemoryError) as error:  # the process ended, or has no memory
+            self.say("model" if self.site is None else "training", f"the training did not end: {error}")
+            return False
+        self.say("training", None)
+        if lost is not None:
+            ours = self._loss_on_record(cut)
+            better = ours is None or lost <= TOLERANCE * ours
+            self.store.remember(last_training={"at": now, "new": lost, "old": ours, "replaced": better})
+            if not better:
+                return False
+        self.site = new
+        with suppress(TableError):  # nothing came meanwhile
+            self.site, _, _ = update(new, self.known(self._since(new)), lean=True)
+        self.say("model", None)
+        self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
+        self._keep(now)
+        return True
+
+    def _loss_on_record(self, cut: int) -> float | None:
+        """Return the loss of the forecasts that were given out for the jobs since ``cut``."""
+        found = self.store.rows(
+            "select wait, lower_90, lower_50, median, upper_50, upper_90 from forecasts where wait is not null and "
+            "submit_time >= ?",
+            (cut,),
+        )
+        values = np.array(found, dtype=float).reshape(-1, 6)
+        return pinball(values[:, 0], values[:, 1:]) if len(found) >= FEWEST // 2 else None
+
+    def _keep(self, now: int) -> None:
+        assert self.site is not None
+        self.updated = now
+        self.store.remember(updated=now, updated_wall=int(clock.time()))
+        files.save(self.site, self.place.model)
+
+
+def learn(jobs: pd.DataFrame, settings: Settings, every: float, compared: bool) -> tuple[SiteModel, float | None, int]:
+    """Train a model on all jobs, or, to compare it, on all but the last `RECENT` of the waits, which it then follows.
+
+    Returns
+    -------
+    tuple
+        The model; its pinball loss on the jobs after those, s, or None; and from when on these were submitted.
+    """
+    wait = wait_times(jobs)
+    started = np.sort((jobs["submit_time"].to_numpy() + wait)[~np.isnan(wait)])
+    if not compared or len(started) < 2 * FEWEST:
+        return train(jobs, settings=settings), None, 0
+    cut = int(started[int(len(started) * (1 - RECENT))])
+    past = jobs[jobs["submit_time"] < cut].copy()
+    for name in ("start_time", "end_time"):
+        past[name] = past[name].mask(past[name] >= cut)
+    waits = past["start_time"].isna() & past["end_time"].isna()
+    new = train(past.assign(state=past["state"].mask(waits, "PENDING")), settings=settings)
+    assert isinstance(new.model, QueueTimeModel)
+    rows = np.flatnonzero((jobs["submit_time"] >= cut).to_numpy())
+    features = site_features(jobs, new.about["most"], asked=rows)
+    raw, beyond = new.model.experts(features), new.model.beyond(features)
+    until, after = float(jobs["submit_time"].max()) + 1, Outcomes.of(jobs).take(rows)
+    said = Distribution(deepcopy(new.model.mixture).roll(after, raw, beyond, new.model.top, until, every).curve)
+    outer, inner = said.interval(0.9), said.interval(0.5)
+    ends = np.column_stack([outer[:, 0], inner[:, 0], said.quantile(0.5), inner[:, 1], outer[:, 1]])
+    known = ~np.isnan(wait[rows])
+    lost = pinball(wait[rows][known], ends[known])
+    return update(new, jobs)[0], lost, cut

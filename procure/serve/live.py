@@ -1,0 +1,283 @@
+"""What the web side knows: it follows the files that the collector writes, and asks many questions together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time as clock
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from starlette.exceptions import HTTPException
+
+from procure.errors import TableError
+from procure.queue_time import store as files
+from procure.queue_time.predict import Request
+from procure.queue_time.store import SiteModel
+from procure.serve import ledger
+from procure.serve.engine import Answer, Snapshot
+from procure.serve.match import keep_asked, request_key
+from procure.serve.settings import Place
+from procure.serve.store import Store
+from procure.text import roughly
+
+LOG = logging.getLogger("procure.serve")
+MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
+"""Questions that are laid out together, that may wait in all, and of one caller."""
+MOST_KEPT = 20_000
+FRESH = 30.0
+"""Seconds for which the record is not counted again."""
+
+
+class Live:
+    """The queue, the model and the record, as the collector last wrote them."""
+
+    def __init__(self, place: Place) -> None:
+        """Take the service's folder."""
+        self.place = place
+        self.snapshot: Snapshot | None = None
+        self.site: SiteModel | None = None
+        self.stamps: dict[Path, tuple[int, int]] = {}
+        self.store: Store | None = None
+        self.facts: dict[str, Any] = {}
+        self.problems: list[str] = []
+        self.totals: list[dict[str, Any]] = []
+        self.hours: list[dict[str, int]] = []
+        self.kept: dict[Request, Answer] = {}
+        self.waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
+        self.of_caller: Counter[str] = Counter()
+        self.more = asyncio.Event()
+        self.pool = ThreadPoolExecutor(1, "questions")
+        self.aside = ThreadPoolExecutor(1, "pending")
+        self.records: dict[int, tuple[float, dict[str, Any]]] = {}
+        self.mine: dict[tuple[str, str | None], Any] = {}
+        self.began = clock.time()
+
+    async def follow(self) -> None:
+        """Look for newer files once a second, for ever."""
+        while True:
+            try:
+                await asyncio.to_thread(self.refresh)
+            except (TableError, OSError, ValueError, sqlite3.Error) as error:
+                LOG.warning("what the collector wrote cannot be read: %s", error)
+            await asyncio.sleep(1)
+
+    def refresh(self) -> None:
+        """Read what the collector has written since."""
+        if self.store is None:
+            if not self.place.database.is_file():
+                return
+            self.store = Store(self.place.database)
+        self.facts = {name: json.loads(value) for name, value in self.store.rows("select name, value from facts")}
+        self.problems = [text for _, _, text in self.store.problems()]
+        if self._changed(self.place.model):
+            self.site = files.load(self.place.model)
+            self.stamps.pop(self.place.queue, None)
+        if self.site is not None and self._changed(self.place.queue):
+            table = pd.read_parquet(self.place.queue)
+            self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1))
+
+    def _changed(self, path: Path) -> bool:
+        try:
+            about = path.stat()
+        except OSError:
+            return False
+        stamp = (about.st_mtime_ns, about.st_ino)
+        changed = self.stamps.get(path) != stamp
+        self.stamps[path] = stamp
+        return changed
+
+    def _show(self, snapshot: Snapshot) -> None:
+        totals, hours = snapshot.totals(), snapshot.next_hours()
+        self.snapshot, self.totals, self.hours = snapshot, totals, hours
+        self.kept, self.mine = {}, {}
+
+    @property
+    def cpus(self) -> dict[str, int]:
+        """The CPUs of each partition, where they are known."""
+        return dict(self.facts.get("cpus", {}))
+
+    def state_age(self) -> int:
+        """Return how many seconds ago the queue was seen."""
+        return max(int(clock.time() - self.facts.get("looked_wall", self.began)), 0)
+
+    def staleness(self) -> str | None:
+        """Say that the queue has not been seen for long, where that is so."""
+        if self.facts.get("finished"):
+            return None
+        age = self.state_age()
+        if age <= 4 * max(self.place.service.source.every if self.place.service.source.kind == "slurm" else 30, 30):
+            return None
+        return f"The queue was last seen {roughly(age)} ago: it may be another by now."
+
+    def model_facts(self) -> dict[str, Any]:
+        """Return when the model was trained, on how many rows, and when it last learnt."""
+        return {
+            "trained_at": self.facts.get("trained_at"),
+            "rows": self.facts.get("trained_rows"),
+            "updated_at": self.facts.get("updated"),
+        }
+
+    def readiness(self) -> dict[str, Any]:
+        """Return whether questions can be answered, and what is amiss."""
+        problems = list(self.problems)
+        if (stale := self.staleness()) is not None:
+            problems.append(stale)
+        found = {"ready": self.snapshot is not None, "problems": problems, "state_age_s": self.state_age()}
+        return found | {"model": self.model_facts(), "finished": bool(self.facts.get("finished"))}
+
+    async def ask(self, requests: list[Request], key: str) -> list[Answer]:
+        """Answer questions; those that come meanwhile are laid out together.
+
+        Raises
+        ------
+        starlette.exceptions.HTTPException
+            503, where too many wait.
+        """
+        kept, loop = self.kept, asyncio.get_running_loop()
+        found: list[Answer | asyncio.Future[Answer]] = []
+        new = [one for one in requests if one not in kept]
+        if len(self.waiting) + len(new) > MOST_WAITING or self.of_caller[key] + len(new) > MOST_EACH:
+            raise HTTPException(503, "too many questions wait; ask again in a moment", {"retry-after": "1"})
+        self.of_caller[key] += len(new)
+        try:
+            for request in requests:
+                if request in kept:
+                    found.append(kept[request])
+                else:
+                    future: asyncio.Future[Answer] = loop.create_future()
+                    self.waiting.append((request, future))
+                    found.append(future)
+            self.more.set()
+            return [await one if isinstance(one, asyncio.Future) else one for one in found]
+        finally:
+            self.of_caller[key] -= len(new)
+            if not self.of_caller[key]:
+                del self.of_caller[key]
+
+    async def answer(self) -> None:
+        """Answer what waits, many at a time, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self.more.wait()
+            batch, self.waiting = self.waiting[:MOST_AT_ONCE], self.waiting[MOST_AT_ONCE:]
+            if not self.waiting:
+                self.more.clear()
+            snapshot, kept = self.snapshot, self.kept
+            assert snapshot is not None
+            distinct = list(dict.fromkeys(request for request, _ in batch))
+            try:
+                said = dict(
+                    zip(distinct, await loop.run_in_executor(self.pool, snapshot.answer, distinct), strict=True)
+                )
+            except Exception as error:
+                LOG.error("questions failed: %s", type(error).__name__)
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(HTTPException(503, "the questions could not be answered now"))
+                continue
+            if len(kept) < MOST_KEPT:
+                kept.update(said)
+            for request, future in batch:
+                if not future.done():
+                    future.set_result(said[request])
+
+    async def pending(self, user: str) -> tuple[list[dict[str, Any]], int]:
+        """Return a user's waiting jobs and when each may start, and how many there are."""
+        rows, n = await self._own(user, None)
+        return rows, n
+
+    async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
+        """Return what is known of a user's job; None where the user has no such job."""
+        assert self.snapshot is not None
+        table = self.snapshot.table
+        mine = table[(table["user"] == user) & (table["job_id"].astype(str) == job_id)]
+        if mine.empty:
+            return None
+        job = mine.iloc[-1]
+        start, end = (None if pd.isna(job[name]) else int(job[name]) for name in ("start_time", "end_time"))
+        state = "waits" if start is None and end is None else "runs" if end is None else "ended"
+        found = {"job_id": job_id, "state": state, "submit_time": int(job["submit_time"])}
+        found |= {"start_time": start, "end_time": end}
+        if state == "waits":
+            rows, _ = await self._own(user, job_id)
+            found |= {"forecast": rows[0] if rows else None}
+        return found
+
+    async def _own(self, user: str, job_id: str | None) -> tuple[list[dict[str, Any]], int]:
+        snapshot, mine = self.snapshot, self.mine
+        assert snapshot is not None
+        key = (user, job_id)
+        if key not in mine and len(mine) < MOST_KEPT:
+            loop = asyncio.get_running_loop()
+            mine[key] = loop.run_in_executor(self.aside, snapshot.pending, user, job_id)
+        elif key not in mine:
+            raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
+        found, n = await asyncio.shield(mine[key])
+        names = {"median": "median_s", "waited": "waited_s"}
+        rows = []
+        for row in found.to_dict("records"):
+            kept = {names.get(name, name): row[name] for name in ("job_id", "cpus", "partition", "waited", "median")}
+            kept |= {"time_s": row["requested_time"], "submit_time": snapshot.now - row["waited"]}
+            kept |= {
+                "interval_s": [row["lower_90"], row["upper_90"]],
+                "interval_50_s": [row["lower_50"], row["upper_50"]],
+            }
+            rows.append(kept)
+        return rows, n
+
+    def keep(self, request: Request, answer: Answer) -> None:
+        """Keep what a user was told as a job was being submitted."""
+        if self.store is None:
+            return
+        key = request_key(
+            request.nodes * -(-request.cpus // request.nodes),
+            request.requested_time,
+            request.nodes * -(-request.gpus // request.nodes),
+            request.nodes,
+            answer.partition,
+        )
+        outer, inner = answer.interval_90, answer.interval_50
+        told = {"median": answer.median, "lower_50": inner[0], "upper_50": inner[1]}
+        told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": int(clock.time())}
+        told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
+        told |= {"week_median": answer.week_median, "last_five": answer.last_five}
+        try:
+            keep_asked(self.store, request.user, int(clock.time()), key, told)
+        except sqlite3.Error as error:  # the disk is full: the answer is given all the same
+            LOG.warning("an answer could not be kept: %s", error)
+
+    async def honesty(self, days: int) -> dict[str, Any]:
+        """Return how the forecasts of the last days have held; 0 = all of them."""
+        at, known = self.records.get(days, (0.0, {}))
+        if clock.monotonic() - at > FRESH or not known:
+            known = await asyncio.to_thread(self._count, days)
+            if len(self.records) > 50:
+                self.records.clear()
+            self.records[days] = (clock.monotonic(), known)
+        return known
+
+    def _count(self, days: int) -> dict[str, Any]:
+        if self.store is None:
+            return {"days": days, "all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
+        now = int(self.facts.get("looked", clock.time()))
+        since = now - days * ledger.DAY if days else 0
+        [whole] = ledger.record(self.store, since)
+        return {
+            "days": days,
+            "all": whole,
+            "by_partition": ledger.record(self.store, since, "partition"),
+            "by_day": ledger.record(self.store, since, "day"),
+            "counts": ledger.counts(self.store),
+            "gaps": [
+                {"begin": begin, "end": end}
+                for begin, end in self.store.rows("select begin, end from gaps order by begin desc limit 20")
+            ],
+            "warning": ledger.warning(self.store, now),
+            "last_training": self.facts.get("last_training"),
+        }

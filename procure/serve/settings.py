@@ -1,0 +1,148 @@
+"""What a service is told: ``config.toml``."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from procure.errors import TableError
+from procure.queue_time.model import Settings as ModelSettings
+from procure.settings import Count, Settings, read_toml, validated
+
+LEAST_BETWEEN = 30
+"""Seconds between two `squeue` of a service at least: what it may add to a controller."""
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Source(Settings):
+    """Where the queue and the accounting come from.
+
+    ``every`` is seconds between two looks at the queue (of a replay: of the log's clock). ``history_days`` of
+    accounting are read at the first start. Of a replay, the first ``train_share`` of the jobs of ``log`` are the
+    accounting at its start; ``speed`` is seconds of the log's clock per second, 0 = as fast as it goes.
+    """
+
+    kind: Literal["slurm", "replay"] = "slurm"
+    every: Annotated[int, Field(ge=1, le=86_400)] = LEAST_BETWEEN
+    history_days: Annotated[int, Field(ge=1, le=1000)] = 90
+    cluster: str | None = None
+    log: Path | None = None
+    train_share: Share = 0.2
+    speed: Annotated[float, Field(ge=0, le=1e6)] = 1000.0
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Source:
+        if self.kind == "replay" and self.log is None:
+            raise ValueError("a replay needs log, a job log or a job table")
+        if self.kind == "slurm" and self.every < LEAST_BETWEEN:
+            raise ValueError(f"every = {self.every} was given; Slurm is asked at most every {LEAST_BETWEEN} s")
+        return self
+
+
+class Model(Settings):
+    """How the model is kept fresh.
+
+    It learns from outcomes every ``update_every`` s; its boosters are trained again when ``retrain_grown`` percent
+    more waits are known than they learnt from, on the last ``max_rows`` of them. ``rounds`` and ``members`` are
+    smaller than a model's that is trained once: this one is trained again and again, and answers many questions.
+    """
+
+    update_every: Annotated[int, Field(ge=60, le=30 * 86_400)] = 3600
+    retrain_grown: Annotated[float, Field(ge=1, le=1e6)] = 20.0
+    max_rows: Annotated[int, Field(ge=200, le=1_000_000)] = 30_000
+    rounds: Annotated[int, Field(ge=5, le=1000)] = 100
+    members: Annotated[int, Field(ge=1, le=20)] = 1
+
+    def boosters(self) -> ModelSettings:
+        """Return the settings of a training."""
+        return ModelSettings(
+            max_rows=self.max_rows,
+            max_pairs=200_000,
+            quantile_rounds=self.rounds,
+            chance_rounds=self.rounds,
+            eta=0.12,
+            members=self.members,
+        )
+
+
+class Http(Settings):
+    """Who may ask, and how much.
+
+    ``socket`` is a Unix socket: the kernel says who is at its other end. ``listen`` is an address of this machine
+    without that knowledge, for totals and questions alone; "" = none. ``proxy_user`` is the account of the site's web
+    server: of its processes alone the header ``user_header`` is believed, and only over the socket.
+    """
+
+    socket: Path = Path("run/procure.sock")
+    listen: str = "127.0.0.1:8042"
+    proxy_user: str = ""
+    user_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=60)] = "X-Remote-User"
+    rate: Annotated[float, Field(gt=0, le=1e6)] = 250.0
+    burst: Count = 500
+    body_kb: Annotated[int, Field(ge=1, le=1024)] = 64
+    connections: Annotated[int, Field(ge=10, le=100_000)] = 4000
+    connections_each: Annotated[int, Field(ge=1, le=100_000)] = 1500
+    idle: Annotated[int, Field(ge=1, le=600)] = 15
+
+    @field_validator("listen")
+    @classmethod
+    def _is_of_this_machine(cls, text: str) -> str:
+        host, _, port = text.rpartition(":")
+        if text and (host not in ("127.0.0.1", "[::1]", "localhost") or not port.isascii() or not port.isdigit()):
+            raise ValueError(
+                f"{text!r} was given; an address of this machine alone is allowed, 127.0.0.1:PORT: other machines come "
+                "through the site's web server and the socket"
+            )
+        if text and int(port) > 65_535:
+            raise ValueError(f"port {port} was given; ports go to 65535")
+        return text
+
+    @field_validator("proxy_user")
+    @classmethod
+    def _is_an_account(cls, name: str) -> str:
+        if name:
+            try:
+                pwd.getpwnam(name)
+            except KeyError:
+                raise ValueError(f"there is no account {name!r} on this machine") from None
+        return name
+
+
+class Service(Settings):
+    """The whole of ``config.toml``; a relative path counts from its folder."""
+
+    name: Annotated[str, Field(max_length=60)] = "this cluster"
+    source: Source = Source()
+    model: Model = Model()
+    http: Http = Http()
+
+
+class Place:
+    """The files of a service."""
+
+    def __init__(self, folder: Path, service: Service) -> None:
+        """Take the folder of ``config.toml`` and its settings."""
+        self.folder, self.service = folder, service
+        self.database, self.model = folder / "procure.sqlite", folder / "site.model"
+        self.queue, self.lock = folder / "queue.parquet", folder / "collector.lock"
+        self.studies, self.socket = folder / "studies", folder / service.http.socket
+
+
+def read_service(path: Path) -> Place:
+    """Read and check a service's settings.
+
+    Raises
+    ------
+    TableError
+        The file is missing or wrong, or the replay's log is not there.
+    """
+    path = path.resolve()
+    service = validated(Service, read_toml(path, "; `procure serve init` writes one"), str(path))
+    place = Place(path.parent, service)
+    log = service.source.log
+    if log is not None and not (path.parent / log).is_file():
+        raise TableError(f"{path}: source.log: {path.parent / log}: no such file")
+    return place

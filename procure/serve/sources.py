@@ -1,0 +1,218 @@
+"""Where a service sees the queue and the accounting: a Slurm, or a log that is played again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.log import without_starts
+from procure.queue_time.state import COMMAND, FIELDS, parse_state
+from procure.serve.settings import Place, Source
+from procure.workload import LogSettings, read_log
+from procure.workload.read_sacct import FIELDS as ACCOUNTING
+from procure.workload.read_sacct import read_sacct
+
+PATIENCE = 60
+"""Seconds that a command of Slurm may take."""
+OVERLAP = 1800
+"""Seconds of accounting that are read again each time: slurmdbd may lag, and clocks may differ."""
+ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
+FUTURE = 120
+"""A time so many seconds ahead of this machine's clock is the fault of a clock."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What waits and runs at a moment, as `procure.queue_time.state.read_state` gives it, and the CPUs there are."""
+
+    now: int
+    jobs: pd.DataFrame
+    cpus: dict[str, int]
+
+
+class Origin(Protocol):
+    """Gives the queue now, the jobs that have ended since a moment, and the seconds until the next look."""
+
+    def now(self) -> int:
+        """Return the moment of this source's clock, Unix seconds."""
+
+    def queue(self) -> Queue:
+        """Look at the queue."""
+
+    def ended(self, since: int, until: int) -> pd.DataFrame:
+        """Return the jobs that ended in a span, as a job table."""
+
+    def pause(self) -> float:
+        """Return how many seconds to wait before the next look; below 0, there is nothing more to see."""
+
+
+class Slurm:
+    """Asks squeue, sinfo and sacct."""
+
+    def __init__(self, source: Source, folder: Path, say: Callable[[str, str | None], None]) -> None:
+        """Take the settings, a folder for what sacct prints, and whom to tell of problems by code."""
+        self.source, self.folder, self.say = source, folder, say
+        self.cpus: dict[str, int] = {}
+        self.counted_at = 0.0
+
+    def now(self) -> int:
+        """Return this machine's clock."""
+        return int(clock.time())
+
+    def queue(self) -> Queue:
+        """Run squeue, and sinfo every five minutes."""
+        text = _run(["squeue", "--all", "--array-unique", f"--format={FIELDS}"])
+        jobs = parse_state(text, "squeue")
+        now = int(clock.time())
+        ahead = int(jobs["submit_time"].max()) - now if len(jobs) else 0
+        wrong = f"a job's submission lies {ahead:,} s ahead of this machine's clock: synchronise the clocks"
+        self.say("clock", wrong if ahead > FUTURE else None)
+        if now - self.counted_at > 300:
+            self.counted_at = now
+            try:
+                self.cpus = _cpus(_run(["sinfo", "--all", "--noheader", "--format=%R|%C"]))
+                self.say("sinfo", None)
+            except TableError as error:
+                self.say("sinfo", str(error))
+        return Queue(now, jobs, self.cpus)
+
+    def ended(self, since: int, until: int) -> pd.DataFrame:
+        """Run sacct for the jobs that ended, with `OVERLAP` before ``since``."""
+        begin = max(since - OVERLAP, 0)
+        command = ["sacct", "--allusers", "--allocations", "--duplicates", "--parsable2", "--noconvert"]
+        command += [f"--starttime={_stamp(begin)}", f"--endtime={_stamp(until + 1)}", f"--state={ENDED}"]
+        command += [f"--format={ACCOUNTING}"]
+        if self.source.cluster:
+            command.append(f"--clusters={self.source.cluster}")
+        text = _run(command)
+        if text.count("\n") < 2:
+            return pd.DataFrame()
+        file = self.folder / "sacct.psv"
+        file.touch(mode=0o600)
+        file.write_text(text, encoding="utf-8")
+        jobs = read_sacct(file, keep_unfinished=True, skip_bad_rows=True, cluster=self.source.cluster).jobs
+        # An earlier run of a requeued job is known by its own submission, whichever rows it is read with.
+        return jobs.assign(job_id=jobs["job_id"].astype(str).str.replace(r"~\d+$", "", regex=True))
+
+    def pause(self) -> float:
+        """Return the seconds between two looks."""
+        return self.source.every
+
+
+def _stamp(seconds: int) -> str:
+    return clock.strftime("%Y-%m-%dT%H:%M:%S", clock.localtime(seconds))  # sacct reads local times alone
+
+
+def _run(command: list[str]) -> str:
+    """Run a command of Slurm and return what it prints, or say in a sentence what it lacked."""
+    name = command[0]
+    if shutil.which(name) is None:
+        raise TableError(f"{name} is not installed here; run the service where Slurm's commands are")
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            env=os.environ | {"SLURM_TIME_FORMAT": "%s"},
+        )
+    except subprocess.TimeoutExpired:
+        raise TableError(f"{name} has not answered within {PATIENCE} s") from None
+    except OSError as error:
+        raise TableError(f"{name} could not be run: {error.strerror}") from None
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode:
+        raise TableError(f"{name} failed: {said[-1][:200] if said else f'exit code {done.returncode}'}")
+    return done.stdout.decode(errors="replace")
+
+
+def _cpus(text: str) -> dict[str, int]:
+    """Read sinfo's partitions and their CPUs, allocated/idle/other/total."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, counts = line.strip().partition("|")
+        parts = counts.split("/")
+        if len(parts) == 4 and parts[3].isdigit() and len(parts[3]) < 12:
+            found[name] = found.get(name, 0) + int(parts[3])
+    return found
+
+
+class Replay:
+    """Plays a log again, from the end of its first part on, at a speed."""
+
+    def __init__(self, place: Place, began: int | None) -> None:
+        """Read the log; ``began`` is where an interrupted replay had come to, Unix seconds of the log."""
+        source = place.service.source
+        assert source.log is not None
+        jobs = read_log(place.folder / source.log, LogSettings(), keep_unfinished=True).jobs
+        jobs = without_starts(jobs).sort_values("submit_time", kind="stable").reset_index(drop=True)
+        self.jobs, self.source = jobs, source
+        self.submit = jobs["submit_time"].to_numpy()
+        self.begin = jobs["start_time"].to_numpy("float64", na_value=np.inf)
+        self.end = jobs["end_time"].to_numpy("float64", na_value=np.inf)
+        first = int(self.submit[int(len(jobs) * source.train_share)])
+        self.moment, self.started = first if began is None else began, clock.monotonic()
+        self.first = self.moment
+        self.by_end = np.argsort(self.end, kind="stable")
+        used = jobs["n_nodes"] * jobs["cpus_per_node"]
+        self.cpus = {str(name): int(most) for name, most in used.groupby(jobs["partition"]).max().items()}
+
+    def now(self) -> int:
+        """Return the moment of the log that has come."""
+        return self.moment
+
+    def queue(self) -> Queue:
+        """Return what waited and ran; then go on to the next moment."""
+        now = self.moment
+        upto = int(np.searchsorted(self.submit, now, side="right"))
+        here = np.flatnonzero(self.end[:upto] > now)
+        waits = self.begin[here] > now
+        jobs = self.jobs.iloc[here].assign(
+            state=np.where(waits, "PENDING", "RUNNING"),
+            start_time=self.jobs["start_time"].iloc[here].mask(waits),
+            end_time=pd.array([pd.NA] * len(here), dtype="Int64"),
+            run_time=0,
+        )
+        return Queue(now, jobs, self.cpus)
+
+    def ended(self, since: int, until: int) -> pd.DataFrame:
+        """Return the jobs that ended after ``since`` and by ``until``."""
+        low, high = (int(np.searchsorted(self.end[self.by_end], at, side="right")) for at in (since, until))
+        return self.jobs.iloc[np.sort(self.by_end[low:high])]
+
+    def pause(self) -> float:
+        """Go on to the next moment; return how long it takes until then."""
+        if self.moment > self.submit[-1] and not np.isfinite(self.end).any():
+            return -1.0
+        last = max(int(self.submit[-1]), int(self.end[np.isfinite(self.end)].max(initial=0)))
+        if self.moment > last:
+            return -1.0
+        if self.source.speed == 0:
+            self.moment += self.source.every
+            return 0.0
+        passed = (clock.monotonic() - self.started) * self.source.speed
+        steps = max(int((self.first + passed - self.moment) // self.source.every), 1)
+        self.moment += steps * self.source.every
+        return max((self.moment - self.first) / self.source.speed - (clock.monotonic() - self.started), 0.0)
+
+
+def shell_commands(service_source: Source) -> list[str]:
+    """Return the commands of Slurm that a service runs, as lines of a shell."""
+    since = "NOW-30MINUTES"
+    which = f" --clusters={service_source.cluster}" if service_source.cluster else ""
+    return [
+        f"{COMMAND}  # every {service_source.every} s",
+        'sinfo --all --noheader --format="%R|%C"  # every 5 minutes',
+        "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
+        f"--starttime={since} --endtime=now --state={ENDED}{which} --format={ACCOUNTING}  # every minute",
+    ]
