@@ -22,6 +22,7 @@ OPTIONAL = (
     "forecast",
     "learn",
     "queue_time",
+    "serve",
     "site",
     "topology",
     "window",

@@ -108,14 +108,15 @@ def _known_until(outcomes: Outcomes) -> float:
 
 
 def update(
-    site: SiteModel, jobs: pd.DataFrame, refit: bool = False, lean: bool = False
+    site: SiteModel, jobs: pd.DataFrame, refit: bool = False, lean: bool = False, now: float | None = None
 ) -> tuple[SiteModel, list[str], int]:
     """Continue a model from a newer log.
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
     that waited is filled in; our model's mixtures learn from both. With ``refit`` the boosters are trained again on the
-    history and the whole log given. A service that continues its model every hour does so ``lean``: without a look for
-    drift, and with the trend as it was.
+    history and the whole log given. A service that continues its model every hour does so ``lean``, without a look for
+    drift and with the trend as it was, and says what is the time, ``now``: what happened since the last time is learnt
+    then, from what was stated until then, as `evaluation.evaluate` does between two updates.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def update(
     end = int(joined["submit_time"].iloc[-1])
     drifts = [] if lean else warnings(site.about["bounds"], features, window, end)
     if isinstance(site.model, QueueTimeModel):
-        _learn_more(site.model, joined, features_at, fresh)
+        _learn_more(site.model, joined, features_at, fresh, now)
     n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about["rows_since"] = site.about["rows_since"] + n_known
@@ -274,7 +275,11 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
 
 
 def _learn_more(
-    model: QueueTimeModel, joined: pd.DataFrame, features_at: Callable[[np.ndarray], pd.DataFrame], fresh: np.ndarray
+    model: QueueTimeModel,
+    joined: pd.DataFrame,
+    features_at: Callable[[np.ndarray], pd.DataFrame],
+    fresh: np.ndarray,
+    moment: float | None,
 ) -> None:
     """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
     outcomes = Outcomes.of(joined)
@@ -284,8 +289,11 @@ def _learn_more(
             if key in now:
                 followed.left[position] = outcomes.left[now[key]]
                 followed.started[position] = outcomes.started[now[key]]
+    until, every = _known_until(outcomes), 0.0
+    if moment is not None and moment > model.mixture.usual.until:
+        until, every = moment, moment - model.mixture.usual.until
     raw, new = model.experts_in_time(features_at, outcomes, fresh), features_at(fresh)
-    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(new), model.top, _known_until(outcomes))
+    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(new), model.top, until, every)
 
 
 def choose_k(

@@ -250,16 +250,26 @@ class Collector:
         self.seen = self.store.with_forecast(now - SURFACED)
 
 
-def lock(place: Place) -> IO[bytes]:
-    """Take the folder; the lock goes with the process, however it ends."""
+def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
+    """Take the folder; the lock goes with the process, however it ends.
+
+    One whose service was killed notices within a second, so that a new one waits that long.
+    """
+    until = clock.monotonic() + patience
     try:
         stream = place.lock.open("ab")
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise TableError(f"{place.folder}: another collector is at work there; one polls a site") from None
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return stream
+            except BlockingIOError:
+                if clock.monotonic() > until:
+                    stream.close()
+                    text = "another collector is at work there; one polls a site"
+                    raise TableError(f"{place.folder}: {text}") from None
+                clock.sleep(0.1)
     except OSError as error:
         raise TableError(f"{place.lock}: cannot be written: {error.strerror}") from None
-    return stream
 
 
 def _sleep(stop: threading.Event, seconds: float, parent: int) -> None:

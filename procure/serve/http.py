@@ -188,10 +188,11 @@ def read_study(folder: Path, name: str) -> bytes | None:
         number = os.open(folder / f"{name}.html", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, ValueError):
         return None
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
+        os.close(number)
+        return None
     with os.fdopen(number, "rb") as stream:
-        about = os.fstat(number)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
-            return None
         return stream.read(LARGEST_STUDY)
 
 

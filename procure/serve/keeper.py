@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time as clock
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -52,7 +54,7 @@ class Keeper:
         """
         self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
         self.site: SiteModel | None = None
-        self.updated, self.not_before = 0, 0
+        self.updated, self.not_before, self.kept = 0, 0, 0.0
         self.training: Future[tuple[SiteModel, float | None, int]] | None = None
         if place.model.is_file():
             try:
@@ -71,7 +73,7 @@ class Keeper:
         jobs = self.known(self._since(self.site))
         try:
             due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
-            self.site, _, _ = update(self.site, jobs, lean=True)
+            self.site, _, _ = update(self.site, jobs, lean=True, now=now)
         except TableError as error:
             self.say("update", f"the model could not be continued: {error}")
             return changed
@@ -107,7 +109,7 @@ class Keeper:
         """Begin a training in another process; return whether the model has changed, where that is waited for."""
         jobs = queue_jobs(self.known(0)).tail(3 * self.how.max_rows).reset_index(drop=True)
         compared = self.site is not None
-        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent, (os.getpid(),))
         self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, compared)
         pool.shutdown(wait=self.wait)
         return self._arrived(now) if self.wait else False
@@ -134,7 +136,7 @@ class Keeper:
                 return False
         self.site = new
         with suppress(TableError):  # nothing came meanwhile
-            self.site, _, _ = update(new, self.known(self._since(new)), lean=True)
+            self.site, _, _ = update(new, self.known(self._since(new)), lean=True, now=now)
         self.say("model", None)
         self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
         self._keep(now)
@@ -151,10 +153,25 @@ class Keeper:
         return pinball(values[:, 0], values[:, 1:]) if len(found) >= FEWEST // 2 else None
 
     def _keep(self, now: int) -> None:
+        """Write the model; a hurried replay does so every ten seconds."""
         assert self.site is not None
         self.updated = now
-        self.store.remember(updated=now, updated_wall=int(clock.time()))
+        if self.wait and clock.monotonic() - self.kept < 10:
+            return
+        self.kept = clock.monotonic()
         files.save(self.site, self.place.model)
+        self.store.remember(updated=now)
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process soon after its parent has ended, however that was."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            clock.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def learn(jobs: pd.DataFrame, settings: Settings, every: float, compared: bool) -> tuple[SiteModel, float | None, int]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from procure.errors import TableError
 from procure.queue_time.predict import Request
 from procure.serve.engine import Answer
 from procure.settings import LARGEST
@@ -74,7 +73,7 @@ def of_values(values: dict[str, str], user: str) -> Request:
     try:
         limit = slurm_limit(values["time"])
         memory = slurm_memory_limit(values.get("mem", "0"))
-    except (TableError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         raise HTTPException(400, printable(str(error))) from None
     cpus, nodes = _whole(values, "cpus", 1), _whole(values, "nodes", 1, 1)
     if nodes > cpus:

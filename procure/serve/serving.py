@@ -159,7 +159,8 @@ async def _serve(server: uvicorn.Server, sockets: list[socket.socket], service: 
 
 async def _collect(config: Path) -> None:
     """Keep a collector running."""
-    command = [sys.executable, "-m", "procure.cli.start", "serve", "collect", "--config", str(config)]
+    start = "from procure.cli.start import run; run()"
+    command = [sys.executable, "-c", start, "serve", "collect", "--config", str(config)]
     while True:
         began = clock.monotonic()
         child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL)

@@ -7,7 +7,7 @@ local CURL = "exec 2>/dev/null; exec curl -q --silent --fail --max-time 0.2 --ma
 -- A value that may stand in a command: nothing that a shell or an address reads as more than text.
 local function plain(value)
   value = tostring(value or "")
-  if #value <= 100 and value:match("^[%w:._+-]+$") then return value end
+  if #value <= 100 and value:match("^[%w:._-]+$") then return value end
   return nil
 end
 
@@ -25,20 +25,21 @@ local function in_mb(value)
   return math.ceil(tonumber(count) * factor)
 end
 
--- The options that sbatch has by the names of its long ones; what is not given is nil or empty.
+-- The options of sbatch by their long names. One that was not given is nil, 0, a negative number or, for the limit,
+-- a length of thousands of years; one task beside tasks per node is no number that was given.
 local function question(options)
+  local time = plain(options["time"])
+  if not time or (tonumber(time:match("^(%d+)%-")) or 0) > 3650 then return nil end
   local tasks, each = number(options["ntasks"]) or 1, number(options["cpus-per-task"]) or 1
   local nodes = number(tostring(options["nodes"] or ""):match("^%d+")) or 1
-  if not number(options["ntasks"]) and number(options["ntasks-per-node"]) then
-    tasks = nodes * number(options["ntasks-per-node"])
-  end
-  local time = plain(options["time"])
-  if not time then return nil end
+  local per_node = number(options["ntasks-per-node"])
+  if tasks == 1 and per_node then tasks = nodes * per_node end
   local cpus = math.max(tasks * each, nodes)
-  local parts = { "cpus=" .. cpus, "time=" .. time:gsub("+", "%%2B"), "nodes=" .. nodes }
+  local parts = { "cpus=" .. cpus, "time=" .. time, "nodes=" .. nodes }
   local partition, memory = plain(options["partition"]), in_mb(options["mem"])
   local gpus = number(tostring(options["gpus"] or ""):match("(%d+)$"))
-    or number(tostring(options["gres"] or ""):match("^gpu[%w:_-]-:?(%d+)$"))
+  local each_node = number(tostring(options["gres"] or ""):match("^gpu[%w:_-]-:?(%d+)$"))
+  if each_node then gpus = nodes * each_node end
   if partition then parts[#parts + 1] = "partition=" .. partition end
   if memory then parts[#parts + 1] = "mem=" .. memory .. "M" end
   if gpus then parts[#parts + 1] = "gpus=" .. gpus end

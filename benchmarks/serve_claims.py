@@ -1,0 +1,414 @@
+"""The service's figures on one machine without a Slurm: a long replay, load, clients, another account.
+
+    python benchmarks/serve_claims.py replay --log ../shared/data/pwa/HPC2N-2002-2.1-cln.swf.xz
+    python benchmarks/serve_claims.py load --folder FOLDER      # of a replay that was made
+    python benchmarks/serve_claims.py client --folder FOLDER
+    python benchmarks/serve_claims.py account --folder FOLDER   # as root: another account, with setpriv
+
+Everything is on loopback and on a Unix socket, bounded in count and time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import resource
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+import procure
+from procure.queue_time.evaluation import evaluate
+from procure.queue_time.metrics import covered
+from procure.serve.settings import read_service
+
+PROCURE = Path(sys.executable).with_name("procure")
+PORT = 18045
+
+
+def started(folder: Path) -> subprocess.Popen:
+    log = (folder / "log").open("a")
+    command = [PROCURE, "serve", "run", "--config", folder / "config.toml"]
+    return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def fetch(folder: Path, target: str) -> tuple[int, bytes]:
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.settimeout(60)
+        stream.connect(str(folder / "run/procure.sock"))
+        stream.sendall(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        parts = []
+        while part := stream.recv(65536):
+            parts.append(part)
+    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+def until_ready(folder: Path, seconds: float, finished: bool = False) -> None:
+    end = time.time() + seconds
+    while time.time() < end:
+        try:
+            status, body = fetch(folder, "/ready")
+            if status == 200 and (json.loads(body)["finished"] or not finished):
+                return
+        except OSError:
+            pass
+        time.sleep(2)
+    raise SystemExit("the service did not become ready")
+
+
+def memory(service: subprocess.Popen) -> dict[str, float]:
+    """Return the resident MB of the web side, the collector and a training."""
+    found = {"web": psutil.Process(service.pid).memory_info().rss / 2**20}
+    for child in psutil.Process(service.pid).children(recursive=True):
+        try:
+            words = " ".join(child.cmdline())
+            name = "collector" if "collect" in words else "training" if "spawn_main" in words else "other"
+            found[name] = found.get(name, 0) + child.memory_info().rss / 2**20
+        except psutil.Error:
+            continue
+    return found
+
+
+def replay(given: argparse.Namespace) -> None:
+    """Replay a log as fast as it goes; memory over time; the record beside `queue evaluate` of the same rows."""
+    folder, log = given.folder, procure.read_log(given.log).jobs.sort_values("submit_time", kind="stable")
+    folder.mkdir(parents=True, exist_ok=True)
+    log.to_parquet(folder / "log.parquet")
+    subprocess.run([PROCURE, "serve", "init", "--dir", folder, "--replay", folder / "log.parquet"], check=True)
+    text = (folder / "config.toml").read_text()
+    changes = {"every": given.step, "speed": 0.0, "update_every": given.step, "retrain_grown": given.grown}
+    for name, value in changes.items():
+        text = re.sub(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
+    (folder / "config.toml").write_text(text.replace("127.0.0.1:8042", f"127.0.0.1:{PORT}"))
+    service, began, rows = started(folder), time.time(), []
+    try:
+        while time.time() - began < given.most:
+            time.sleep(5)
+            try:
+                status, body = fetch(folder, "/ready")
+            except OSError:
+                continue
+            rows.append((time.time() - began, memory(service)))
+            if status == 200 and json.loads(body)["finished"]:
+                break
+        _print_memory(rows)
+        print(
+            f"wall {time.time() - began:.0f} s; collector's processor time "
+            f"{sum(sum(c.cpu_times()[:2]) for c in psutil.Process(service.pid).children()):.0f} s"
+        )
+        page = json.loads(fetch(folder, "/v1/honesty?days=0")[1])
+        print("the page says", json.dumps(page["all"]), page["counts"])
+        compare(folder, log, given.step)
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def _print_memory(rows: list[tuple[float, dict[str, float]]]) -> None:
+    for name in ("web", "collector", "training"):
+        own = np.array([mb[name] for _, mb in rows if name in mb])
+        if len(own):
+            thirds = [part.max() for part in np.array_split(own, 3) if len(part)]
+            print(f"{name}: resident at most {own.max():.0f} MB; by thirds of the run {[round(one) for one in thirds]}")
+    both = [mb["web"] + mb.get("collector", 0) for _, mb in rows]
+    print(f"web and collector together: at most {max(both):.0f} MB")
+
+
+def compare(folder: Path, log: object, step: int) -> None:
+    """Judge the same rows by `procure.evaluate_queue`, trained and updated when the service was."""
+    db = sqlite3.connect(folder / "procure.sqlite")
+    given = {
+        (name, submit): ends
+        for name, submit, *ends in db.execute(
+            "select job_id, submit_time, lower_90, upper_90, lower_50, upper_50, median, wait from forecasts "
+            "where wait is not null"
+        )
+    }
+    place = read_service(folder / "config.toml")
+    jobs = log  # type: ignore[assignment]
+    cut = int(jobs["submit_time"].iloc[int(len(jobs) * place.service.source.train_share)])  # type: ignore[index]
+    found = evaluate(
+        jobs, ["chronological"], ["procure"], test_from=cut, settings=place.service.model.boosters(), every=step
+    )  # type: ignore[arg-type]
+    test, said = found.forecasts["chronological", "procure"]
+    keys = zip(found.jobs["job_id"].astype(str).iloc[test], found.jobs["submit_time"].iloc[test], strict=True)
+    at = [(row, given[key]) for row, key in enumerate(keys) if key in given]
+    rows = np.array([row for row, _ in at])
+    mine = np.array([ends for _, ends in at], dtype=float)
+    wait = found.wait[test][rows]
+    ours = float(covered(wait, mine[:, :2]).mean())
+    theirs = float(covered(wait, said.interval[rows]).mean())  # type: ignore[index]
+    agree = float((covered(wait, mine[:, :2]) == covered(wait, said.interval[rows])).mean())  # type: ignore[index]
+    print(
+        f"{len(rows):,} rows of both: coverage of 90 %: the page {ours:.4f}, queue evaluate {theirs:.4f}; the same "
+        f"verdict on {agree:.2%} of the jobs; MAE {np.abs(wait - mine[:, 4]).mean():.1f} s and "
+        f"{np.abs(wait - said.point[rows]).mean():.1f} s"
+    )
+    assert (wait == mine[:, 5]).all()
+
+
+async def _get(target: str, took: list[float], states: dict[int, int], timeout: float = 10.0) -> None:
+    began = time.perf_counter()
+    try:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", PORT), timeout)
+        writer.write(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), timeout)
+        writer.close()
+        status = int(answer.split(b" ", 2)[1]) if answer else 0
+    except (OSError, TimeoutError, IndexError, ValueError):
+        status = 0
+    took.append(time.perf_counter() - began)
+    states[status] = states.get(status, 0) + 1
+
+
+def question(rng: random.Random, distinct: int) -> str:
+    number = rng.randrange(distinct)
+    own = random.Random(number)
+    return f"/v1/predict?cpus={own.randint(1, 120)}&time={own.randint(5, 2000)}&mem={own.randint(0, 8)}G"
+
+
+async def rate(per_second: float, seconds: float, distinct: int) -> None:
+    """Ask at a steady rate, whether or not answers have come."""
+    rng, took, states = random.Random(1), [], {}
+    tasks, began = [], time.perf_counter()
+    for number in range(int(per_second * seconds)):
+        await asyncio.sleep(max(began + number / per_second - time.perf_counter(), 0))
+        tasks.append(asyncio.create_task(_get(question(rng, distinct), took, states)))
+    await asyncio.gather(*tasks)
+    spent = time.perf_counter() - began
+    q = np.quantile(took, [0.5, 0.9, 0.99])
+    asked = f"{per_second:g} requests/s for {seconds:g} s among {distinct:,} questions"
+    print(
+        f"{asked}: {len(took) / spent:.0f}/s answered; "
+        f"median {1e3 * q[0]:.0f}, p90 {1e3 * q[1]:.0f}, p99 {1e3 * q[2]:.0f} ms; {states}",
+        flush=True,
+    )
+
+
+MALFORMED = [
+    b"\x16\x03\x01\x02\x00\x01\x00\xff\xff",
+    b"GET\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"\r\n" * 50,
+    b"GET /v1/predict?cpus=%ff%00&time=8h HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/predict?cpus=1e9&time=-1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/predict?cpus=99999999999999999999&time=99999999999-00 HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/predict?cpus=4&time=8h&cpus=5 HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/jobs/../../etc/passwd HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /study/..%2f..%2fprocure.sqlite HTTP/1.1\r\nhost: x\r\n\r\n",
+    b'POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n{"a":',
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n",
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n",
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 12\r\n\r\n" + b"[" * 12,
+    b"GET /" + b"a" * 30_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 3000 + b"\r\n",
+    b"DELETE /v1/pending HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/honesty?days=-1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "GET /v1/predict?cpus=４&time=８h HTTP/1.1\r\nhost: x\r\n\r\n".encode(),
+]
+
+
+async def malformed(n: int) -> None:
+    """Send what is no request, or a wrong one; count the answers by status."""
+    states: dict[int, int] = {}
+    gate, rng, tracebacks = asyncio.Semaphore(50), random.Random(3), 0
+
+    async def one(number: int) -> None:
+        nonlocal tracebacks
+        text = bytearray(MALFORMED[number % len(MALFORMED)])
+        if number >= len(MALFORMED) and number % 3 == 0 and text:
+            text[rng.randrange(len(text))] = rng.randrange(256)
+        async with gate:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
+                writer.write(bytes(text))
+                if writer.can_write_eof():
+                    writer.write_eof()
+                answer = await asyncio.wait_for(reader.read(), 30)
+                writer.close()
+            except (OSError, TimeoutError):
+                answer = b""
+            words = answer.split(b" ", 2)
+            status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+            states[status] = states.get(status, 0) + 1
+            tracebacks += b"Traceback" in answer
+
+    await asyncio.gather(*(one(number) for number in range(n)))
+    print(
+        f"{n:,} malformed requests: {dict(sorted(states.items()))} (0 = closed without an answer); "
+        f"tracebacks {tracebacks}",
+        flush=True,
+    )
+
+
+async def idle(n: int) -> None:
+    """Hold connections that send nothing, and ask beside them."""
+    held = [await asyncio.open_connection("127.0.0.1", PORT) for _ in range(n)]
+    print(f"{n:,} connections that send nothing are open; beside them:", flush=True)
+    await rate(20, 5, 50)
+    await asyncio.sleep(20)
+    closed = 0
+    for reader, writer in held:
+        try:
+            closed += await asyncio.wait_for(reader.read(1), 0.05) == b""
+        except (TimeoutError, OSError):
+            closed += 0
+        writer.close()
+    print(f"after 25 s the service had closed {closed:,} of them", flush=True)
+
+
+def load(given: argparse.Namespace) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    service = started(given.folder)
+    try:
+        until_ready(given.folder, 120)
+        time.sleep(3)
+        asyncio.run(rate(20, 3, 50))
+        before = memory(service)["web"]
+        for distinct in (1, 200, 10**9):
+            for per_second in (50, 100, 200) if distinct > 1000 else (200,):
+                asyncio.run(rate(per_second, given.seconds, distinct))
+        asyncio.run(idle(1000))
+        for _ in range(2):
+            asyncio.run(malformed(10_000))
+            print(f"web side: {before:.0f} MB before, {memory(service)['web']:.0f} MB now")
+        asyncio.run(rate(20, 3, 50))
+        log = (given.folder / "log").read_text()
+        print(f"tracebacks in the log: {log.count('Traceback')}; load average {os.getloadavg()}")
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def client(given: argparse.Namespace) -> None:
+    service = started(given.folder)
+    try:
+        until_ready(given.folder, 120)
+        words = [
+            "queue",
+            "ask",
+            "--socket",
+            given.folder / "run/procure.sock",
+            "--cpus",
+            "16",
+            "--mem",
+            "2G",
+            "--time",
+            "8:00:00",
+        ]
+        results: dict[str, list[tuple[float, float]]] = {"procure queue ask": [], "python -c pass": []}
+        for _ in range(40):
+            for name, command in (
+                ("procure queue ask", [PROCURE, *words]),
+                ("python -c pass", [sys.executable, "-c", "pass"]),
+            ):
+                before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+                done = subprocess.run(command, capture_output=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                results[name].append((time.perf_counter() - began, cpu))
+                assert done.returncode == 0, done.stderr
+        for name, rows in results.items():
+            wall, cpu = np.median(np.array(rows), axis=0) * 1e3
+            print(
+                f"{name}: {wall:.0f} ms wall, {cpu:.0f} ms processor time, at the median of {len(rows)}; "
+                f"least wall {1e3 * min(rows)[0]:.0f} ms"
+            )
+        print(f"load average {os.getloadavg()}")
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def account(given: argparse.Namespace) -> None:
+    """Try, as another account, to get what is not its own."""
+    service = started(given.folder)
+    path = given.folder / "run/procure.sock"
+
+    def other(*command: object, user: str = given.user) -> str:
+        words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *map(str, command)]
+        done = subprocess.run(words, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+        return (done.stdout + done.stderr).strip()[:160]
+
+    curl = ["curl", "-s", "--unix-socket", path]
+    try:
+        until_ready(given.folder, 120)
+        for what, command in {
+            "who it is": [*curl, "http://x/v1/pending"],
+            "header forged over the socket": [*curl, "-H", "X-Remote-User: root", "http://x/v1/pending"],
+            "header forged over TCP": [
+                "curl",
+                "-s",
+                "-H",
+                "X-Remote-User: root",
+                f"http://127.0.0.1:{PORT}/v1/pending",
+            ],
+            "X-Forwarded-For": [
+                "curl",
+                "-s",
+                "-H",
+                "X-Forwarded-For: procure-socket",
+                f"http://127.0.0.1:{PORT}/v1/pending",
+            ],
+            "another user in the question": [*curl, "http://x/v1/predict?cpus=4&time=8h&user=root"],
+            "another's job": [*curl, "http://x/v1/jobs/200000"],
+            "the database": ["cat", given.folder / "procure.sqlite"],
+            "the queue": ["cat", given.folder / "queue.parquet"],
+            "the model": ["cat", given.folder / "site.model"],
+            "the folder": ["ls", given.folder],
+            "take the socket away": ["rm", "-f", path],
+            "a second collector": ["sh", "-c", f"flock -n {given.folder}/collector.lock true && echo taken"],
+            "a path out of studies": [*curl, "--path-as-is", "http://x/study/../procure.sqlite"],
+            "the same, encoded": [*curl, "http://x/study/..%2fprocure.sqlite"],
+        }.items():
+            print(f"{what}: {other(*command)!r}")
+        names = set(read_names(given.folder))
+        for target in ("/metrics", "/v1/queue", "/v1/honesty?days=0", "/", "/ready", "/openapi.json"):
+            text = other(
+                "sh", "-c", f"curl -s --unix-socket {path} 'http://x{target}' | tr -c 'A-Za-z0-9_' '\\n' | sort -u"
+            )
+            body = fetch(given.folder, target)[1].decode()
+            found = [name for name in names if re.search(rf"\buser{re.escape(name)}\b", body)]
+            print(f"users' names in {target}: {found} ({len(text)} characters seen)")
+    finally:
+        service.terminate()
+        service.wait()
+
+
+def read_names(folder: Path) -> list[str]:
+    db = sqlite3.connect(folder / "procure.sqlite")
+    return [str(name) for (name,) in db.execute("select distinct user from jobs")]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=["replay", "compare", "load", "client", "account"])
+    options.add_argument("--folder", type=Path, default=Path("/tmp/procure-serve-replay"))
+    options.add_argument("--log", type=Path)
+    options.add_argument("--step", type=int, default=86_400, help="Seconds between two looks and two updates.")
+    options.add_argument("--grown", type=float, default=1e6, help="Growth in percent, from which it is trained again.")
+    options.add_argument("--most", type=float, default=3 * 3600, help="Seconds after which a replay is given up.")
+    options.add_argument("--seconds", type=float, default=20)
+    options.add_argument("--user", default="nobody")
+    given = options.parse_args()
+    if given.what == "compare":
+        log = procure.read_log(given.folder / "log.parquet").jobs.sort_values("submit_time", kind="stable")
+        compare(given.folder, log, given.step)
+    else:
+        {"replay": replay, "load": load, "client": client, "account": account}[given.what](given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""The collector: what it sees it keeps once, forecasts before the start, and judges as `queue evaluate` does."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_model
+
+from procure.errors import TableError
+from procure.queue_time.evaluation import evaluate
+from procure.queue_time.metrics import brier, covered
+from procure.serve import ledger
+from procure.serve.collector import Collector, lock
+from procure.serve.match import keep_asked, request_key, take_asked
+from procure.serve.settings import Place, Service, Source, read_service
+from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    return make_log()
+
+
+@pytest.fixture(scope="module")
+def replayed(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return a service that has replayed the second half of the log."""
+    place = make_place(tmp_path_factory.mktemp("replayed"), log)
+    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
+    collector = Collector(place)
+    play(collector)
+    collector.close()
+    return place
+
+
+def test_every_job_of_a_replay_is_forecast_once_and_settled(replayed: Place, log: pd.DataFrame) -> None:
+    """Each job submitted since the service began has one forecast, whose wait is the log's."""
+    store = Store(replayed.database)
+    began = store.fact("began")
+    rows = store.rows("select job_id, submit_time, wait, source from forecasts order by submit_time, job_id")
+    after = log[log["submit_time"] > began].sort_values(["submit_time", "job_id"])
+    assert [row[0] for row in rows] == after["job_id"].to_list()
+    assert [row[2] for row in rows] == (after["start_time"] - after["submit_time"]).to_list()
+    assert {row[3] for row in rows} == {"poll"}
+
+
+def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) -> None:
+    """Coverage, error and Brier score of the page equal `procure.queue_time.metrics` on the ledger's rows."""
+    store = Store(replayed.database)
+    [found] = ledger.record(store)
+    rows = store.rows("select wait, lower_90, upper_90, lower_50, upper_50, median, chance_4h from forecasts")
+    values = np.array(rows, dtype=float)
+    wait = values[:, 0]
+    assert found["n"] == len(values) > 200
+    assert found["coverage_90"] == pytest.approx(covered(wait, values[:, 1:3]).mean())
+    assert found["coverage_50"] == pytest.approx(covered(wait, values[:, 3:5]).mean())
+    assert found["mae"] == pytest.approx(np.abs(wait - values[:, 5]).mean())
+    assert found["brier_4h"] == pytest.approx(brier(values[:, 6], wait <= 14_400))
+    assert found["mae_zero"] == pytest.approx(wait.mean())
+    parts = ledger.record(store, by="partition")
+    assert sum(part["n"] for part in parts) == found["n"]
+    assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
+
+
+@pytest.mark.slow
+def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) -> None:
+    """What was given out covers as `procure queue evaluate` says of the same rows, up to how updates are rounded."""
+    store = Store(replayed.database)
+    cut = int(log["submit_time"].iloc[300])
+    found = evaluate(log, ["chronological"], ["procure"], test_from=cut, settings=QUICK, every=3600)
+    test, forecast = found.forecasts["chronological", "procure"]
+    inside = pd.Series(covered(found.wait[test], forecast.interval), found.jobs["job_id"].to_numpy()[test])
+    given = dict(store.rows("select job_id, wait >= lower_90 and wait <= upper_90 from forecasts"))
+    mine = pd.Series(given)
+    assert len(mine) > 200
+    assert mine.mean() == pytest.approx(inside[mine.index].mean(), abs=0.02)
+
+
+def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
+    """The database, the model's queue and the lock are their owner's alone."""
+    for path in (replayed.database, replayed.queue):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_a_second_collector_is_refused(replayed: Place) -> None:
+    """One polls a site; the lock goes with whoever holds it."""
+    held = lock(replayed)
+    with pytest.raises(TableError, match="another collector"):
+        lock(replayed, patience=0)
+    held.close()
+    lock(replayed, patience=0).close()
+
+
+def test_a_collector_goes_on_where_it_was(replayed: Place, log: pd.DataFrame, tmp_path: Path) -> None:
+    """Stopped between two looks and started again, it forecasts each job once and loses none."""
+    place = make_place(tmp_path, log)
+    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
+    collector = Collector(place)
+    for _ in range(10):
+        collector.tick()
+        collector.origin.pause()
+    collector.lock.close()  # as a kill does: nothing is closed in order
+    again = Collector(place)
+    play(again)
+    keys = "select job_id, submit_time, wait from forecasts order by 1, 2"
+    assert Store(place.database).rows(keys) == Store(replayed.database).rows(keys)
+    again.close()
+
+
+def jobs_of(*rows: tuple) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["job_id", "submit_time", "start_time", "end_time"])
+    for name in ("start_time", "end_time"):
+        frame[name] = pd.array(frame[name].to_list(), dtype="Int64")
+    rest = {"user": "ann", "partition": "p", "requested_time": 60, "run_time": 0, "n_nodes": 1, "cpus_per_node": 1}
+    rest |= {"mem_mb_per_node": 0, "gpus_per_node": 0, "state": ""}
+    return frame.assign(**rest)[list(JOB_COLUMNS)]
+
+
+def test_a_job_read_twice_is_one_job(tmp_path: Path) -> None:
+    """Overlapping accounting, and a queue that knows less, neither doubles a job nor takes away what is known."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    store.put_jobs(jobs_of(("1", 100, None, None)))
+    store.put_jobs(jobs_of(("1", 100, 150, 300), ("2", 100, None, 120)))
+    store.put_jobs(jobs_of(("1", 100, 150, None)))
+    store.put_jobs(jobs_of(("1", 400, None, None)))  # requeued: another submission
+    found = store.jobs(0, 10)
+    assert found[["job_id", "submit_time"]].to_numpy().tolist() == [["1", 100], ["2", 100], ["1", 400]]
+    assert found["end_time"].to_list()[:2] == [300, 120]
+
+
+def test_a_job_that_gave_up_is_no_wait(tmp_path: Path) -> None:
+    """One cancelled in the queue is settled without a wait, and does not count for the coverage."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    about = {"partition": "p", "issued": 101, "source": "poll", "median": 10.0, "lower_50": 0.0, "upper_50": 20.0}
+    about |= {"lower_90": 0.0, "upper_90": 60.0}
+    keys = pd.DataFrame({"job_id": ["1", "2", "3"], "submit_time": [100, 100, 100]})
+    store.put_forecasts(keys.assign(**about))
+    store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 100, None, 120), ("3", 100, None, None)))
+    assert store.settle() == 2
+    assert store.rows("select wait, gave_up from forecasts order by job_id") == [(50, None), (None, 1), (None, None)]
+    assert ledger.counts(store) == {"given": 3, "judged": 1, "late": 0, "gave_up": 1, "open": 1}
+    assert ledger.record(store)[0]["coverage_90"] == 1.0
+
+
+def test_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
+    """One made after its job had started is counted apart."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    keys = pd.DataFrame(
+        {"job_id": ["1"], "submit_time": [100], "source": ["late"], "lower_90": [0.0], "upper_90": [9.0]}
+    )
+    store.put_forecasts(keys)
+    store.put_jobs(jobs_of(("1", 100, 105, None)))
+    store.settle()
+    assert ledger.record(store)[0]["n"] == 0 and ledger.counts(store)["late"] == 1
+
+
+def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
+    """The warning comes below 80 % of at least 30 jobs of a week, and not at 80 %."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+
+    def kept(n: int, inside: int) -> str | None:
+        store.db.execute("delete from forecasts")
+        for row in range(n):
+            wait = 5 if row < inside else 50
+            store.db.execute(
+                "insert into forecasts (job_id, submit_time, source, lower_90, upper_90, wait) values "
+                "(?, 1000, 'poll', 0, 9, ?)",
+                (str(row), wait),
+            )
+        return ledger.warning(store, 2000)
+
+    assert kept(40, 32) is None
+    assert "78%" in str(kept(41, 32))
+    assert kept(29, 0) is None
+
+
+def test_what_was_told_at_submission_is_the_forecast(tmp_path: Path) -> None:
+    """The same user's same request just before counts, once; another user's, or another request, does not."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
+    key = request_key(1, 60, 0, 1, "p")
+    keep_asked(store, "ben", 990, key, told)
+    keep_asked(store, "ann", 995, request_key(2, 60, 0, 1, "p"), told)
+    keep_asked(store, "ann", 998, key, told)
+    jobs = jobs_of(("1", 1000, None, None), ("2", 1000, None, None))
+    made = pd.DataFrame(
+        {"job_id": ["1", "2"], "submit_time": [1000, 1000], "source": "poll"} | dict.fromkeys(told, 1.0)
+    )
+    found = take_asked(store, jobs, made)
+    assert found["source"].to_list() == ["submission", "poll"]
+    assert found["median"].to_list() == [7.0, 1.0]
+    assert store.rows("select count(*) from asked") == [(2,)]
+
+
+# A Slurm of scripts: what the commands print stands in files, and a file `down` makes them fail.
+def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("squeue", "sacct", "sinfo"):
+        path = folder / name
+        path.write_text(
+            f'#!/bin/sh\necho "$@" >> {folder}/{name}.asked\n'
+            f'if [ -e {folder}/{name}.down ]; then echo "slurm_load: Unable to contact" >&2; exit 1; fi\n'
+            f"cat {folder}/{name}.txt\n"
+        )
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    head = (
+        "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|ReqTRES|AllocTRES|"
+        "NNodes|NodeList|Priority|ElapsedRaw\n"
+    )
+    (folder / "sacct.txt").write_text(head)
+    (folder / "sinfo.txt").write_text("cpu|4/4/0/8\n")
+    (folder / "squeue.txt").write_text(
+        "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY\n"
+    )
+    return folder
+
+
+def slurm_place(folder: Path) -> Place:
+    return Place(folder, Service(source=Source(kind="slurm")))
+
+
+def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks that fail are said in a sentence, and mended; the jobs that ended meanwhile are read once it is back."""
+    fake = fake_slurm(tmp_path, monkeypatch)
+    now = 1_700_000_000
+    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    with (fake / "squeue.txt").open("a") as stream:
+        stream.write(f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{now - 50}|{now - 20}|1\n")
+    collector = Collector(slurm_place(tmp_path))
+    collector.tick()
+    assert collector.store.rows("select job_id, start_time from jobs") == [("7", now - 20)]
+    (fake / "squeue.down").touch()
+    (fake / "sacct.down").touch()
+    for _ in range(5):
+        now += 900
+        collector.tick()
+    assert {code for code, _, _ in collector.store.problems()} == {"model", "squeue", "sacct"}
+    assert "Unable to contact" in " ".join(text for _, _, text in collector.store.problems())
+    (fake / "squeue.down").unlink()
+    (fake / "sacct.down").unlink()
+    header = (fake / "squeue.txt").read_text().splitlines()[0]
+    (fake / "squeue.txt").write_text(header + "\n")
+    times = f"{now - 4550}|{now - 4550}|{now - 4520}|{now - 1000}"
+    row = f"7|ann|a|cpu|n|{times}|COMPLETED|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|3520\n"
+    with (fake / "sacct.txt").open("a") as stream:
+        stream.write(row)
+    now += 900
+    collector.tick()
+    assert collector.store.rows("select end_time from jobs") == [(now - 1900,)]
+    assert {code for code, _, _ in collector.store.problems()} == {"model"}
+    [(begin, end)] = collector.store.rows("select begin, end from gaps")
+    assert end - begin == 6 * 900
+    collector.close()
+
+
+def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One squeue a look, sacct once a minute with overlap, sinfo every five minutes."""
+    fake = fake_slurm(tmp_path, monkeypatch)
+    now = 1_700_000_000
+    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    collector = Collector(slurm_place(tmp_path))
+    for _ in range(10):
+        collector.tick()
+        now += 30
+    lines = {name: (fake / f"{name}.asked").read_text().splitlines() for name in ("squeue", "sacct", "sinfo")}
+    assert {name: len(found) for name, found in lines.items()} == {"squeue": 10, "sacct": 5, "sinfo": 1}
+    assert all("--state=" in line and "--duplicates" in line for line in lines["sacct"])
+    collector.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("9|ann|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{later}|N/A|1", "clock"), ("garbage", "squeue")],
+)
+def test_what_slurm_prints_amiss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: str) -> None:
+    """A clock that is ahead, and lines that are none, are problems with a name; the collector goes on."""
+    fake = fake_slurm(tmp_path, monkeypatch)
+    now = 1_700_000_000
+    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    with (fake / "squeue.txt").open("a") as stream:
+        stream.write(text.format(later=now + 900) + "\n")
+    collector = Collector(slurm_place(tmp_path))
+    collector.tick()
+    assert code in {one for one, _, _ in collector.store.problems()}
+    collector.close()
+
+
+def test_a_full_disk_is_said_and_the_rest_goes_on(replayed: Place, tmp_path: Path, log: pd.DataFrame) -> None:
+    """What cannot be kept is one sentence in the log; the next look is made all the same."""
+    place = make_place(tmp_path, log)
+    collector = Collector(place)
+    stop, looks = threading.Event(), []
+
+    def fail() -> None:
+        looks.append(1)
+        if len(looks) > 2:
+            stop.set()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    collector.tick = fail  # type: ignore[method-assign]
+    collector.run(stop)
+    assert len(looks) == 3
+    assert "disk is full" in {code: text for code, _, text in collector.store.problems()}["disk"]
+    collector.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('[source]\nkind = "slurm"\nevery = 10', "at most every 30 s"),
+        ('[source]\nkind = "replay"', "a replay needs log"),
+        ('[http]\nlisten = "0.0.0.0:80"', "an address of this machine alone"),
+        ('[http]\nproxy_user = "no-such-account-here"', "there is no account"),
+        ('[http]\nsockt = "x"', "unknown key"),
+        ('[source]\nkind = "replay"\nlog = "none.parquet"', "no such file"),
+    ],
+)
+def test_wrong_settings_are_a_sentence(tmp_path: Path, lines: str, said: str) -> None:
+    """Each wrong setting is refused with what is allowed."""
+    (tmp_path / "config.toml").write_text(lines)
+    with pytest.raises(TableError, match=said):
+        read_service(tmp_path / "config.toml")

@@ -1,0 +1,339 @@
+"""The web side: answers equal the library's, and nobody gets what is not theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place, over_socket, quick_model
+
+from procure.queue_time.answer import answer
+from procure.queue_time.predict import Request, pending_waits
+from procure.serve import page
+from procure.serve.collector import Collector
+from procure.serve.guard import TooLarge
+from procure.serve.http import application, read_study
+from procure.serve.settings import Http, Place
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+MINE = over_socket(os.getuid())
+QUESTION = "/v1/predict?cpus=4&mem=4G&time=1:00:00&partition=long"
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """Return a log in which the account that runs the tests is a user, and names are hostile."""
+    log = make_log()
+    names = {"ann": ME, "ben": f"other{HOSTILE}", "cleo": "cleo"}
+    return log.assign(user=log["user"].map(names), partition=log["partition"].replace({"short": HOSTILE}))
+
+
+@pytest.fixture(scope="module")
+def place(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = make_place(tmp_path_factory.mktemp("served"), log, train_share=0.6)
+    keep_model(place, quick_model(log, int(log["submit_time"].iloc[350])))
+    collector = Collector(place)
+    for _ in range(2):
+        collector.tick()
+        collector.origin.pause()
+    collector._write(force=True)
+    collector.close()
+    return place
+
+
+@pytest.fixture
+def app(place: Place) -> Any:
+    guard, service = application(place)
+    service.live.refresh()
+    assert service.live.snapshot is not None
+    return SimpleNamespace(guard=guard, service=service, live=service.live)
+
+
+def test_an_answer_is_the_librarys(app: Any) -> None:
+    """Questions laid out together are answered as `procure queue predict` answers each, interval for interval."""
+    snapshot = app.live.snapshot
+    partition = snapshot.open["partition"].iloc[0]
+    asked = [
+        Request(4, 3600, 4096, partition="long", user=ME),
+        Request(4, 3600, 4096, partition="long", user=""),
+        Request(1, 600, partition=partition, user="cleo"),
+        Request(8, 14_400, user="somebody new"),
+        Request(6, 0, nodes=2, partition="long"),
+    ]
+    history = snapshot.table[snapshot.table["end_time"].notna()]
+    site = snapshot.site.__class__(**(vars(snapshot.site) | {"history": history}))
+    for one, request in zip(snapshot.answer(asked), asked, strict=True):
+        want = answer(site, request, snapshot.open, snapshot.now)
+        assert one.median == pytest.approx(want["median"], rel=1e-4)
+        assert one.interval_90 == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
+        assert one.interval_50 == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
+        assert list(one.caution) == want["caution"]
+
+
+def test_what_cannot_run_is_a_sentence(app: Any) -> None:
+    """A job larger than the site, or an unknown partition, is an error of that question alone."""
+    found = app.live.snapshot.answer([Request(10**6, 60), Request(1, 60), Request(1, 60, partition="lnog")])
+    assert "the most seen" in found[0].error and "did you mean" in found[2].error
+    assert found[1].error == "" and found[1].median >= 0
+
+
+def test_the_interface_that_scripts_rely_on(app: Any) -> None:
+    """`/v1/predict` gives the keys that are promised, and the same to a POST of many."""
+    status, found = ask_json(app, QUESTION)
+    assert status == 200
+    assert {"median_s", "interval_s", "chance", "because", "caution", "model", "state_age_s"} <= found.keys()
+    assert set(found["chance"]) == {"1h", "4h", "12h"} and set(found["model"]) >= {"trained_at", "rows"}
+    low, high = found["interval_s"]
+    assert 0 <= low <= found["median_s"] <= high
+    body = json.dumps(
+        {"requests": [{"cpus": 4, "mem": "4G", "time": "1:00:00", "partition": "long"}, {"cpus": 10**8, "time": "1h"}]}
+    )
+    status, many = ask_json(app, "/v1/predict", method="POST", body=body.encode())
+    assert status == 200 and many["answers"][0]["median_s"] == found["median_s"]
+    assert "the most seen" in many["answers"][1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/v1/predict", "cpus is missing"),
+        ("/v1/predict?cpus=4", "time is missing"),
+        ("/v1/predict?cpus=0&time=1h", "whole number from 1"),
+        ("/v1/predict?cpus=%EF%BC%94&time=1h", "whole number"),
+        ("/v1/predict?cpus=1e3&time=1h", "whole number"),
+        ("/v1/predict?cpus=4&time=soon", "soon"),
+        ("/v1/predict?cpus=4&time=1h&mem=much", "much"),
+        ("/v1/predict?cpus=4&time=1h&user=root", "unknown parameter"),
+        ("/v1/predict?cpus=4&time=1h&cpu=4", "did you mean"),
+        ("/v1/predict?cpus=4&time=1h&cpus=5", "given twice"),
+        ("/v1/predict?cpus=1&nodes=2&time=1h", "2 nodes"),
+        ("/v1/predict?cpus=4&time=1h&partition=" + "x" * 500, "longer than"),
+        ("/v1/predict?cpus=4&time=" + "9" * 90, "9"),
+        ("/v1/honesty?days=-1", "not a number of days"),
+    ],
+)
+def test_a_wrong_question_is_a_sentence(app: Any, target: str, said: str) -> None:
+    """Bad usage is 400 with one sentence in JSON, no traceback, nothing that is not printable."""
+    status, found = ask_json(app, target)
+    assert status == 400 and said in found["error"] and "Traceback" not in found["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[" * 50_000,
+        b"[]",
+        b'{"requests": 3}',
+        b'[{"cpus": [1]}]',
+        b"\xff\xfe",
+        b"1e999",
+        b'[{"cpus": 99999999999999999999999, "time": "1h"}]',
+        b"null",
+    ],
+)
+def test_a_wrong_body_is_a_sentence(app: Any, body: bytes) -> None:
+    """Whatever is posted, the answer is 400 in JSON."""
+    status, found = ask_json(app, "/v1/predict", method="POST", body=body)
+    assert status == 400 and found["error"]
+
+
+def test_the_kernel_says_who_asks(app: Any) -> None:
+    """Over the socket a caller is the account at its other end, whatever headers say; over an address nobody."""
+    status, found = ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo")
+    assert (status, found["user"]) == (200, ME)
+    for client in (("127.0.0.1", os.getuid()), ("::1", 0), over_socket(987_654_321)):
+        status, found = ask_json(
+            app, "/v1/pending", client=client, X_Remote_User="cleo", X_Forwarded_For="procure-socket"
+        )
+        assert status == 403 and "cleo" not in found["error"]
+
+
+def test_a_header_is_believed_from_the_proxy_alone(place: Place) -> None:
+    """With a proxy's account set, its processes name the user; a name given twice, or an odd one, is nobody."""
+    place = Place(place.folder, place.service.model_copy(update={"http": Http(proxy_user=ME)}))
+    guard, service = application(place)
+    service.live.refresh()
+    app = SimpleNamespace(guard=guard, service=service)
+    assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo")[1]["user"] == "cleo"
+    assert ask_json(app, "/v1/pending", client=MINE)[0] == 403
+    assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo\u00e9\n")[0] == 403
+    other = over_socket(pwd.getpwnam("nobody").pw_uid)
+    assert ask_json(app, "/v1/pending", client=other, X_Remote_User="cleo")[1]["user"] == "nobody"
+    scope = {"client": MINE, "headers": [(b"x-remote-user", b"cleo"), (b"x-remote-user", b"ann")]}
+    assert guard.caller(scope).user == ""
+
+
+def test_a_caller_sees_own_jobs_only(app: Any) -> None:
+    """`/v1/pending` is what `queue watch` says of the caller; another's job is one that is not there."""
+    snapshot = app.live.snapshot
+    waiting = snapshot.open[snapshot.open["start_time"].isna()]
+    assert set(waiting["user"]) > {ME}
+    status, found = ask_json(app, "/v1/pending", client=MINE)
+    want = pending_waits(snapshot.site, snapshot.open, ME, snapshot.now)
+    assert [job["job_id"] for job in found["jobs"]] == want["job_id"].to_list()
+    mine = waiting.loc[waiting["user"] == ME, "job_id"].iloc[-1]
+    status, one = ask_json(app, f"/v1/jobs/{mine}", client=MINE)
+    assert (status, one["state"]) == (200, "waits")
+    assert one["forecast"]["median_s"] == pytest.approx(found["jobs"][-1]["median_s"])
+    theirs = waiting.loc[waiting["user"] != ME, "job_id"].iloc[0]
+    nothing = ask_json(app, "/v1/jobs/999999", client=MINE)
+    assert ask_json(app, f"/v1/jobs/{theirs}", client=MINE) == nothing and nothing[0] == 404
+    assert ask_json(app, f"/v1/jobs/{mine}")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/",
+        QUESTION,
+        "/v1/queue",
+        "/v1/honesty?days=0",
+        "/metrics",
+        "/ready",
+        "/health",
+        "/openapi.json",
+        "/v1/pending",
+        "/v1/advice?cpus=4&time=1h",
+    ],
+)
+def test_no_answer_names_another_user(app: Any, target: str) -> None:
+    """Whatever is asked, no other user's name is in it, neither plain nor escaped."""
+    for client in (MINE, ("127.0.0.1", 9)):
+        _, _, body = ask(app, target, client=client)
+        text = body.decode()
+        assert "cleo" not in text and not re.search(r"other<|other&lt;", text)
+
+
+def test_hostile_names_stay_text(app: Any) -> None:
+    """A partition that is a script is shown escaped; the page's policy allows no script but its own file."""
+    status, headers, body = ask(app, "/?cpus=4&time=%3Cscript%3E", client=MINE)
+    text = body.decode()
+    assert status == 200 and "<script>alert" not in text and "&lt;script&gt;" in text
+    assert re.findall(r"<script[^>]*>", text) == ['<script src="page.js" defer>']
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", text)
+
+
+def test_a_body_has_a_limit(app: Any) -> None:
+    """A declared length or a body beyond the limit is 413."""
+    assert ask(app, "/v1/predict", method="POST", content_length="99999999")[0] == 413
+    assert ask(app, "/v1/predict", method="POST", body=b" " * 70_000)[0] == 413
+    assert ask(app, "/v1/predict", method="POST", content_length="-1")[0] == 413
+    assert issubclass(TooLarge, Exception)
+
+
+def test_a_caller_has_a_rate(place: Place) -> None:
+    """Beyond the burst a caller is told to wait; another is not."""
+    http = Http(rate=0.001, burst=3)
+    place = Place(place.folder, place.service.model_copy(update={"http": http}))
+    guard, service = application(place)
+    app = SimpleNamespace(guard=guard, service=service)
+    assert [ask(app, "/health", client=MINE)[0] for _ in range(5)] == [200, 200, 200, 429, 429]
+    assert ask(app, "/health", client=over_socket(1))[0] == 200
+
+
+def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
+    """Neither a path, a link nor a folder leads out of what was published."""
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    (tmp_path / "secret.html").write_text("secret")
+    (folder / "a.html").write_text("<h1>a</h1>")
+    (folder / "link.html").symlink_to(tmp_path / "secret.html")
+    (folder / "dir.html").mkdir()
+    os.mkfifo(folder / "pipe.html")
+    assert read_study(folder, "a") == b"<h1>a</h1>"
+    for name in ("../secret", "link", "dir", "pipe", "", ".", "..", "a\0", "a.html", "x" * 300, "/etc/passwd", "A"):
+        assert read_study(folder, name) is None, name
+    assert page.studies(folder) == ["a"]
+
+
+def test_a_published_study_is_shown_in_a_sandbox(app: Any, place: Place) -> None:
+    """A report's script has no origin: it cannot ask in the reader's name."""
+    place.studies.mkdir(exist_ok=True)
+    (place.studies / "nodes-2027.html").write_text("<h1>x</h1>")
+    status, headers, body = ask(app, "/study/nodes-2027")
+    assert (status, body) == (200, b"<h1>x</h1>")
+    assert headers["content-security-policy"].startswith("sandbox allow-scripts;")
+    assert "allow-same-origin" not in headers["content-security-policy"]
+    for path in ("/study/..%2fqueue", "/study/%2e%2e", "/study/none", "/study/a/b"):
+        assert ask(app, path)[0] == 404
+    assert 'href="study/nodes-2027"' in ask(app, "/")[2].decode()
+
+
+def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:
+    """Coverage, age and requests are there."""
+    ask(app, QUESTION)
+    text = ask(app, "/metrics")[2].decode()
+    for name in ("procure_queue_state_age_seconds", "procure_queue_requests_total", "procure_queue_ready 1.0"):
+        assert name in text
+    honest = ask_json(app, "/v1/honesty?days=28")[1]["all"]
+    if honest["n"]:
+        assert f'procure_queue_coverage_90{{partition=""}} {honest["coverage_90"]}' in text
+
+
+def test_openapi_names_every_path(app: Any) -> None:
+    """The description and the routes agree."""
+    described = set(ask_json(app, "/openapi.json")[1]["paths"])
+    routes = {route.path for route in app.guard.inner.routes}
+    assert routes - described == {"/", "/page.js", "/page.css", "/openapi.json"}
+    assert described <= routes
+
+
+def test_a_failure_is_500_without_its_reason(
+    app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What fails inside is one sentence outside, and in the log a place without values."""
+    monkeypatch.setattr(app.live, "readiness", lambda: 1 / 0)
+    status, found = ask_json(app, "/ready")
+    assert status == 500 and "zero" not in found["error"]
+    assert "ZeroDivisionError in" in caplog.text and "Traceback" not in caplog.text
+
+
+def test_before_the_first_look_nothing_is_claimed(tmp_path: Path, log: pd.DataFrame) -> None:
+    """A service that has seen nothing says so with 503, its page too, and is healthy."""
+    guard, service = application(make_place(tmp_path, log))
+    service.live.refresh()
+    app = SimpleNamespace(guard=guard, service=service)
+    assert ask(app, "/ready")[0] == 503 and ask(app, QUESTION)[0] == 503 and ask(app, "/health")[0] == 200
+    assert "No question can be answered yet" in ask(app, "/")[2].decode()
+    assert ask(app, "/metrics")[0] == 200
+
+
+def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:
+    """The line says when and why; over the socket it is kept as the forecast of the job to come."""
+    app.live.store.db.execute("delete from asked")
+    status, _, body = ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long", client=MINE)
+    assert status == 200 and re.fullmatch(r"procure: this job is .*\n", body.decode())
+    assert app.live.store.rows("select user from asked") == [(ME,)]
+    ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long")
+    assert app.live.store.rows("select count(*) from asked") == [(1,)]
+
+
+def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
+    """A caller's questions in flight have a limit; so have all."""
+    from starlette.exceptions import HTTPException
+
+    async def run() -> int:
+        app.live.more = asyncio.Event()
+        many = [asyncio.create_task(app.live.ask([Request(1, 60 + n)], "one")) for n in range(400)]
+        await asyncio.sleep(0)
+        with pytest.raises(HTTPException) as refused:
+            await app.live.ask([Request(2, 60)], "one")
+        for one in many:
+            one.cancel()
+        await asyncio.gather(*many, return_exceptions=True)
+        return refused.value.status_code
+
+    assert asyncio.run(run()) == 503
+    assert not app.live.of_caller
