@@ -97,7 +97,7 @@ def squeue_empty() -> bool:
 
 def history(lab: Lab) -> None:
     """Run 150 jobs as accounting to learn from, unless there are as many."""
-    known = subprocess.run(["sacct", "-aXn", "-S", "now-1day", "-s", "CD"], capture_output=True, text=True).stdout
+    known = subprocess.run(["sacct", "-aXn", "-S", "now-1day", "--format=State"], capture_output=True, text=True).stdout
     if known.count("\n") >= 140:
         return
     rng = random.Random(1)

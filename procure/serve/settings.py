@@ -26,7 +26,7 @@ class Source(Settings):
     """
 
     kind: Literal["slurm", "replay"] = "slurm"
-    every: Annotated[int, Field(ge=1, le=86_400)] = LEAST_BETWEEN
+    every: Annotated[int, Field(ge=1, le=30 * 86_400)] = LEAST_BETWEEN
     history_days: Annotated[int, Field(ge=1, le=1000)] = 90
     cluster: str | None = None
     log: Path | None = None
@@ -58,14 +58,7 @@ class Model(Settings):
 
     def boosters(self) -> ModelSettings:
         """Return the settings of a training."""
-        return ModelSettings(
-            max_rows=self.max_rows,
-            max_pairs=200_000,
-            quantile_rounds=self.rounds,
-            chance_rounds=self.rounds,
-            eta=0.12,
-            members=self.members,
-        )
+        return ModelSettings(max_rows=self.max_rows, rounds=self.rounds, members=self.members)
 
 
 class Http(Settings):
