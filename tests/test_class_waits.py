@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.objectives.aggregate import CLASS_SHARE, class_shares
+from procure.objectives.aggregate import CLASS_SHARE, behind_on_past, class_shares
 from procure.schemas import CLASSES
 from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.metrics import INDEX, METRIC_NAMES
@@ -46,3 +46,10 @@ def test_a_class_that_has_no_job_ranks_nobody():
     all_jobs, gpu, level = np.array([1.0, 0.0, 0.25]), np.array([1.0, 0.25, 0.0]), np.full(3, 0.25)
     expected = (1 - CLASS_SHARE) * all_jobs + CLASS_SHARE * (gpu + level) / 2
     assert class_shares(waits)[0] == pytest.approx(expected)
+
+
+def test_who_waits_over_one_and_a_half_times_the_least_on_the_past_stands_behind():
+    """A minute is the least that counts; what is unknown does not stand behind, and the best never does."""
+    assert behind_on_past(np.array([100.0, 150, 151, np.nan, np.inf])).tolist() == [False, False, True, False, True]
+    assert behind_on_past(np.array([0.0, 90, 91])).tolist() == [False, False, True]
+    assert not behind_on_past(np.array([np.nan, np.nan])).any()

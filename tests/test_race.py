@@ -183,6 +183,12 @@ def test_a_race_by_class_weighs_futures_and_classes_as_the_objective_does():
     assert not np.isnan(everything.wait).any()
     expected = np.average(class_shares(by_class), axis=0, weights=weights)
     assert everything.figure == pytest.approx(expected)
+    guarded = race(
+        lambda future, rows: by_class[future][:, rows], features, np.arange(6), 360, score=by_class_rank,
+        weights=weights, kept=60, past=2,
+    )  # fmt: skip
+    behind = all_jobs[2] > 1.5 * all_jobs[2].min()
+    assert behind.any() and guarded.figure == pytest.approx(expected + behind)
 
 
 @pytest.mark.parametrize("score", [as_it_is, by_rank])

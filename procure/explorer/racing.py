@@ -33,6 +33,7 @@ from procure.sweep.results import RACE_FOLDER, read_runs
 from procure.sweep.runner import Bench, make_bench, simulate_rows
 from procure.sweep.store import PARTS, fingerprint_text
 from procure.text import counted
+from procure.workload.past import PAST_NAMES
 from procure.workload.scale import cpu_seconds
 
 KEPT = 50
@@ -122,6 +123,7 @@ def race_packages(
         lambda done, all_: progress(done, all_, best),
         weights=np.array([one.weight for one in plan.study.scenarios]),
         exchanges=Exchanges(near, min(int(runs * NEAR_SHARE), runs - least)),
+        past=names.index(PAST_NAMES[0]) if objective.how == "rank-by-class" and PAST_NAMES[0] in names else None,
     )
     return Raced(runner.counts, len(counts), found, runner.rows, runner.n_computed, runner.kernel_seconds)
 

@@ -88,6 +88,11 @@ CLASS_SHARE = 1 / 3
 """What the classes of jobs count together in ``rank-by-class``, all jobs count the rest (docs/claims/forward.md)."""
 
 
+PAST_LIMIT = 1.5
+"""``rank-by-class`` puts packages that wait more than so many times the least on the past behind all others
+(docs/claims/forward.md): places hardly tell the first few apart, whatever their waits."""
+
+
 HOW = ("mean", "max", "worst", "cvar", "regret-max", "rank")
 """Names that `aggregate` knows."""
 
@@ -234,6 +239,23 @@ def class_shares(waits: np.ndarray) -> np.ndarray:
     squares = np.stack([rank_shares(np.where(none, 0.0, waits)[:, i]) for i in range(n_parts)]) ** RANK_POWER
     found = (1 - CLASS_SHARE) * squares[0] + CLASS_SHARE * squares[1:].mean(axis=0)
     return np.where(np.isnan(waits[:, 0]), np.nan, found)
+
+
+def behind_on_past(wait: np.ndarray) -> np.ndarray:
+    """Say which packages ``rank-by-class`` puts behind all others, as they wait too long on the past as it was.
+
+    Parameters
+    ----------
+    wait
+        Mean wait of all jobs on the whole past, s, float64[packages]; NaN or infinite where unknown.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool[packages]: more than `PAST_LIMIT` times the least wait, or than that of `REGRET_FLOOR`. The least is never.
+    """
+    least = np.nanmin(wait, initial=np.inf)
+    return wait > PAST_LIMIT * max(float(least), REGRET_FLOOR)
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

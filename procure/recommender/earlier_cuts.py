@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, class_shares, rank_shares
+from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, behind_on_past, class_shares, rank_shares
 from procure.recommender.candidates import Candidates, between
 from procure.tables import with_clock_of
 from procure.text import counted
@@ -100,7 +100,7 @@ def rule_figures(past: np.ndarray, futures: np.ndarray) -> dict[str, np.ndarray]
     on_past, weights = class_shares(past), np.array(scenario_weights(1))
     every = np.vstack([on_past, class_shares(futures).mean(axis=0)])
     return {
-        FIXED: np.average(every, axis=0, weights=weights),
+        FIXED: np.average(every, axis=0, weights=weights) + behind_on_past(past[0, 0]),
         "past": past[0, 0],
         "past-and-parts": np.average(on_past, axis=0, weights=weights[:-1]),
         "futures": (rank_shares(futures[:, 0]) ** RANK_POWER).mean(axis=0),

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import stdtrit
 
-from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, class_shares, rank_shares
+from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, behind_on_past, class_shares, rank_shares
 from procure.progress import silent
 
 Simulate = Callable[[int, np.ndarray], np.ndarray]
@@ -119,6 +119,7 @@ def race(
     *,
     weights: np.ndarray | None = None,
     exchanges: Exchanges | None = None,
+    past: int | None = None,
 ) -> Race:
     """Race packages over futures, the same futures for all of them.
 
@@ -142,6 +143,9 @@ def race(
         What each future counts, float64[futures]; default: all alike.
     exchanges
         How the race ends; default: with the packages given.
+    past
+        Which of the futures is the whole past, where packages that wait too long on it stand behind all others, see
+        `behind_on_past`.
 
     Notes
     -----
@@ -159,7 +163,7 @@ def race(
     affordable = min(n, max(2, (runs - last) // n_futures))
     pilot = np.arange(min(affordable, PILOT, max(2, affordable // 3)))
     share = np.ones(n_futures) if weights is None else weights * n_futures / weights.sum()
-    field = _Field(simulate, features, futures, score, share, pilot)
+    field = _Field(simulate, features, futures, score, share, pilot, past)
     batch = min(max(BATCH, affordable // MOST_ROUNDS), max(1, (affordable - len(pilot)) // ROUNDS))
     while True:
         note(field.n_runs, runs)
@@ -196,8 +200,10 @@ class _Field:
         score: Score,
         share: np.ndarray,
         pilot: np.ndarray,
+        past: int | None,
     ) -> None:
         """Let the pilot run on all futures."""
+        self._past = past
         self._simulate, self._features, self._futures, self._share = simulate, features, futures, share
         self._score, self._n_pilot = score, len(pilot)
         first = [simulate(int(future), pilot) for future in futures]
@@ -220,6 +226,9 @@ class _Field:
         known = _learnt_from(self.whole, own, ~np.isinf(_rows(wait)[:, self.whole]).any(axis=0), self._n_pilot)
         self._filled = np.where(ran if wait.ndim == 2 else ran[:, None], wait, _predicted(self._features, known, wait))
         self._figure = self._mean(self._score(self._filled))
+        if self._past is not None:
+            on_past = self._filled[self._past]
+            self._figure = self._figure + behind_on_past(on_past if on_past.ndim == 1 else on_past[0])
         self.leader = int(self.whole[self._figure[self.whole].argmin()])
 
     def _mean(self, scores: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from procure.objectives.aggregate import (
     CVAR_SHARE,
     RANK_POWER,
     aggregate,
+    behind_on_past,
     class_shares,
     kept_by,
     pooled_mean,
@@ -132,7 +133,11 @@ class PackageValues:
         if self._squares is None or self._squares[0] != n_known:
             waits = np.stack([self.results[column] for column in of.columns], axis=1)
             rows = filled_waits(waits.reshape(-1, waits.shape[2]), self.packages, self.whole.runs_all)
-            self._squares = n_known, class_shares(rows.reshape(waits.shape))
+            waits = rows.reshape(waits.shape)
+            squares = class_shares(waits)
+            for i in [i for i, case in enumerate(self.cases) if case.name == PAST_NAMES[0]]:
+                squares = squares + behind_on_past(waits[i, 0])
+            self._squares = n_known, squares
         return self._squares[1]
 
     def filled(self, column: str) -> np.ndarray:
