@@ -18,8 +18,8 @@ from procure.coschedule.learner import choose, happiness, learn, make_learner, m
 from procure.coschedule.measure import measure
 from procure.coschedule.regret import regret
 from procure.coschedule.settings import Driving, Measuring
-from procure.coschedule.study import CORES, PROFILES, PUBLISHED, system, workflows
 from procure.run import simulate
+from procure.workload.coschedule_study import CORES, PROFILES, PUBLISHED, system, workflows
 from procure.workload.importing import import_log
 
 STUDY = (

@@ -274,29 +274,53 @@ def logs(folder: Path, n_jobs: int) -> None:
 
 def check(n_allocations: int) -> None:
     """Random trees, tapered ones included, and random loads; `any` is what the verifier must find."""
-    print("| Policy | Trees | Allocations | Shared links | Without a path |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| Policy | Trees | Allocations | Shared links | Without a path | Links that are not there |")
+    print("| --- | --- | --- | --- | --- | --- |")
     rng = np.random.default_rng(2)
-    for policy in ("tiers", "isolated", "isolated, tapered", "any"):
-        trees = done = shared = unrouted = 0
+    for policy in ("tiers", "isolated", "isolated, tapered", "tiers, uneven", "isolated, uneven", "any"):
+        trees = done = shared = unrouted = unknown = 0
         while done < n_allocations:
             pods, leaves, per_leaf = (int(x) for x in rng.integers(2, 9, 3))
             nodes = make_nodes(pods, leaves, per_leaf)
-            links = f"uplinks={rng.integers(1, per_leaf + 1)},spines={rng.integers(1, leaves + 1)}"
-            name = f"isolated:{links}" if policy.endswith("tapered") else policy
+            links = {"uplinks": rng.integers(1, per_leaf + 1), "spines": rng.integers(1, leaves + 1)}
+            links = links if policy.endswith("tapered") else {}
+            name = f"isolated:uplinks={links['uplinks']},spines={links['spines']}" if links else policy.split(",")[0]
+            if policy.endswith("uneven"):
+                nodes = nodes[rng.random(len(nodes)) < 0.85].reset_index(drop=True)
             jobs = workload(len(nodes), 1, trees, n_jobs=2000, load=rng.uniform(0.5, 2))
             size = np.exp(rng.uniform(0, np.log(len(nodes)), len(jobs))).astype(np.int64)
-            verdict = verify(simulate(jobs.assign(n_nodes=size), nodes, name).schedule, nodes)
+            verdict = verify(simulate(jobs.assign(n_nodes=size), nodes, name).schedule, nodes, **links)
+            unknown += verdict.n_unknown_links
             trees, done = trees + 1, done + verdict.n_allocations
             shared, unrouted = shared + verdict.n_shared_links, unrouted + verdict.n_unrouted
-        print(f"| `{policy}` | {trees} | {done:,} | {shared:,} | {unrouted} |", flush=True)
+        print(f"| `{policy}` | {trees} | {done:,} | {shared:,} | {unrouted} | {unknown} |", flush=True)
+
+
+def jigsaw(n_seeds: int, n_jobs: int) -> None:
+    """Jigsaw's published kind of load: exponential sizes of mean 16, 20 to 3,000 s, all at once, run times known."""
+    print("| Tree | Policy | Busy utilization, % (each seed) | Kernel, s |\n| --- | --- | --- | --- |")
+    uneven = make_nodes(16, 8, 8)
+    uneven = uneven[np.random.default_rng(0).random(len(uneven)) < 0.97].reset_index(drop=True)
+    for title, nodes in (("16 × 8 × 8", make_nodes(16, 8, 8)), (f"{len(uneven)} nodes of these", uneven)):
+        for policy in ("isolated", "tiers", "any"):
+            found = []
+            for seed in range(n_seeds):
+                rng = np.random.default_rng(seed)
+                size = np.clip(np.rint(rng.exponential(16, n_jobs)), 1, len(nodes)).astype(np.int64)
+                run = rng.integers(20, 3001, n_jobs)
+                jobs = {"job_id": np.arange(n_jobs).astype(str), "submit_time": 0, "run_time": run, "n_nodes": size}
+                table = pd.DataFrame(jobs | {"requested_time": run, "cpus_per_node": 1})
+                found.append(measured(table, nodes, policy, whole=False))
+            shown = " ".join(f"{each['busy']:.1f}" for each in found)
+            mean = pd.DataFrame(found).mean()
+            print(f"| {title} | `{policy}` | {mean['busy']:.1f} ({shown}) | {mean['seconds']:.1f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "part",
-        choices=["saturated", "unsaturated", "faster", "contention", "allocation", "speed", "logs", "check"],
+        choices=["saturated", "unsaturated", "faster", "contention", "allocation", "speed", "logs", "check", "jigsaw"],
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--scenario", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
@@ -314,6 +338,8 @@ def main() -> None:
         logs(arguments.data, arguments.jobs)
     elif arguments.part == "allocation":
         allocation()
+    elif arguments.part == "jigsaw":
+        jigsaw(arguments.seeds, arguments.jobs)
     elif arguments.part == "check":
         check(arguments.allocations)
     elif arguments.part == "faster":

@@ -20,11 +20,11 @@ from procure.page.svg import BLUE, GREY, ORANGE, figure
 from procure.run import simulate
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.window.compare import collect_windows
-from procure.window.generate import read_released
 from procure.window.network import read_network
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import make_solver, solve
+from procure.workload.window_study import read_released
 
 NODES = make_nodes(25, 4, 10)
 LENGTH, N_WINDOWS = 60, 100
@@ -224,6 +224,41 @@ def large(n: int) -> None:
     print(f"| bound, any nodes | {bound.mean():,.0f} | 0 | | |")
 
 
+def solvers(n: int, limit: float) -> None:
+    """The exact methods and the search on large windows: cost over the best, CPU time, and what is proved."""
+    print("| Nodes, jobs | Method | Cost over the least found, % | CPU s, mean | most | proved optimal |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for shape, n_jobs in (((10, 10, 10), 5), ((10, 10, 10), 10), ((25, 20, 20), 10), ((25, 20, 20), 20)):
+        tree, windows = FatTree(*shape, uplinks=1, spines=1), []
+        for seed in range(n):
+            rng = np.random.default_rng(seed)
+            busy = np.zeros(len(tree), bool)
+            while busy.mean() < 0.7:
+                busy[(rng.integers(len(tree)) + np.arange(rng.integers(1, 41))) % len(tree)] = True
+            windows.append(
+                Window(tree, np.flatnonzero(~busy), tuple(map(str, range(n_jobs))), rng.integers(2, 25, n_jobs))
+            )
+        found: dict[str, list[tuple[float, float, bool]]] = {}
+        for method in ("compact", "greedy", "lns", "exact", "mip", "cp-sat"):
+            for window in windows:
+                began = time.process_time()
+                try:
+                    one = solve(window, method, time_limit=limit)
+                    row = (float(one.cost_code), time.process_time() - began, one.optimal)
+                except ValueError:  # nothing within the limit
+                    row = (np.nan, time.process_time() - began, False)
+                found.setdefault(method, []).append(row)
+        least = np.nanmin([[row[0] for row in rows] for rows in found.values()], axis=0)
+        for method, rows in found.items():
+            cost, seconds, optimal = np.array(rows, float).T
+            above = 100 * np.nanmean(cost / least - 1)
+            times = f"{seconds.mean():.3f} | {seconds.max():.3f}"
+            print(
+                f"| {len(tree):,}, {n_jobs} | `{method}` | {above:.2f} | {times} | {optimal.sum():.0f} of {n} |",
+                flush=True,
+            )
+
+
 def contention(jobs: pd.DataFrame) -> None:
     """The same jobs where shared links slow jobs down; nobody is killed at a limit."""
     print("| Slowdown | Policy | Run time against the log, × | Wait, s | Cost per job (code) |")
@@ -262,7 +297,7 @@ def neural(jobs: pd.DataFrame, net: str, n_epochs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("epochs", "front", "mips", "large", "contention", "neural"))
+    parser.add_argument("part", choices=("epochs", "front", "mips", "large", "solvers", "contention", "neural"))
     parser.add_argument("--data", type=Path)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--windows", type=int, default=14)
@@ -273,6 +308,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.part == "large":
         return large(given.windows)
+    if given.part == "solvers":
+        return solvers(given.windows, given.time_limit)
     jobs = read_released(given.data)
     if given.part == "epochs":
         return epochs(jobs, given.epochs)

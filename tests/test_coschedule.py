@@ -26,8 +26,8 @@ from procure.coschedule.learner import (
     weigh,
 )  # fmt: skip
 from procure.coschedule.regret import regret
-from procure.coschedule.study import CORES, PUBLISHED, system, workflows
 from procure.errors import ArgumentError
+from procure.workload.coschedule_study import CORES, PUBLISHED, system, workflows
 
 SHARES = st.floats(0, 1)
 

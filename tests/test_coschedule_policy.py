@@ -8,9 +8,9 @@ from naive_coschedule import Twin
 from policy_cases import job_table, node_table
 
 from procure.coschedule.policy import Coschedule
-from procure.coschedule.study import system, workflows
 from procure.errors import TableError
 from procure.run import simulate
+from procure.workload.coschedule_study import system, workflows
 
 pytestmark = pytest.mark.plain
 

@@ -404,6 +404,15 @@ def test_compact_takes_the_fewest_switches():
     assert not tree.allocate(2)
 
 
+def test_compact_prefers_a_leaf_to_a_fuller_pod():
+    """Where one leaf holds a job, it is not split over two leaves of a pod with fewer idle nodes."""
+    tree = Tree("compact", FatTree(2, 2, 4))
+    tree.fabric.idle[[0, 1, 4, 5]] = 0
+    tree.fabric.leaf_idle[:2], tree.fabric.pod_idle[0] = 2, 4
+    assert tree.allocate(4) and tree.grant.nodes[:4].tolist() == [8, 9, 10, 11]
+    assert tree.allocate(2) and tree.grant.nodes[:2].tolist() == [2, 3]
+
+
 def schedule_of(jobs, width=1):
     """A schedule of jobs that all run from 0 to 10: name → nodes counted from 1, as in the paper's figures."""
     return pd.DataFrame(

@@ -12,11 +12,11 @@ import pytest
 
 from procure.errors import ArgumentError, TableError
 from procure.topology.fat_tree import FatTree, make_nodes
-from procure.window.generate import generate_jobs
 from procure.window.network import FEATURES, POSITIONS, Network, observe, read_network, write_network
 from procure.window.problem import Window
 from procure.window.solve import solve
 from procure.window.train import make_room, train_network
+from procure.workload.window_study import generate_jobs
 
 pytestmark = pytest.mark.plain
 

@@ -8,16 +8,16 @@ import pandas as pd
 import pytest
 from naive_policies import Sim, easy
 from policy_cases import as_dicts, job_table, plainly
+from procure.window.schedule import cost_of_jobs
 from window_published import published_queue
 
 from procure.errors import TableError
 from procure.run import simulate
 from procure.topology.fat_tree import FatTree, make_nodes
-from procure.window.generate import generate_jobs, read_released
 from procure.window.policies import Windows
 from procure.window.problem import Window
-from procure.window.schedule import cost_of_jobs
 from procure.window.solve import solve
+from procure.workload.window_study import generate_jobs, read_released
 
 pytestmark = pytest.mark.plain
 

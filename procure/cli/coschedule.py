@@ -17,12 +17,12 @@ from procure.coschedule.measure import measure as measure_pair
 from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
 from procure.coschedule.settings import Driving, Measuring
-from procure.coschedule.study import GAP, system, workflows
 from procure.errors import ArgumentError
 from procure.files import whole_file
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.tables import write
 from procure.text import counted
+from procure.workload.coschedule_study import GAP, system, workflows
 
 app = lazy.command_group()
 

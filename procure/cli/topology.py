@@ -11,6 +11,7 @@ import typer
 from procure.cli import common, lazy
 from procure.comparison.isolation import SHARES, weigh_isolation
 from procure.errors import ArgumentError, TableError
+from procure.page.tree_picture import draw_tree
 from procure.settings import LARGEST, LAST_SEED
 from procure.site.network import attach as attach_network
 from procure.site.network import is_slurm_topology, read_slurm_topology
@@ -19,10 +20,9 @@ from procure.tables import check as check_table
 from procure.text import counted
 from procure.topology.fat_tree import MOST_LINKS, leaf_and_pod, leaf_table, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
-from procure.topology.picture import draw_tree
 from procure.topology.report import write_report
-from procure.topology.schedule import read_schedule
 from procure.topology.verify import verify
+from procure.workload.read_schedule import read_schedule
 
 app = lazy.command_group()
 

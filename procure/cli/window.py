@@ -16,7 +16,6 @@ from procure.tables import NODE, read, write
 from procure.text import counted, duration
 from procure.topology.fat_tree import make_nodes
 from procure.window.compare import compare_methods
-from procure.window.generate import generate_jobs, read_released
 from procure.window.network import write_network
 from procure.window.policies import Windows
 from procure.window.problem import read_window
@@ -25,6 +24,7 @@ from procure.window.snapshot import solve_snapshot
 from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
+from procure.workload.window_study import generate_jobs, read_released
 
 app = lazy.command_group()
 

@@ -26,6 +26,10 @@ def allocate_compact(shape, fabric, n, grant):
     clear(grant)
     if count_idle(fabric) < n:
         return False
+    leaf = _best(fabric.leaf_idle, 0, fabric.leaf_idle.size, n, grant.uplinks, 1)
+    if fabric.leaf_idle[leaf] >= n:
+        add_nodes(shape, fabric, grant, leaf, n)
+        return True
     left = n
     while left > 0:
         pod = _best(fabric.pod_idle, 0, shape.pods, left, grant.spines, shape.uplinks)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.topology.fat_tree import FatTree
-from procure.topology.schedule import names_of
+from procure.workload.read_schedule import names_of
 
 SIZES = (1, 4, 16, 64, 256)
 """Upper ends of the size classes, in nodes; what is larger is one more class."""

@@ -18,7 +18,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.text import Shown, counted
 from procure.topology.fat_tree import leaf_and_pod, links_of_leaves
-from procure.topology.schedule import names_of
+from procure.workload.read_schedule import names_of
 
 _WORD = re.compile(r"L(?P<leaf>\d+)=(?P<up>[0-9a-f]+)|P(?P<pod>\d+)\.(?P<switch>\d+)=(?P<spine>[0-9a-f]+)")
 

@@ -14,10 +14,9 @@ from procure.site.live import read_idle, read_waiting
 from procure.site.network import attach, parse_slurm_topology
 from procure.tables import NODE, check
 from procure.text import Shown, listed
-from procure.topology.compact import allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, no_holders, take
 from procure.topology.fat_tree import FatTree
 from procure.topology.metrics import average_hops
+from procure.window.compact import place_compact
 from procure.window.problem import Window, write_window
 from procure.window.solve import solve
 
@@ -163,23 +162,12 @@ def _hops(tree: FatTree, places: np.ndarray) -> float:
 
 def _choice_of_slurm(window: Window, planned: list[list[int]]) -> list[tuple[np.ndarray, str]]:
     """Return each job's planned places where all are idle and nobody's, else what the tree plugin's rule takes."""
-    shape = window.tree.shape
-    fabric, grant = empty_fabric(shape), empty_grant(shape)
-    fabric.idle[:] = 0
-    fabric.idle[window.idle] = 1
-    found: list[tuple[np.ndarray, str]] = []
-    kept = [len(places) == n for places, n in zip(planned, window.sizes.tolist(), strict=True)]
-    for i, places in enumerate(planned):
-        kept[i] = kept[i] and min(places) >= 0 and bool(fabric.idle[places].all())
-        if kept[i]:
-            fabric.idle[places] = 0
-    on_leaf = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
-    fabric.leaf_idle[:], fabric.pod_idle[:] = on_leaf, on_leaf.reshape(shape.pods, -1).sum(axis=1)
-    for i, n in enumerate(window.sizes.tolist()):
-        if kept[i]:
-            found.append((np.array(planned[i]), "planned"))
-            continue
-        allocate_compact(shape, fabric, n, grant)
-        take(shape, fabric, no_holders(shape), grant, i)
-        found.append((grant.nodes[:n].copy(), "tree plugin's rule"))
-    return found
+    free, found = set(window.idle.tolist()), dict[int, tuple[np.ndarray, str]]()
+    for job, (places, n) in enumerate(zip(planned, window.sizes.tolist(), strict=True)):
+        if len(places) == n and free.issuperset(places):
+            free -= set(places)
+            found[job] = np.sort(places), "planned"
+    rest = [job for job in range(len(planned)) if job not in found]
+    placed = place_compact(window.tree.shape, np.array(sorted(free), np.int64), window.sizes[rest].tolist())
+    found |= {job: (places, "tree plugin's rule") for job, places in zip(rest, placed, strict=True)}
+    return [found[job] for job in range(len(planned))]

@@ -14,6 +14,7 @@ from procure.errors import ArgumentError
 from procure.text import nearest
 from procure.topology.fat_tree import FatTree
 from procure.window.board import Board, compiled, make_board
+from procure.window.compact import place_compact
 from procure.window.cp_sat import solve_cp_sat
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
 from procure.window.greedy import solve_greedy
@@ -30,7 +31,7 @@ COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""
 SEQ, GREEDY, EXACT, LNS, SA, SA_PUBLISHED = range(len(COMPILED))
 PROGRAMS = {"mip": solve_partition, "cp-sat": solve_cp_sat, "mip-published": solve_mip_published}
-METHODS = (*COMPILED, *PROGRAMS, "neural:NET")
+METHODS = (*COMPILED, "compact", *PROGRAMS, "neural:NET")
 """Every method as a user names it; NET is the file of a trained network."""
 STEPS = {"lns": 300, "sa": 1000, "sa-published": 1000, "neural": 500}
 """Steps of the methods that take them. The paper anneals for 500 and 1000 and asks its network 500 times; more than
@@ -99,6 +100,8 @@ def make_solver(method: str) -> Solver:
     if method in PROGRAMS:
         solve_it = PROGRAMS[method]
         return Solver(method, lambda board, window, options: _hold_all(board, solve_it(board, options.time_limit)))
+    if method == "compact":
+        return Solver(method, _by_rule)
     path = method.partition(":")[2]
     network = read_network(path)
 
@@ -121,6 +124,13 @@ def _compiled_solver(name: str) -> Callable[[Board, Window, Options], bool]:
         return number == EXACT
 
     return solve_it
+
+
+def _by_rule(board: Board, window: Window, options: Options) -> bool:
+    """Place each job by the rule of Slurm's tree plugin."""
+    for job, places in enumerate(place_compact(window.tree.shape, window.idle, window.sizes.tolist())):
+        board.held[board.first[job] : board.first[job + 1]] = np.searchsorted(window.idle, places)
+    return False
 
 
 def _hold_all(board: Board, solved: Solved) -> bool:
