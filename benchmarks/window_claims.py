@@ -240,6 +240,7 @@ def solvers(n: int, limit: float) -> None:
             )
         found: dict[str, list[tuple[float, float, bool]]] = {}
         for method in ("compact", "greedy", "lns", "exact", "mip", "cp-sat"):
+            solve(Window(FatTree(1, 2, 4, uplinks=1, spines=1), np.arange(6), ("a", "b"), [2, 3]), method)  # compiles
             for window in windows:
                 began = time.process_time()
                 try:

@@ -6,9 +6,9 @@ import naive_window
 import numpy as np
 import pandas as pd
 import pytest
+from hop_costs import cost_of_jobs
 from naive_policies import Sim, easy
 from policy_cases import as_dicts, job_table, plainly
-from procure.window.schedule import cost_of_jobs
 from window_published import published_queue
 
 from procure.errors import TableError

@@ -79,8 +79,20 @@ class OwnLinks(NamedTuple):
     planned: Planned
 
     def follow(self, state):
-        """Give back what the jobs held that have ended since the last call."""
-        follow(state, self)
+        """Give back what jobs held that ended since the last call; after others' changes all sizes may fit again."""
+        notes = self.notes
+        if notes[MOMENT] != state.now[0]:
+            notes[MOMENT], notes[SEEN] = state.now[0], 0
+        for i in range(notes[SEEN], state.n_ended[0]):
+            job = state.ended[i]
+            places = self.places[state.node_first[job] : state.node_first[job + 1]]
+            give_back(self.shape, self.free, self.holders, places, job, True)
+        notes[SEEN] = state.n_ended[0]
+        if notes[CHANGES] != state.n_changes[0]:
+            notes[CHANGES] = state.n_changes[0]
+            notes[GRANTED] = 0
+            for which in range(self.epoch.size):
+                self.epoch[which] += 1
 
     def fits(self, state, lines, line):
         """Say whether there are nodes enough for the jobs of a line."""
@@ -91,16 +103,48 @@ class OwnLinks(NamedTuple):
         return has_room(state, self, state.shapes.n_nodes[lines.shape[line]], which)
 
     def reserve(self, state, job):
-        """Reserve nodes and links for when running jobs have ended as expected; returns when that is, s."""
-        return reserve(state, self, job)
+        """Find when a job can start if running jobs end as expected, and what it will take then."""
+        copy_free(self.free, self.ahead)
+        clear(self.reserved)
+        self.notes[GRANTED] = 0
+        wanted, shadow = state.n_nodes[job], FAR
+        i = 0
+        n_idle = count_idle(self.free)
+        while i < state.n_running[0] and shadow == FAR:
+            moment = state.expected_end[state.running[i]]
+            while i < state.n_running[0] and state.expected_end[state.running[i]] == moment:
+                n_idle += _give_back_ahead(state, self, state.running[i])
+                i += 1
+            if n_idle >= wanted and allocate(self, self.ahead, wanted, self.reserved):
+                shadow = moment
+                break
+        copy_free(self.free, self.behind)
+        block(self.shape, self.behind, self.reserved, True)
+        copy_free(self.free, self.beside)
+        block(self.shape, self.beside, self.reserved, False)
+        for which in range(1, self.epoch.size):
+            self.epoch[which] += 1
+        return shadow
 
     def choose(self, state, job, which):
-        """Lay the nodes of a job into ``chosen``."""
-        return choose(state, self, job, which)
+        """Lay the nodes of a job into ``chosen``; says whether it has some."""
+        if not has_room(state, self, state.n_nodes[job], which):
+            return False
+        for i in range(state.n_nodes[job]):
+            state.chosen[i] = self.row[self.grant.nodes[i]]
+        return True
 
     def started(self, state, job):
-        """Give a job the nodes and links that it was granted."""
-        started(state, self, job)
+        """Take what ``grant`` holds for a job that starts."""
+        first = state.node_first[job]
+        take(self.shape, self.free, self.holders, self.grant, job)
+        block(self.shape, self.behind, self.grant, True)
+        block(self.shape, self.beside, self.grant, True)
+        for i in range(state.n_nodes[job]):
+            self.places[first + i] = self.grant.nodes[i]
+        _note_links(self, job)
+        self.notes[GRANTED] = 0
+        self.notes[CHANGES] = state.n_changes[0] + 1
 
     def begin_plan(self, state, plan):
         """Begin a plan again with the running jobs only."""
@@ -108,12 +152,31 @@ class OwnLinks(NamedTuple):
         profile.begin_plan(state, plan)
 
     def earliest(self, state, plan, job, before, below):
-        """Find the earliest moment at which a job has nodes and links as long as it lasts (`profile.earliest`)."""
-        return earliest(state, self, plan, job, before, below)
+        """Find the earliest moment at which a job has nodes and links until it ends; ``grant`` then holds them."""
+        wanted, length = state.n_nodes[job], state.estimate[job]
+        bound = min(before, below)
+        moment = profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
+        self.notes[GRANTED] = 0
+        while 0 <= moment < min(bound, FAR):
+            _lay_ahead(state, self, plan, job, moment, min(moment + length, FAR))
+            if count_idle(self.ahead) >= wanted and allocate(self, self.ahead, wanted, self.grant):
+                return moment
+            moment = _next_end(state, self, plan, moment)
+        return moment if FAR <= moment < bound else -1
 
     def promise(self, state, plan, job, start):
-        """Plan a job at the moment that was found."""
-        promise(state, self, plan, job, start)
+        """Plan a job at the moment that `earliest` found, on what it granted."""
+        profile.promise(state, plan, job, start)
+        if start >= FAR:
+            return
+        for i in range(state.n_nodes[job]):
+            plan.nodes[state.node_first[job] + i] = self.grant.nodes[i]
+        for leaf in range(self.grant.uplinks.size):
+            self.planned.uplinks[job, leaf] = self.grant.uplinks[leaf]
+        for switch in range(self.grant.spines.size):
+            self.planned.spines[job, switch] = self.grant.spines[switch]
+        self.planned.jobs[self.notes[N_PLANNED]] = job
+        self.notes[N_PLANNED] += 1
 
     def withdraw(self, state, plan, job):
         """Take a job's plan back."""
@@ -121,8 +184,11 @@ class OwnLinks(NamedTuple):
         forget(self, job)
 
     def start_planned(self, state, plan, job):
-        """Lay the nodes of a job that is planned to start now into ``chosen``."""
-        start_planned(state, self, plan, job)
+        """Grant a job what is planned for it, and lay its nodes into ``chosen``."""
+        _get_planned(state, self, plan, job, self.grant)
+        forget(self, job)
+        for i in range(state.n_nodes[job]):
+            state.chosen[i] = self.row[self.grant.nodes[i]]
 
 
 def make_own_links(
@@ -134,7 +200,8 @@ def make_own_links(
     notes[MOMENT] = notes[CHANGES] = -1
     # Room for every grant; what a small job leaves unused is never touched, so the system does not provide it.
     widest = np.minimum(state.n_nodes, shape.pods * shape.leaves)
-    over_pods = np.minimum(shape.pods, state.n_nodes // shape.nodes + 1) * shape.uplinks
+    n_pods = state.n_nodes // shape.nodes + 1 if tree.is_even else state.n_nodes  # a pod may have one node only
+    over_pods = np.minimum(shape.pods, n_pods) * shape.uplinks
     over_pods[state.n_nodes <= shape.nodes] = 0
     n_log = int((widest + over_pods)[state.n_nodes > 1].sum())
     n_leaves, n_second = shape.pods * shape.leaves, shape.pods * shape.uplinks
@@ -183,24 +250,6 @@ def allocate(own, fabric, n, grant):
 
 
 @part
-def follow(state, own):
-    """Give back what the jobs held that have ended since the last call; after changes not our own all may fit again."""
-    notes = own.notes
-    if notes[MOMENT] != state.now[0]:
-        notes[MOMENT], notes[SEEN] = state.now[0], 0
-    for i in range(notes[SEEN], state.n_ended[0]):
-        job = state.ended[i]
-        places = own.places[state.node_first[job] : state.node_first[job + 1]]
-        give_back(own.shape, own.free, own.holders, places, job, True)
-    notes[SEEN] = state.n_ended[0]
-    if notes[CHANGES] != state.n_changes[0]:
-        notes[CHANGES] = state.n_changes[0]
-        notes[GRANTED] = 0
-        for which in range(own.epoch.size):
-            own.epoch[which] += 1
-
-
-@part
 def has_room(state, own, n, which):
     """Say whether there are nodes and links for ``n`` nodes in what a job may take; ``grant`` then holds them.
 
@@ -225,76 +274,11 @@ def has_room(state, own, n, which):
 
 
 @part
-def choose(state, own, job, which):
-    """Lay the nodes of a job into ``chosen``; says whether it has some."""
-    if not has_room(state, own, state.n_nodes[job], which):
-        return False
-    for i in range(state.n_nodes[job]):
-        state.chosen[i] = own.row[own.grant.nodes[i]]
-    return True
-
-
-@part
-def started(state, own, job):
-    """Take what ``grant`` holds for a job that starts."""
-    first = state.node_first[job]
-    take(own.shape, own.free, own.holders, own.grant, job)
-    block(own.shape, own.behind, own.grant, True)
-    block(own.shape, own.beside, own.grant, True)
-    for i in range(state.n_nodes[job]):
-        own.places[first + i] = own.grant.nodes[i]
-    _note_links(own, job)
-    own.notes[GRANTED] = 0
-    own.notes[CHANGES] = state.n_changes[0] + 1
-
-
-@part
-def reserve(state, own, head):
-    """Find when a job can start if running jobs end as expected, and what it will take then."""
-    copy_free(own.free, own.ahead)
-    clear(own.reserved)
-    own.notes[GRANTED] = 0
-    wanted, shadow = state.n_nodes[head], FAR
-    i = 0
-    n_idle = count_idle(own.free)
-    while i < state.n_running[0] and shadow == FAR:
-        moment = state.expected_end[state.running[i]]
-        while i < state.n_running[0] and state.expected_end[state.running[i]] == moment:
-            n_idle += _give_back_ahead(state, own, state.running[i])
-            i += 1
-        if n_idle >= wanted and allocate(own, own.ahead, wanted, own.reserved):
-            shadow = moment
-            break
-    copy_free(own.free, own.behind)
-    block(own.shape, own.behind, own.reserved, True)
-    copy_free(own.free, own.beside)
-    block(own.shape, own.beside, own.reserved, False)
-    for which in range(1, own.epoch.size):
-        own.epoch[which] += 1
-    return shadow
-
-
-@part
 def _give_back_ahead(state, own, job):
     """Free what a running job holds on the tree as it will be; returns how many nodes."""
     places = own.places[state.node_first[job] : state.node_first[job + 1]]
     give_back(own.shape, own.ahead, own.holders, places, job, False)
     return places.size
-
-
-@part
-def earliest(state, own, plan, job, before, below):
-    """Find the earliest moment at which a job has nodes and links until it ends; ``grant`` then holds them."""
-    wanted, length = state.n_nodes[job], state.estimate[job]
-    bound = min(before, below)
-    moment = profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
-    own.notes[GRANTED] = 0
-    while 0 <= moment < min(bound, FAR):
-        _lay_ahead(state, own, plan, job, moment, min(moment + length, FAR))
-        if count_idle(own.ahead) >= wanted and allocate(own, own.ahead, wanted, own.grant):
-            return moment
-        moment = _next_end(state, own, plan, moment)
-    return moment if FAR <= moment < bound else -1
 
 
 @part
@@ -342,22 +326,6 @@ def _get_planned(state, own, plan, job, grant):
 
 
 @part
-def promise(state, own, plan, job, start):
-    """Plan a job at the moment that `earliest` found, on what it granted."""
-    profile.promise(state, plan, job, start)
-    if start >= FAR:
-        return
-    for i in range(state.n_nodes[job]):
-        plan.nodes[state.node_first[job] + i] = own.grant.nodes[i]
-    for leaf in range(own.grant.uplinks.size):
-        own.planned.uplinks[job, leaf] = own.grant.uplinks[leaf]
-    for switch in range(own.grant.spines.size):
-        own.planned.spines[job, switch] = own.grant.spines[switch]
-    own.planned.jobs[own.notes[N_PLANNED]] = job
-    own.notes[N_PLANNED] += 1
-
-
-@part
 def forget(own, job):
     """Take a job from among the planned ones, if it is."""
     jobs, n = own.planned.jobs, own.notes[N_PLANNED]
@@ -366,15 +334,6 @@ def forget(own, job):
             jobs[k] = jobs[n - 1]
             own.notes[N_PLANNED] -= 1
             break
-
-
-@part
-def start_planned(state, own, plan, job):
-    """Grant a job what is planned for it, and lay its nodes into ``chosen``."""
-    _get_planned(state, own, plan, job, own.grant)
-    forget(own, job)
-    for i in range(state.n_nodes[job]):
-        state.chosen[i] = own.row[own.grant.nodes[i]]
 
 
 @part

@@ -13,7 +13,7 @@ import numpy as np
 from procure.simulator.drive import loop
 from procure.simulator.state import WAIT
 from procure.window.board import MODULUS, compiled, lay_out
-from procure.window.placing import N_ENDED, Placing, deal_with_ends, list_idle, start_on_places
+from procure.window.placing import Placing, deal_with_ends, list_idle, start_on_places
 from procure.window.solve import solve_compiled
 
 CLOSED_AT, ARRIVED, ENDED, N_WINDOWS, START_AT, N_PICKED, N_ALONE, NEXT, N_IDLE = range(9)
@@ -68,10 +68,10 @@ def close_window(state, own):
     while arrived > 0 and state.submit[arrived - 1] == now:
         arrived -= 1
     notes[CLOSED_AT] = now
-    if arrived == notes[ARRIVED] and own.placing.notes[N_ENDED] == notes[ENDED]:
+    if arrived == notes[ARRIVED] and own.placing.n_ended[0] == notes[ENDED]:
         return False
     own.admitted[notes[ARRIVED] : arrived] = now
-    notes[ARRIVED], notes[ENDED] = arrived, own.placing.notes[N_ENDED]
+    notes[ARRIVED], notes[ENDED] = arrived, own.placing.n_ended[0]
     _pick(state, own, arrived)
     n_taken = notes[N_PICKED] + notes[N_ALONE]
     if n_taken > 0:
@@ -116,7 +116,7 @@ def solve_window(state, own):
     for i in range(sizes.size):
         sizes[i] = state.n_nodes[own.picked[i]]
     idle = own.placing.idle[: own.notes[N_IDLE]]
-    board = lay_out(own.placing.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
+    board = lay_out(own.placing.links.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
     solve_compiled(board, own.method, own.steps, own.with_exact)
     note_places(state, own, board.first, board.held)
 
@@ -127,7 +127,7 @@ def note_places(state, own, first, held):
     for i in range(first.size - 1):
         begin = state.node_first[own.picked[i]]
         for k in range(first[i], first[i + 1]):
-            own.placing.places[begin + k - first[i]] = own.placing.idle[held[k]]
+            own.placing.links.places[begin + k - first[i]] = own.placing.idle[held[k]]
 
 
 @compiled
@@ -147,5 +147,5 @@ def next_start(state, own):
         return start_on_places(state, own.placing, own.picked[i])
     job = own.picked[own.picked.size - (i - notes[N_PICKED]) - 1]
     list_idle(state, own.placing)
-    own.placing.places[state.node_first[job]] = own.placing.idle[0]
+    own.placing.links.places[state.node_first[job]] = own.placing.idle[0]
     return start_on_places(state, own.placing, job)
