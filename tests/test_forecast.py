@@ -177,12 +177,20 @@ def test_no_forecasts_have_no_worst_tenth():
 
 
 def test_recalibration_on_paper():
-    """Stated 0.8 of which half came becomes the middle, in the logit, of 0.8 and nearly a half; few change nothing."""
-    stated, came, age = np.full(3000, 0.8), np.tile([1.0, 0.0], 1500), np.zeros(3000)
-    line = (0.5 * 3000 + 0.8 * 30) / 3030
-    odds = (0.8 / 0.2 * line / (1 - line)) ** 0.5
-    assert recalibrated(np.array([0.8]), stated, came, age) == pytest.approx([odds / (1 + odds)])
-    assert recalibrated(np.array([0.8]), stated[:199], came[:199], age[:199]) == [0.8]
+    """Stated 0.6 of which half came becomes the middle, in the logit, of 0.6 and nearly a half; few change nothing."""
+    stated, came, age = np.full(3000, 0.6), np.tile([1.0, 0.0], 1500), np.zeros(3000)
+    line = (0.5 * 3000 + 0.6 * 30) / 3030
+    odds = (0.6 / 0.4 * line / (1 - line)) ** 0.5
+    assert recalibrated(np.array([0.6]), stated, came, age) == pytest.approx([odds / (1 + odds)])
+    assert recalibrated(np.array([0.6]), stated[:199], came[:199], age[:199]) == [0.6]
+
+
+def test_what_is_far_too_sure_is_moved_nearly_all_the_way():
+    """Stated 0.95 of which 63 % came is stated 0.1 above what came, not half-way."""
+    came = (np.arange(3000) % 100 < 63).astype(float)
+    line = (0.63 * 3000 + 0.95 * 30) / 3030
+    found = recalibrated(np.array([0.95]), np.full(3000, 0.95), came, np.zeros(3000))
+    assert found == pytest.approx([line + 0.1])
 
 
 def test_recalibration_forgets():

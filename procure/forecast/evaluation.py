@@ -84,9 +84,14 @@ def evaluate(
     for name in patterns.layers():
         f = make_forecasts(patterns, name)
         judged = _judged(patterns, f, name)
-        if f.came[judged].all() or not f.came[judged].any():
-            notes.append(f"{name}: {judged.sum()} forecasts could be judged, all alike")
+        if not judged.any():
+            notes.append(f"{name}: no forecast could be judged")
             continue
+        if f.came[judged].all() or not f.came[judged].any():
+            came = "came true" if f.came[judged].any() else "failed"
+            notes.append(
+                f"{name}: all of {judged.sum()} forecasts {came}: there is nothing to rank, so no AUC and no gain"
+            )
         for mode in modes:
             progress(f"{name}: {mode}")
             sure = confidence_of(patterns, f, mode)

@@ -43,7 +43,8 @@ class Forecast(Parameters):
     )
     control: ControlName = Field(
         "learnt",
-        description="exact: the future itself, an upper bound; shuffled: confidences permuted among the forecasts",
+        description="exact: each recurrence at its very minute, by the same rule of what pays, which is no upper "
+        "bound; shuffled: confidences permuted among the forecasts",
     )
     seed: int = Field(0, ge=0, le=LAST_SEED, description="of the shuffling")
     tz: str = Field(

@@ -19,7 +19,7 @@ from procure.simulator.state import FAR, State
 
 LAYERS = ("day", "week")
 CONTROLS = ("learnt", "exact", "shuffled")
-"""Where confidences come from: a mode; the future itself, an upper bound; a mode's, dealt out anew."""
+"""Where confidences come from: a mode; when each comes again, itself; a mode's, dealt out anew."""
 
 EXACT_TOLERANCE = 60
 """s; about a forecast that knows the future."""

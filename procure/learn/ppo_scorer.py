@@ -20,16 +20,19 @@ from procure.progress import silent
 N_HIDDEN = 16
 """Hyperbolic tangents beside the linear part of the score."""
 SETTINGS: dict[str, Any] = {
-    "learning_rate": 1e-3,
+    "learning_rate": 3e-4,
     "n_steps": 4096,
     "batch_size": 512,
     "n_epochs": 4,
-    "gamma": 1.0,
-    "gae_lambda": 0.98,
+    "gamma": 0.995,
+    "gae_lambda": 0.95,
     "ent_coef": 0.0,
     "max_grad_norm": 0.5,
 }
-"""Chosen once, before any was trained: the rewards of a day add up to what is judged, so nothing is discounted."""
+"""What a choice does to waits shows within some hundred choices. In a trial with the undiscounted rewards of a day
+and a random network, 86,000 choices brought the log ratio to sjf from 0.59 to 0.57."""
+SHARPNESS = 10.0
+"""The score begins at so many times that of the search's start, so that nearly always its first is chosen."""
 
 
 def train_scorer(
@@ -68,7 +71,7 @@ def train_scorer(
     begin, arrays_of = free_numbers(Settings(inside="skip"))
     start = arrays_of(begin)
     env = make_scorer_env(days, start)
-    model = sb3.MaskablePPO(_policy_class(torch), env, seed=seed, device="cpu", **SETTINGS)
+    model = sb3.MaskablePPO(_policy_class(torch, start["weights"]), env, seed=seed, device="cpu", **SETTINGS)
     references = np.array([day.reference for day in days])
     curve: list[list[float]] = []
     best: dict[str, np.ndarray] = {}
@@ -94,8 +97,8 @@ def train_scorer(
     return TrainedPolicy("search", best, None, told)
 
 
-def _policy_class(torch: Any) -> Any:
-    """Return sb3's policy with the shared score as its actor and a critic of the mean of what is seen."""
+def _policy_class(torch: Any, weights: np.ndarray) -> Any:
+    """Return sb3's policy: the shared score, which begins at ``weights``, and a critic of the mean of what is seen."""
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     n = len(FEATURES)
@@ -132,6 +135,9 @@ def _policy_class(torch: Any) -> Any:
         def _build(self, lr_schedule: Any) -> None:
             super()._build(lr_schedule)
             self.action_net = torch.nn.Identity()
+            with torch.no_grad():
+                self.mlp_extractor.linear.weight[:] = torch.tensor(SHARPNESS * weights, dtype=torch.float32)
+                self.mlp_extractor.out.weight.zero_()
             self.optimizer = torch.optim.Adam(self.parameters(), lr=lr_schedule(1), eps=1e-5)
 
     return Policy
