@@ -12,13 +12,14 @@ import pandas as pd
 
 from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day, quick_wait, simulate_day
 from procure.learn.features import FEATURES, QUEUE_FEATURES
-from procure.learn.judge import LEARNED, evaluate, utilization_between
+from procure.learn.judge import LEARNED, evaluate, ratio_of_sums, utilization_between
 from procure.learn.policy import expected_before
 from procure.learn.run_times import RunTimes
 from procure.learn.scores import PLACES
-from procure.learn.search import Settings, search
+from procure.learn.search import Settings, free_numbers, objective_of, search
 from procure.learn.store import TrainedPolicy, read_policy
 from procure.policies.queue import Skipping
+from procure.policies.seams_of import with_seams
 from procure.run import run_prepared
 from procure.simulator import state as simulator_state
 from procure.simulator.drive import drive, load_compiled
@@ -139,10 +140,11 @@ def ablation(logs: Path, generations: int) -> None:
     kinds |= {"with a network of 6": ((), 6)}
     for name, (without, hidden) in kinds.items():
         settings = Settings(generations=generations, minutes=60, processes=1, without=without, n_hidden=hidden)
+        settings = replace(settings, inside="skip")
         began = time.process_time()
         found = search(train, settings)
         seconds = time.process_time() - began
-        figures = evaluate(TrainedPolicy("search", found.arrays), test).figures
+        figures = evaluate(TrainedPolicy("search", found.arrays), test, rivals=()).figures
         words = [f"{figures[key]:.3f}" for key in ("mean_ratio_to_sjf", "geometric_ratio_to_sjf", "worst_ratio")]
         print(
             f"without {name}: objective {found.objective:.3f}, ratios {' '.join(words)}, {seconds:.0f} s",
@@ -173,6 +175,25 @@ def without(logs: Path, policies: list[Path]) -> None:
             ratios = np.array(waits) / [day.reference for day in days]
             words = f"{sum(waits) / reference:.3f} × sjf, {np.exp(np.log(ratios).mean()):.3f} by day"
             print(f"{path} without {name}: {words}, worst {ratios.max():.2f}", flush=True)
+
+
+def beside_random(logs: Path, policies: list[Path]) -> None:
+    """Policies of any method beside a random order and the untrained start: days trained on, and the test days."""
+    jobs, nodes = beocat(logs), nodes_of_the_paper()
+    begin, arrays_of = free_numbers(Settings(inside="skip"))
+    given = {"order": "random"}
+    drawn = with_seams(Skipping, given)(**given)
+    for span in (TRAIN, TEST):
+        days = lay_out_days(jobs, nodes, *day_span(span), ZONE, max_jobs=4500 if span == TRAIN else 3000)
+        references = np.array([day.reference for day in days])
+        untrained = TrainedPolicy("search", arrays_of(begin))
+        tried = {"random": None, "untrained": untrained} | {str(path): read_policy(path) for path in policies}
+        for name, trained in tried.items():
+            waits = np.array([quick_wait(day, on_day(day, trained) if trained else drawn) for day in days])
+            draws = np.random.default_rng(0).integers(0, len(days), (10_000, len(days)))
+            ratio, (low, high) = ratio_of_sums(waits, references, draws)
+            words = f"{ratio:.3f} × sjf ({low:.3f} to {high:.3f}), objective {objective_of(waits, references):.3f}"
+            print(f"{span}, {len(days)} days: {name}: {words}", flush=True)
 
 
 def cost(logs: Path, policies: list[Path]) -> None:
@@ -277,7 +298,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "part",
-        choices=["judge", "windows", "rollout", "ablation", "without", "cost", "transfer", "estimates"],
+        choices=["judge", "windows", "rollout", "ablation", "without", "cost", "transfer", "estimates", "beside"],
     )
     parser.add_argument("logs", type=Path, help="folder of all_jobs_202103.csv.xz and the two that follow")
     parser.add_argument("policies", type=Path, nargs="*")
@@ -295,6 +316,8 @@ def main() -> None:
         ablation(given.logs, given.generations)
     elif given.part == "without":
         without(given.logs, given.policies)
+    elif given.part == "beside":
+        beside_random(given.logs, given.policies)
     elif given.part == "cost":
         cost(given.logs, given.policies)
     elif given.part == "transfer":

@@ -177,20 +177,12 @@ def test_no_forecasts_have_no_worst_tenth():
 
 
 def test_recalibration_on_paper():
-    """Stated 0.6 of which half came becomes the middle, in the logit, of 0.6 and nearly a half; few change nothing."""
-    stated, came, age = np.full(3000, 0.6), np.tile([1.0, 0.0], 1500), np.zeros(3000)
-    line = (0.5 * 3000 + 0.6 * 30) / 3030
-    odds = (0.6 / 0.4 * line / (1 - line)) ** 0.5
-    assert recalibrated(np.array([0.6]), stated, came, age) == pytest.approx([odds / (1 + odds)])
-    assert recalibrated(np.array([0.6]), stated[:199], came[:199], age[:199]) == [0.6]
-
-
-def test_what_is_far_too_sure_is_moved_nearly_all_the_way():
-    """Stated 0.95 of which 63 % came is stated 0.1 above what came, not half-way."""
-    came = (np.arange(3000) % 100 < 63).astype(float)
-    line = (0.63 * 3000 + 0.95 * 30) / 3030
-    found = recalibrated(np.array([0.95]), np.full(3000, 0.95), came, np.zeros(3000))
-    assert found == pytest.approx([line + 0.1])
+    """Stated 0.8 of which half came becomes the middle, in the logit, of 0.8 and nearly a half; few change nothing."""
+    stated, came, age = np.full(3000, 0.8), np.tile([1.0, 0.0], 1500), np.zeros(3000)
+    line = (0.5 * 3000 + 0.8 * 30) / 3030
+    odds = (0.8 / 0.2 * line / (1 - line)) ** 0.5
+    assert recalibrated(np.array([0.8]), stated, came, age) == pytest.approx([odds / (1 + odds)])
+    assert recalibrated(np.array([0.8]), stated[:199], came[:199], age[:199]) == [0.8]
 
 
 def test_recalibration_forgets():
@@ -376,3 +368,13 @@ def test_load_with_a_rhythm_is_forecast():
     assert (errors["covered"] > 0.7).all()
     with pytest.raises(TableError, match="the load needs 28"):
         judge_load(jobs[jobs["submit_time"] < MONDAY + 20 * DAY])
+
+
+def test_forecasts_that_all_failed_are_judged_without_a_ranking():
+    """Where no forecast came true, base rate and Brier score are there, the AUC is not, and a note says why."""
+    jobs = job_table([MONDAY + DAY * day for day in range(10)], user=[f"u{day}" for day in range(10)])
+    found = evaluate(jobs)
+    rows = found.table[found.table["period"] == "day"]
+    assert rows["confidence"].tolist() == list(MODES) and (rows["n_forecasts"] > 0).all()
+    assert (rows["base_rate"] == 0.0).all() and rows["auc"].isna().all() and rows["brier"].notna().all()
+    assert any("there is nothing to rank" in note for note in found.notes)

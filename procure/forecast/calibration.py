@@ -11,9 +11,6 @@ WINDOW = 5_000
 """The last known outcomes that are looked at, times the lags, of all lags together."""
 HALF_LIFE = 8.0
 """Periods after which an outcome counts half: habits change."""
-MOST_ABOVE = 0.1
-"""A chance is stated at most so far above the line: about the standard error of a share of thirty outcomes, as many
-as are independent among the 300 of a block, which mostly are of a few users' jobs in a few weeks."""
 _FEWEST = 200
 """Of fewer the stated chances stand."""
 _DOUBT = 30.0
@@ -35,7 +32,7 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
     Returns
     -------
     numpy.ndarray
-        float64[n]; as given where fewer than 200 earlier ones are known; never more than 0.1 above the line.
+        float64[n]; as given where fewer than 200 earlier ones are known.
     """
     if len(earlier) < _FEWEST:
         return chance
@@ -46,8 +43,7 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
     stated, seen, n = pooled(np.column_stack(sums)).T
     middle = stated / n
     line = np.interp(chance, middle, (seen + _DOUBT * middle) / (n + _DOUBT))
-    half = np.asarray(expit((_odds(chance) + _odds(line)) / 2))
-    return np.minimum(half, line + MOST_ABOVE)
+    return np.asarray(expit((_odds(chance) + _odds(line)) / 2))
 
 
 def pooled(blocks: np.ndarray) -> np.ndarray:
