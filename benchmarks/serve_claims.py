@@ -109,7 +109,7 @@ def replay(given: argparse.Namespace) -> None:
         )
         page = json.loads(fetch(folder, "/v1/honesty?days=0")[1])
         print("the page says", json.dumps(page["all"]), page["counts"])
-        compare(folder, log, given.step)
+        compare(folder, given.step)
     finally:
         service.terminate()
         service.wait()
@@ -125,37 +125,41 @@ def _print_memory(rows: list[tuple[float, dict[str, float]]]) -> None:
     print(f"web and collector together: at most {max(both):.0f} MB")
 
 
-def compare(folder: Path, log: object, step: int) -> None:
-    """Judge the same rows by `procure.evaluate_queue`, trained and updated when the service was."""
+def judged(folder: Path, step: int) -> dict[tuple[str, int], tuple[float, ...]]:
+    """Return what `procure.evaluate_queue` states of each job, trained and updated when the service was; kept."""
+    kept = folder / "evaluate.npz"
+    if not kept.exists():
+        jobs = procure.read_log(folder / "log.parquet").jobs.sort_values("submit_time", kind="stable")
+        place = read_service(folder / "config.toml")
+        cut = int(jobs["submit_time"].iloc[int(len(jobs) * place.service.source.train_share)])
+        how = place.service.model.boosters()
+        found = evaluate(jobs, ["chronological"], ["procure"], test_from=cut, settings=how, every=step)
+        test, said = found.forecasts["chronological", "procure"]
+        assert said.interval is not None
+        names, submit = found.jobs["job_id"].astype(str).to_numpy("U")[test], found.jobs["submit_time"].to_numpy()[test]
+        np.savez(kept, names=names, submit=submit, wait=found.wait[test], ends=said.interval, point=said.point)
+    with np.load(kept) as arrays:
+        parts = (arrays["names"].tolist(), arrays["submit"].tolist(), arrays["wait"], arrays["ends"], arrays["point"])
+        return {
+            (name, submit): (wait, low, high, point)
+            for name, submit, wait, (low, high), point in zip(*parts, strict=True)
+        }
+
+
+def compare(folder: Path, step: int) -> None:
+    """Judge the same rows by `procure.evaluate_queue`."""
     db = sqlite3.connect(folder / "procure.sqlite")
-    given = {
-        (name, submit): ends
-        for name, submit, *ends in db.execute(
-            "select job_id, submit_time, lower_90, upper_90, lower_50, upper_50, median, wait from forecasts "
-            "where wait is not null"
-        )
-    }
-    place = read_service(folder / "config.toml")
-    jobs = log  # type: ignore[assignment]
-    cut = int(jobs["submit_time"].iloc[int(len(jobs) * place.service.source.train_share)])  # type: ignore[index]
-    found = evaluate(
-        jobs, ["chronological"], ["procure"], test_from=cut, settings=place.service.model.boosters(), every=step
-    )  # type: ignore[arg-type]
-    test, said = found.forecasts["chronological", "procure"]
-    keys = zip(found.jobs["job_id"].astype(str).iloc[test], found.jobs["submit_time"].iloc[test], strict=True)
-    at = [(row, given[key]) for row, key in enumerate(keys) if key in given]
-    rows = np.array([row for row, _ in at])
-    mine = np.array([ends for _, ends in at], dtype=float)
-    wait = found.wait[test][rows]
-    ours = float(covered(wait, mine[:, :2]).mean())
-    theirs = float(covered(wait, said.interval[rows]).mean())  # type: ignore[index]
-    agree = float((covered(wait, mine[:, :2]) == covered(wait, said.interval[rows])).mean())  # type: ignore[index]
-    print(
-        f"{len(rows):,} rows of both: coverage of 90 %: the page {ours:.4f}, queue evaluate {theirs:.4f}; the same "
-        f"verdict on {agree:.2%} of the jobs; MAE {np.abs(wait - mine[:, 4]).mean():.1f} s and "
-        f"{np.abs(wait - said.point[rows]).mean():.1f} s"
-    )
-    assert (wait == mine[:, 5]).all()
+    query = "select job_id, submit_time, wait, lower_90, upper_90, median from forecasts where wait is not null"
+    given = {(name, submit): row for name, submit, *row in db.execute(query)}
+    other = judged(folder, step)
+    keys = [key for key in given if key in other]
+    mine, theirs = (np.array([one[key] for key in keys], dtype=float) for one in (given, other))
+    assert (mine[:, 0] == theirs[:, 0]).all()
+    inside = [covered(one[:, 0], one[:, 1:3]) for one in (mine, theirs)]
+    errors = [np.abs(one[:, 0] - one[:, 3]).mean() for one in (mine, theirs)]
+    print(f"{len(keys):,} rows of both: coverage of 90 %: the page {inside[0].mean():.4f}, queue evaluate")
+    print(f"{inside[1].mean():.4f}; the same verdict on {(inside[0] == inside[1]).mean():.2%} of the jobs;")
+    print(f"MAE {errors[0]:.1f} s and {errors[1]:.1f} s")
 
 
 async def _get(target: str, took: list[float], states: dict[int, int], timeout: float = 10.0) -> None:
@@ -404,8 +408,7 @@ def main() -> None:
     options.add_argument("--user", default="nobody")
     given = options.parse_args()
     if given.what == "compare":
-        log = procure.read_log(given.folder / "log.parquet").jobs.sort_values("submit_time", kind="stable")
-        compare(given.folder, log, given.step)
+        compare(given.folder, given.step)
     else:
         {"replay": replay, "load": load, "client": client, "account": account}[given.what](given)
 

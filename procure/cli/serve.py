@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ import typer
 from procure.cli import common
 from procure.cli.lazy import command_group
 from procure.errors import TableError
+from procure.progress import Step, watching
 from procure.serve.settings import Place, read_service
 
 app = command_group()
@@ -63,7 +65,8 @@ def run(config: ConfigOption) -> None:
     except ImportError as error:
         raise TableError(f"the service needs {error.name}: pip install 'procure-hpc[serve]'") from None
     lock(place).close()  # refused now, not in the log of a child
-    answer(config.resolve(), place)
+    with suppress(KeyboardInterrupt):  # how it is told to stop
+        answer(config.resolve(), place)
 
 
 @app.command()
@@ -81,7 +84,8 @@ def collect(config: ConfigOption) -> None:
         signal.signal(number, lambda *_: stop.set())
     collector = Collector(place)
     try:
-        collector.run(stop)
+        with watching(_Quiet()):
+            collector.run(stop)
     finally:
         collector.close()
 
@@ -101,6 +105,16 @@ def check(config: ConfigOption, output: common.FormatOption = common.Format.TABL
     common.print_table(pd.DataFrame([one._asdict() for one in found]), output)
     if not all(one.ok for one in found):
         raise typer.Exit(1)
+
+
+class _Quiet:
+    """Shows no steps: a log is no terminal."""
+
+    def begin(self, one: Step) -> None:
+        """Say nothing."""
+
+    def end(self, one: Step) -> None:
+        """Say nothing."""
 
 
 def _place(config: Path) -> Place:

@@ -35,7 +35,7 @@ _HEADERS = [
 ]
 POLICY = (
     b"content-security-policy",
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     b"form-action 'self'; frame-ancestors 'self'",
 )
 MOST_CALLERS = 10_000

@@ -60,6 +60,9 @@ class Keeper:
             try:
                 self.site = files.load(place.model)
                 self.updated = int(store.fact("updated", self.site.about["end"]))
+                if store.fact("trained_at") is None:
+                    about = self.site.about
+                    store.remember(trained_at=int(about["trained_until"]), trained_rows=int(about["trained_rows"]))
             except TableError as error:
                 say("model", f"{error}; it is trained again")
 

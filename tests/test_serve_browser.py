@@ -1,0 +1,227 @@
+"""The service's page in a real browser: every control, hostile names, every screen, and everybody can read it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from serve_cases import HOSTILE, keep_model, make_log, make_place, quick_model
+
+from procure.serve.collector import Collector
+from procure.serve.guard import SOCKET
+from procure.serve.http import application
+from procure.serve.store import Store
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
+QUIET = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+class Running:
+    """A service's page on a free port; its reader is the account that runs the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        log = make_log()
+        names = {"ann": ME, "ben": HOSTILE, "cleo": "cleo"}
+        log = log.assign(user=log["user"].map(names), partition=log["partition"].replace({"short": HOSTILE}))
+        log["job_id"] = [f"{one}_<b>{HOSTILE}" if row % 7 == 0 else one for row, one in enumerate(log["job_id"])]
+        self.place = make_place(folder, log, train_share=0.6)
+        keep_model(self.place, quick_model(log, int(log["submit_time"].iloc[350])))
+        collector = Collector(self.place)
+        for _ in range(3):
+            collector.tick()
+            collector.origin.pause()
+        collector._write(force=True)
+        collector.close()
+        self.place.studies.mkdir()
+        (self.place.studies / "nodes.html").write_text("<!DOCTYPE html><title>t</title><h1>A study</h1>")
+        self._serve()
+
+    def _serve(self) -> None:
+        guard, self.service = application(self.place)
+        guard.how = guard.how.model_copy(update={"rate": 1e5, "burst": 10**5})
+
+        async def as_me(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                scope["client"] = (SOCKET, os.getuid())
+            await guard(scope, receive, send)
+
+        own = socket.socket()
+        own.bind(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{own.getsockname()[1]}/"
+        self.server = uvicorn.Server(uvicorn.Config(as_me, lifespan="off", log_config=None, ws="none"))
+
+        async def run() -> None:
+            live = self.service.live
+            live.more = asyncio.Event()
+            live.refresh()
+            answers = asyncio.create_task(live.answer())
+            await self.server.serve(sockets=[own])
+            answers.cancel()
+
+        self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    made = Running(tmp_path_factory.mktemp("page"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        alone = ("--no-sandbox",) if os.getuid() == 0 else ()
+        started = driver.chromium.launch(executable_path=BROWSER, args=[*QUIET, *alone])
+        yield started
+        started.close()
+
+
+def opened(browser: Any, running: Running, query: str = "", **options: Any) -> tuple[Any, list[str], list[str]]:
+    """Open the page; return it, what the console said, and what was asked for outside of it."""
+    page = browser.new_page(**options)
+    said: list[str] = []
+    outside: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: outside.append(request.url) if running.address not in request.url else None)
+    page.goto(running.address + query)
+    page.wait_for_selector("#answer .what")
+    return page, said, outside
+
+
+@pytest.mark.parametrize("width", [390, 768, 1200])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_is_readable_and_asks_nothing_outside(browser, running, width, scheme):
+    """No sideways scrolling, nothing on the console, no outside request, and axe finds no violation."""
+    page, said, outside = opened(browser, running, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found] == []
+    assert (said, outside) == ([], [])
+    page.close()
+
+
+def test_the_answer_changes_as_one_types(browser, running):
+    """Each field of the form changes the question; what is wrong with it is a sentence in its place."""
+    page, said, _ = opened(browser, running, viewport={"width": 1200, "height": 800})
+    answers = []
+    for name, value in (("cpus", "1"), ("time", "10"), ("mem", "2G"), ("nodes", "1")):
+        with page.expect_response(re.compile("/v1/predict")) as reply:
+            page.fill(f"[name={name}]", value)
+        assert reply.value.status == 200 and f"{name}={value}" in reply.value.url
+        answers.append(page.inner_text("#answer"))
+    with page.expect_response(re.compile("/v1/predict")) as reply:
+        page.select_option("[name=partition]", "long")
+    assert "partition=long" in reply.value.url
+    with page.expect_response(re.compile("/v1/predict")) as reply:
+        page.fill("[name=cpus]", "99999")
+    page.locator("#answer", has_text="the most seen").wait_for()
+    assert reply.value.status == 400
+    page.focus("[name=cpus]")
+    with page.expect_response(re.compile("/v1/predict")):
+        page.fill("[name=cpus]", "2")
+        page.keyboard.press("Enter")
+    page.locator("#answer", has_text="9 in 10").wait_for()
+    assert [one for one in said if "400" not in one] == []  # the browser itself notes a refused question
+    page.close()
+
+
+def test_names_stay_text(browser, running):
+    """Jobs and partitions that are called like a script are shown as they are called, and run nothing."""
+    page, said, _ = opened(browser, running, f"?cpus=4&time=1h&partition={HOSTILE[:8]}")
+    assert "<script>alert" in page.inner_text("main")
+    assert page.locator("main script, main b").count() == 0
+    assert page.evaluate("document.scripts.length") == 1
+    assert said == [] or all("400" in one for one in said)
+    page.close()
+
+
+def test_my_jobs_are_on_a_time_line(browser, running):
+    """Each waiting job of the reader has a bar, a median and a row; nobody else's is there."""
+    page, _, _ = opened(browser, running)
+    snapshot = running.service.live.snapshot
+    mine = snapshot.open[(snapshot.open["user"] == ME) & snapshot.open["start_time"].isna()]
+    n = min(len(mine), 20)
+    assert n > 0 and page.locator("svg .median").count() == n
+    assert page.locator("section:has(#mine) tbody tr").count() == n
+    assert "cleo" not in page.content()
+    page.close()
+
+
+def test_the_page_reads_without_script(browser, running):
+    """Without script the form asks by itself, and the answer stands in the page."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(running.address)
+    page.fill("[name=cpus]", "2")
+    page.click("button[type=submit]")
+    assert "cpus=2" in page.url and "9 in 10" in page.inner_text("#answer")
+    context.close()
+
+
+def test_a_bad_week_is_said_first(browser, running):
+    """Where coverage is below 80 % for a week, the first thing on the page says it, to screen readers too."""
+    store = Store(running.place.database)
+    now = store.fact("looked")
+    rows = [(f"bad{one}", now - 100, one) for one in range(2000)]
+    try:
+        store.db.executemany(
+            "insert into forecasts (job_id, submit_time, source, lower_90, upper_90, lower_50, upper_50, median, wait) "
+            "values (?, ?, 'poll', 0, 1, 0, 1, 1, 50 + ?)",
+            rows,
+        )
+        running.service.live.records.clear()
+        page, _, _ = opened(browser, running)
+        assert page.evaluate("document.querySelector('main').firstElementChild.id") == "warning"
+        assert page.get_attribute("#warning", "role") == "alert"
+        page.close()
+    finally:
+        store.db.execute("delete from forecasts where job_id like 'bad%'")
+        running.service.live.records.clear()
+
+
+def test_a_published_study_opens(browser, running):
+    """The link leads to the report, which has no origin of the site's."""
+    page, said, _ = opened(browser, running)
+    page.click("a[href='study/nodes']")
+    assert page.inner_text("h1") == "A study"
+    assert page.evaluate("window.origin") == "null"
+    assert said == []
+    page.close()
+
+
+def test_the_service_that_is_gone_is_said(browser, running):
+    """A question that gets no answer says so."""
+    page, _, _ = opened(browser, running)
+    page.route("**/v1/predict**", lambda route: route.abort())
+    page.fill("[name=cpus]", "3")
+    page.locator("#answer", has_text="does not answer").wait_for()
+    page.close()

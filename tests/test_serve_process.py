@@ -1,0 +1,265 @@
+"""The service as a process: its sockets, its client, its end by kill -9, and another account."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serve_cases import keep_model, make_log, quick_model
+
+from procure.serve import ask
+from procure.serve.store import Store
+
+PROCURE = [sys.executable, "-c", "from procure.cli.start import run; run()"]
+QUESTION = ["--cpus", "2", "--mem", "1G", "--time", "1:00:00"]
+
+
+def test_the_client_imports_nothing_heavy() -> None:
+    """Asking loads neither NumPy, pandas nor Typer; reading an answer takes `json` alone."""
+    code = "import sys; had = set(sys.modules); import procure.serve.ask, json; print(sorted(set(sys.modules) - had))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = ran.stdout
+    for name in ("numpy", "pandas", "typer", "pydantic", "argparse", "urllib", "http", "asyncio", "pathlib"):
+        assert f"'{name}'" not in loaded, name
+    code = "import sys; sys.argv = ['procure', 'queue', 'ask']; from procure.cli.start import run\n"
+    code += "try: run()\nexcept SystemExit as e: print(e.code, 'typer' in sys.modules, 'procure.errors' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "2 False False\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        ([], "ask with --cpus and --time", 2),
+        (["--cpus"], "--cpus needs a value", 2),
+        (["--cpu", "4"], "no such option: --cpu", 2),
+        ([*QUESTION, "--format", "xml"], "table or json", 2),
+        ([*QUESTION, "--timeout", "0"], "seconds, above 0", 2),
+        ([*QUESTION, "--socket", "/nowhere/x.sock"], "no service answers there", 1),
+        ([*QUESTION, "--socket", "/nowhere/" + "x" * 200], "no service answers there", 1),
+    ],
+)
+def test_wrong_usage_of_the_client_is_a_sentence(
+    capsys: pytest.CaptureFixture, words: list[str], said: str, code: int
+) -> None:
+    """Exit code 2 for bad usage and 1 for no answer, one line on stderr."""
+    assert ask.main(words) == code
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"", "no procure service"),
+        (b"SSH-2.0-x\r\n", "no procure service"),
+        (b"HTTP/1.1 200 OK\r\n\r\nnonsense", "cannot be read"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{}", "cannot be read"),
+        (b'HTTP/1.1 400 Bad\r\n\r\n{"error": "a sentence"}', "a sentence"),
+        (b"HTTP/1.1 500 X\r\n\r\n\xff", "the service answered 500"),
+    ],
+)
+def test_whatever_answers_the_client_ends_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture, answer: bytes, said: str
+) -> None:
+    """Nonsense at the socket is a sentence."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        pid = os.fork()
+        if not pid:
+            one, _ = listening.accept()
+            one.recv(4096)
+            one.sendall(answer)
+            os._exit(0)
+        code = ask.main([*QUESTION, "--socket", str(path)])
+        os.waitpid(pid, 0)
+    assert code in (1, 2) and said in capsys.readouterr().err
+
+
+def test_the_clients_words_are_those_of_the_library() -> None:
+    """Lengths of time read as `procure.text.roughly` writes them."""
+    from procure.text import roughly
+
+    for seconds in (0, 2.4, 3, 57, 58, 89, 3599, 3600, 5000, 21_000, 22_000, 170_000, 172_000, 900_000, 2e6, 7e7):
+        assert ask.roughly(seconds) == roughly(seconds)
+
+
+class Running:
+    """A service that replays the second half of a log at ten minutes a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.process = folder, None
+        log = make_log()
+        log.to_parquet(folder / "log.parquet")
+        subprocess.run([*PROCURE, "serve", "init", "--dir", folder, "--replay", folder / "log.parquet"], check=True)
+        config = folder / "config.toml"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        text = config.read_text().replace("speed = 1000.0", "speed = 600.0\ntrain_share = 0.5")
+        text = text.replace("127.0.0.1:8042", f"127.0.0.1:{self.port}").replace(
+            "rate = 250.0", "rate = 250.0\nidle = 8\nconnections_each = 40"
+        )
+        config.write_text(text.replace("retrain_grown = 20.0", "retrain_grown = 1000000.0"))
+        from procure.serve.settings import read_service
+
+        keep_model(read_service(config), quick_model(log, int(log["submit_time"].iloc[300])))
+        self.start()
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "run/procure.sock"
+
+    def start(self) -> None:
+        command = [*PROCURE, "serve", "run", "--config", self.folder / "config.toml"]
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        until(lambda: self.get("/ready")[0] == 200, self.folder)
+
+    def get(self, target: str) -> tuple[int, dict]:
+        status, body = ask.fetch(str(self.socket), target, 20)
+        return status, json.loads(body)
+
+    def client(self, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [*PROCURE, "queue", "ask", "--socket", self.socket, *words], capture_output=True, text=True
+        )
+
+
+def until(what, folder: Path, seconds: float = 120) -> None:  # type: ignore[no-untyped-def]
+    end = time.time() + seconds
+    while time.time() < end:
+        try:
+            if what():
+                return
+        except ask.Refused:
+            pass
+        time.sleep(0.2)
+    raise AssertionError((folder / "log").read_text()[-2000:])
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    folder = Path(tempfile.mkdtemp(prefix="procure-serve-"))  # where another account may come to the socket
+    try:
+        made = Running(folder)
+        yield made
+        made.process.terminate()
+        assert made.process.wait(20) == 0
+        assert not made.socket.exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+def test_the_client_is_answered(running: Running) -> None:
+    """Over the socket a user asks, in a table and in JSON, and sees own jobs; wrong usage is exit code 2."""
+    done = running.client(*QUESTION)
+    assert done.returncode == 0 and "9 in 10:" in done.stdout, done.stderr
+    assert set(json.loads(running.client(*QUESTION, "--format", "json").stdout)) >= {"median_s", "interval_s", "chance"}
+    assert running.client("--pending").stdout == "none of your jobs waits\n"
+    assert running.client(*QUESTION, "--advice").stdout.startswith("procure: this job ")
+    wrong = running.client("--cpus", "10000000", "--time", "1h")
+    assert wrong.returncode == 2 and "the most seen" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_where_it_was(running: Running) -> None:
+    """After kill -9 a new one takes the folder, and each job has one forecast, with the wait of the log."""
+    until(lambda: running.get("/v1/honesty?days=0")[1]["counts"]["given"] > 20, running.folder)
+    running.process.kill()
+    running.process.wait()
+    running.start()
+    store = Store(running.folder / "procure.sqlite")
+    given = store.rows("select count(*), count(distinct job_id) from forecasts")[0]
+    assert given[0] == given[1]
+    until(lambda: store.rows("select count(*) from forecasts")[0][0] > given[0], running.folder)
+    log = make_log().set_index("job_id")
+    for name, wait in store.rows("select job_id, wait from forecasts where wait is not null"):
+        assert wait == log.loc[name, "start_time"] - log.loc[name, "submit_time"]
+
+
+@pytest.mark.slow
+def test_a_second_service_is_refused(running: Running) -> None:
+    """One sentence, exit code 1, and the first goes on."""
+    command = [*PROCURE, "serve", "run", "--config", running.folder / "config.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "another collector" in done.stderr and "Traceback" not in done.stderr
+    assert running.get("/health")[0] == 200
+
+
+@pytest.mark.slow
+def test_connections_that_say_nothing_are_closed(running: Running) -> None:
+    """Idle ones, and those that send half a request, are closed; one too many is refused; others are answered."""
+    held = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(30)]
+    for number, one in enumerate(held):
+        one.settimeout(30)
+        if number % 2:
+            one.sendall(b"GET /health HTTP/1.1\r\nho")
+    assert running.get("/health")[0] == 200
+    more = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(20)]
+    time.sleep(0.5)
+    refused = 0
+    for one in more:
+        one.settimeout(0.2)
+        try:
+            refused += one.recv(1) == b""
+        except ConnectionError:
+            refused += 1
+        except TimeoutError:
+            pass
+    assert refused >= 10
+
+    def closed(one: socket.socket) -> bool:
+        try:
+            return one.recv(1) in (b"", b"H")
+        except ConnectionError:
+            return True
+
+    assert all(map(closed, held))
+    for one in (*held, *more):
+        one.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another account")
+def test_another_account_gets_nothing_that_is_not_its_own(running: Running) -> None:
+    """Neither the header, the files, the lock nor the socket's place give another account anything."""
+
+    def other(*words: object) -> subprocess.CompletedProcess:
+        command = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    curl = ("curl", "-s", "--unix-socket", running.socket, "-H", "X-Remote-User: ann")
+    assert json.loads(other(*curl, "http://x/v1/pending").stdout)["user"] == "nobody"
+    for name in ("procure.sqlite", "queue.parquet", "site.model", "collector.lock"):
+        assert other("head", "-c1", running.folder / name).returncode != 0, name
+    assert other("ls", running.folder).returncode != 0
+    assert other("rm", "-f", running.socket).returncode != 0 and running.socket.exists()
+    assert other("flock", "-n", running.folder / "collector.lock", "true").returncode != 0
+    for path in ("study/../procure.sqlite", "study/..%2fprocure.sqlite", "study/%2e%2e%2fprocure.sqlite"):
+        found = other("curl", "-s", "--path-as-is", "--unix-socket", running.socket, f"http://x/{path}")
+        assert "error" in json.loads(found.stdout)
+
+
+@pytest.mark.slow
+def test_check_says_how_the_service_is(running: Running) -> None:
+    """Each thing that was looked at is a line; all is well here."""
+    done = subprocess.run(
+        [*PROCURE, "serve", "check", "--config", running.folder / "config.toml", "--format", "json"],
+        capture_output=True,
+        text=True,
+    )
+    found = {one["what"]: one["ok"] for one in json.loads(done.stdout)}
+    assert found["state"] is True and found["model"] is True, done.stdout
