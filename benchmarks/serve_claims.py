@@ -33,7 +33,7 @@ from procure.queue_time.metrics import covered
 from procure.serve.settings import read_service
 
 PROCURE = Path(sys.executable).with_name("procure")
-PORT = 18045
+PORT = int(os.environ.get("PROCURE_PORT", "18045"))
 
 
 def started(folder: Path) -> subprocess.Popen:
@@ -109,7 +109,7 @@ def replay(given: argparse.Namespace) -> None:
         )
         page = json.loads(fetch(folder, "/v1/honesty?days=0")[1])
         print("the page says", json.dumps(page["all"]), page["counts"])
-        compare(folder, given.step)
+        compare(folder, given.step, given.first)
     finally:
         service.terminate()
         service.wait()
@@ -125,14 +125,14 @@ def _print_memory(rows: list[tuple[float, dict[str, float]]]) -> None:
     print(f"web and collector together: at most {max(both):.0f} MB")
 
 
-def judged(folder: Path, step: int) -> dict[tuple[str, int], tuple[float, ...]]:
-    """Return what `procure.evaluate_queue` states of each job, trained and updated when the service was; kept."""
+def judged(folder: Path, step: int, first: int) -> dict[tuple[str, int], tuple[float, ...]]:
+    """Return what `procure.evaluate_queue` states of the first jobs, trained and updated when the service was; kept."""
     kept = folder / "evaluate.npz"
     if not kept.exists():
         jobs = procure.read_log(folder / "log.parquet").jobs.sort_values("submit_time", kind="stable")
         place = read_service(folder / "config.toml")
         cut = int(jobs["submit_time"].iloc[int(len(jobs) * place.service.source.train_share)])
-        how = place.service.model.boosters()
+        how, jobs = place.service.model.boosters(), jobs.iloc[: first + int((jobs["submit_time"] < cut).sum())]
         found = evaluate(jobs, ["chronological"], ["procure"], test_from=cut, settings=how, every=step)
         test, said = found.forecasts["chronological", "procure"]
         assert said.interval is not None
@@ -146,12 +146,12 @@ def judged(folder: Path, step: int) -> dict[tuple[str, int], tuple[float, ...]]:
         }
 
 
-def compare(folder: Path, step: int) -> None:
+def compare(folder: Path, step: int, first: int) -> None:
     """Judge the same rows by `procure.evaluate_queue`."""
     db = sqlite3.connect(folder / "procure.sqlite")
     query = "select job_id, submit_time, wait, lower_90, upper_90, median from forecasts where wait is not null"
     given = {(name, submit): row for name, submit, *row in db.execute(query)}
-    other = judged(folder, step)
+    other = judged(folder, step, first)
     keys = [key for key in given if key in other]
     mine, theirs = (np.array([one[key] for key in keys], dtype=float) for one in (given, other))
     assert (mine[:, 0] == theirs[:, 0]).all()
@@ -238,9 +238,7 @@ async def malformed(n: int) -> None:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
                 writer.write(bytes(text))
-                if writer.can_write_eof():
-                    writer.write_eof()
-                answer = await asyncio.wait_for(reader.read(), 30)
+                answer = await asyncio.wait_for(reader.read(65_536), 30)
                 writer.close()
             except (OSError, TimeoutError):
                 answer = b""
@@ -402,13 +400,14 @@ def main() -> None:
     options.add_argument("--folder", type=Path, default=Path("/tmp/procure-serve-replay"))
     options.add_argument("--log", type=Path)
     options.add_argument("--step", type=int, default=86_400, help="Seconds between two looks and two updates.")
+    options.add_argument("--first", type=int, default=10**9, help="Compare the first jobs after the cut alone.")
     options.add_argument("--grown", type=float, default=1e6, help="Growth in percent, from which it is trained again.")
     options.add_argument("--most", type=float, default=3 * 3600, help="Seconds after which a replay is given up.")
     options.add_argument("--seconds", type=float, default=20)
     options.add_argument("--user", default="nobody")
     given = options.parse_args()
     if given.what == "compare":
-        compare(given.folder, given.step)
+        compare(given.folder, given.step, given.first)
     else:
         {"replay": replay, "load": load, "client": client, "account": account}[given.what](given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import logging
 import os
@@ -112,7 +113,8 @@ class Collector:
         self._take(queue)
         self._forecast(now)  # before the model learns what is known now
         self.store.settle()
-        self.keeper.look(now)
+        if self.keeper.look(now):
+            give_back()
         self._write()
         self._tidy(now)
 
@@ -248,6 +250,12 @@ class Collector:
         kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
         self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
         self.seen = self.store.with_forecast(now - SURFACED)
+
+
+def give_back() -> None:
+    """Give memory that an update has left behind back to the system, where its library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def lock(place: Place, patience: float = 3.0) -> IO[bytes]:

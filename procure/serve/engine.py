@@ -28,6 +28,7 @@ from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.ledger import DEADLINES, naive
 from procure.text import be, counted, roughly
 
+_SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
 MOST_PENDING = 20
 """Jobs of one user that are looked at, those that wait longest."""
 
@@ -57,6 +58,7 @@ class Snapshot:
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.log = read_jobs(self.table)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
+        self.partitions = self.open[["partition"]].drop_duplicates()
         begun = self.table[self.table["start_time"].notna()]
         self.starts_in = {str(name): int(n) for name, n in begun["partition"].value_counts().items()}
         self.jobs_of = {str(name): int(n) for name, n in self.table["user"].value_counts().items()}
@@ -81,31 +83,44 @@ class Snapshot:
         said = stated(self.site, features)
         if not isinstance(said, Distribution):
             raise TableError("the service needs a model of the method procure")
-        guesses = naive(self.site, features)
-        values = features.to_numpy(dtype=float)
-        found = []
-        for place, (request, own) in enumerate(zip(asked, here, strict=True)):
-            careful = self._cautions(request, own)
-            one = Distribution(said.curve[[place]])
-            if doubt := cautions.doubt_of(careful):
-                one = widened(one, doubt)
-            seen = dict(zip(features.columns, values[place].tolist(), strict=True))
-            inner, outer = (one.interval(share)[0].tolist() for share in (0.5, 0.9))
-            found.append(
-                Answer(
-                    "",
-                    float(one.quantile(0.5)[0]),
-                    (inner[0], inner[1]),
-                    (outer[0], outer[1]),
-                    {name: float(one.chance(seconds)[0]) for name, seconds in DEADLINES.items()},
-                    because(seen, float(guesses["week_median"][place]), own.request),
-                    tuple(caution.text for caution in careful),
+        careful = [self._cautions(request, own) for request, own in zip(asked, here, strict=True)]
+        doubts = np.array([cautions.doubt_of(one) for one in careful])
+        for doubt in np.unique(doubts[doubts > 0]):
+            rows = doubts == doubt
+            said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
+        return self._told(here, said, features, careful)
+
+    def _told(
+        self,
+        here: list[Situation],
+        said: Distribution,
+        features: pd.DataFrame,
+        careful: list[list[cautions.Caution]],
+    ) -> list[Answer]:
+        """Read the answers off the distributions of a batch."""
+        guesses, median = naive(self.site, features), said.quantile(0.5)
+        inner, outer = (said.interval(share) for share in (0.5, 0.9))
+        chances = {name: said.chance(seconds) for name, seconds in DEADLINES.items()}
+        seen = features[_SEEN].to_numpy(dtype=float)
+        return [
+            Answer(
+                "",
+                float(median[place]),
+                (float(inner[place, 0]), float(inner[place, 1])),
+                (float(outer[place, 0]), float(outer[place, 1])),
+                {name: float(values[place]) for name, values in chances.items()},
+                because(
+                    dict(zip(_SEEN, seen[place].tolist(), strict=True)),
                     float(guesses["week_median"][place]),
-                    float(guesses["last_five"][place]),
-                    own.request.partition,
-                )
+                    own.request,
+                ),
+                tuple(caution.text for caution in careful[place]),
+                float(guesses["week_median"][place]),
+                float(guesses["last_five"][place]),
+                own.request.partition,
             )
-        return found
+            for place, own in enumerate(here)
+        ]
 
     def _cautions(self, given: Request, here: Situation) -> list[cautions.Caution]:
         """Return what the model does not know of a request; what that does not ask of its neighbours is left out."""
@@ -114,7 +129,7 @@ class Snapshot:
         none = np.zeros(0)
         counts = (n_like, self.jobs_of.get(given.user, 0), self.starts_in.get(here.request.partition, 0))
         near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, 0, len(self.starts_in), {})
-        return cautions.cautions(self.site, given, here, near, self.open)
+        return cautions.cautions(self.site, given, here, near, self.partitions)
 
     def pending(self, user: str, job_id: str | None = None) -> tuple[pd.DataFrame, int]:
         """Return when a user's waiting jobs, or one of them, may start, as `procure queue watch` says it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import socket
 import struct
@@ -163,7 +164,8 @@ async def _collect(config: Path) -> None:
     command = [sys.executable, "-c", start, "serve", "collect", "--config", str(config)]
     while True:
         began = clock.monotonic()
-        child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL)
+        few = os.environ | {"MALLOC_ARENA_MAX": "2"}  # threads that take memory in turn need no heap each
+        child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL, env=few)
         try:
             await child.wait()
         except asyncio.CancelledError:
