@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -186,7 +187,12 @@ def main() -> None:
             for n in (5, 3, 9, 2, 4):
                 call("sbatch", "--mem=10", "-N", str(n), "-t", "5", "-o", "/dev/null", "--wrap", "sleep 40")
             print(call("squeue"))
-            done = subprocess.run(["procure", "window", "snapshot"], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", "procure.cli.main", "window", "snapshot"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             print(done.stdout, done.stderr)
     finally:
         CONF.write_text(before)

@@ -228,7 +228,7 @@ def solvers(n: int, limit: float) -> None:
     """The exact methods and the search on large windows: cost over the best, CPU time, and what is proved."""
     print("| Nodes, jobs | Method | Cost over the least found, % | CPU s, mean | most | proved optimal |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for shape, n_jobs in (((10, 10, 10), 5), ((10, 10, 10), 10), ((25, 20, 20), 10), ((25, 20, 20), 20)):
+    for shape, n_jobs in (((10, 10, 10), 5), ((10, 10, 10), 10), ((10, 10, 10), 20), ((25, 20, 20), 10)):
         tree, windows = FatTree(*shape, uplinks=1, spines=1), []
         for seed in range(n):
             rng = np.random.default_rng(seed)
