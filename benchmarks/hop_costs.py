@@ -1,4 +1,4 @@
-"""What the jobs of a schedule cost."""
+"""What the jobs of a schedule cost in hops, and how busy the nodes are while somebody waits."""
 
 from __future__ import annotations
 
@@ -29,3 +29,22 @@ def cost_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, profile: str = "co
             raise TableError(f"schedule: job {job} ran on nodes that are not in the node table: {text}")
         costs.append(hop_cost(leaf[rows], pod[rows], profile))
     return np.array(costs, np.float64)
+
+
+def utilization_while_waiting(schedule: pd.DataFrame, n_nodes: int) -> float | None:
+    """Return the mean share of busy nodes over the time in which at least one runnable job waits.
+
+    Jobs hold their nodes whole. None where no job ever waits.
+    """
+    ran = schedule[schedule["start_time"].notna()]
+    submit, start, end, n = (
+        ran[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time", "n_nodes")
+    )
+    times = np.concatenate([submit, start, end])
+    busy = np.concatenate([np.zeros_like(n), n, -n])
+    waiting = np.concatenate([np.ones_like(n), -np.ones_like(n), np.zeros_like(n)])
+    order = np.argsort(times, kind="stable")
+    length = np.diff(times[order])
+    here = np.cumsum(waiting[order])[:-1] > 0
+    total = float((length * here).sum())
+    return float((length * here * np.cumsum(busy[order])[:-1]).sum() / (n_nodes * total)) if total else None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from hop_costs import utilization_while_waiting
 
 from procure.comparison.isolation import speed_up
 from procure.page.svg import figure
@@ -16,7 +17,7 @@ from procure.topology.compact import allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
-from procure.topology.metrics import hops_of_jobs, utilization_while_waiting
+from procure.topology.metrics import hops_of_jobs
 from procure.topology.search import make_search
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify

@@ -7,13 +7,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from hop_costs import utilization_while_waiting
 from naive_topology import check_conditions, isolated_can, tiers_can
 from policy_cases import few, node_table
 
 from procure.errors import ArgumentError, TableError
 from procure.site.network import attach, parse_slurm_topology
-from procure.topology.any_nodes import allocate_any
-from procure.topology.compact import allocate_compact
+from procure.topology.compact import allocate_any, allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
 from procure.topology.fat_tree import FatTree, make_nodes, uneven
 from procure.topology.isolated import allocate_isolated
@@ -21,7 +21,6 @@ from procure.topology.metrics import (
     average_hops,
     hops_of_jobs,
     ideal_hops,
-    utilization_while_waiting,
 )
 from procure.topology.search import make_search
 from procure.topology.tiers import allocate_tiers

@@ -1,7 +1,7 @@
-"""The fewest switches, as far as what is idle allows; links are shared.
+"""The fewest switches, as far as what is idle allows, or any nodes; links are shared.
 
-The rule of Slurm's tree plugin, in our words: the smallest subtree that has room, and in it the
-leaves that the job fills best.
+`allocate_compact` is the rule of Slurm's tree plugin, in our words: the smallest subtree that has room, and in it
+the leaves that the job fills best. `allocate_any` is a scheduler that does not know the network.
 """
 
 from __future__ import annotations
@@ -68,3 +68,31 @@ def _best(idle, first, last, n, used, stride):
         if largest < 0 or idle[i] > idle[largest]:
             largest = i
     return tightest if tightest >= 0 else largest
+
+
+@njit(cache=True, nogil=True)
+def allocate_any(shape, fabric, order, n, grant):
+    """Take the first ``n`` idle nodes in the node table's order; no links.
+
+    Parameters
+    ----------
+    order
+        int64[n_nodes], places in the order of the node table's rows.
+
+    Returns
+    -------
+    bool
+        Whether there is room; if not, ``grant`` means nothing.
+    """
+    clear(grant)
+    at = 0
+    for row in range(order.size):
+        if at == n:
+            break
+        place = order[row]
+        if fabric.idle[place]:
+            grant.nodes[at] = place
+            at += 1
+    grant.n[0] = at
+    in_order(grant)
+    return at == n

@@ -96,6 +96,12 @@ def _narrow(shape, fabric, search, depth, pod, width):
 
 
 @inner
+def _further_links(shape, split):
+    """Return the links per second-level switch that the further pod's whole leaves need, and with the rest."""
+    return share(split.more, shape.spines, shape.leaves), share(split.more + 1, shape.spines, shape.leaves)
+
+
+@inner
 def _pod_for_rest(shape, fabric, search, split):
     """Return the pod with the fewest idle nodes that holds the rest; −2 if there is none to place, −1 if no pod."""
     if split.more == 0 and split.rest == 0:
@@ -120,10 +126,7 @@ def _leaf_of_further_pod(shape, fabric, search, pod, split):
 
     The first ``split.more`` whole leaves of the pod are spoken for.
     """
-    links, links_with_rest = (
-        share(split.more, shape.spines, shape.leaves),
-        share(split.more + 1, shape.spines, shape.leaves),
-    )
+    links, links_with_rest = _further_links(shape, split)
     able = 0  # second-level switches that can also carry the leaf of the rest
     for i in range(shape.uplinks):
         free = popcount(search.spines[split.n, i] & fabric.spines[pod * shape.uplinks + i])
@@ -156,10 +159,7 @@ def _grant_pods(shape, fabric, search, split, last, grant):
     if last >= 0:
         leaf = _leaf_of_further_pod(shape, fabric, search, last, split)
         _grant_whole_leaves(shape, fabric, last, split.more, grant)
-    links, links_with_rest = (
-        share(split.more, shape.spines, shape.leaves),
-        share(split.more + 1, shape.spines, shape.leaves),
-    )
+    links, links_with_rest = _further_links(shape, split)
     if last >= 0 and split.rest > 0:
         able = 0
         for i in range(shape.uplinks):

@@ -87,22 +87,3 @@ def hops_by_size(hops: pd.DataFrame, sizes: Sequence[int] = SIZES) -> pd.DataFra
             rows.append((name, len(part), aph.mean(), aph.median(), aph.max(), part["ideal_aph"].mean()))
     columns = ["nodes", "n_jobs", "mean_aph", "median_aph", "max_aph", "ideal_aph"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def utilization_while_waiting(schedule: pd.DataFrame, n_nodes: int) -> float | None:
-    """Return the mean share of busy nodes over the time in which at least one runnable job waits.
-
-    Jobs hold their nodes whole. None where no job ever waits.
-    """
-    ran = schedule[schedule["start_time"].notna()]
-    submit, start, end, n = (
-        ran[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time", "n_nodes")
-    )
-    times = np.concatenate([submit, start, end])
-    busy = np.concatenate([np.zeros_like(n), n, -n])
-    waiting = np.concatenate([np.ones_like(n), -np.ones_like(n), np.zeros_like(n)])
-    order = np.argsort(times, kind="stable")
-    length = np.diff(times[order])
-    here = np.cumsum(waiting[order])[:-1] > 0
-    total = float((length * here).sum())
-    return float((length * here * np.cumsum(busy[order])[:-1]).sum() / (n_nodes * total)) if total else None

@@ -9,8 +9,7 @@ import numpy as np
 from procure.simulator.kernel import part
 from procure.simulator.seams import place as seam
 from procure.simulator.state import State
-from procure.topology.any_nodes import allocate_any
-from procure.topology.compact import allocate_compact
+from procure.topology.compact import allocate_any, allocate_compact
 from procure.topology.contention import Contention, ask_paces, count_users, make_contention
 from procure.topology.fabric import Fabric, Grant, empty_fabric, empty_grant
 from procure.topology.fat_tree import FatTree, Shape
