@@ -69,7 +69,8 @@ NAMES = {
         "dask": "distributed",
     },
     "spack/package.py": {"xgboost-cpu": "xgboost"},
-    "easybuild/procure.eb": {"pyarrow": "Arrow"} | dict.fromkeys(("numpy", "pandas", "scipy"), "SciPy-bundle"),
+    "easybuild/procure.eb": {"pyarrow": "Arrow", "pyyaml": "PyYAML"}
+    | dict.fromkeys(("numpy", "pandas", "scipy"), "SciPy-bundle"),
 }  # fmt: skip
 """What a dependency is called where it has another name."""
 

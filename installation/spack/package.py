@@ -31,6 +31,7 @@ class PyProcureHpc(PythonPackage):
     depends_on("py-pyarrow@18:", type="run")
     depends_on("py-psutil@6.0:", type="run")
     depends_on("py-pydantic@2.12:2", type="run")
+    depends_on("py-pyyaml@6.0.1:", type="run")
     depends_on("py-rich@13.8:", type="run")
     depends_on("py-scikit-learn@1.5:", type="run")
     depends_on("py-scipy@1.13:", type="run")

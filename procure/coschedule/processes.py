@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from procure.coschedule.groups import MARK, Box
 from procure.errors import ArgumentError
@@ -189,33 +190,27 @@ def allocation(n_cpus: int | None) -> list[int]:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Treat a request to terminate, or a lost terminal, as Ctrl-C, so that everything is put away."""
-    if threading.current_thread() is not threading.main_thread():
+def _handling(handler: Any) -> Iterator[None]:
+    """Handle Ctrl-C, a request to terminate and a lost terminal by this, where we may: in the main thread."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    ours = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers} if ours else {}
+    try:
         yield
-        return
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
-    def stop(number, frame) -> None:
+
+def interruptible() -> contextlib.AbstractContextManager[None]:
+    """Treat a request to terminate, or a lost terminal, as Ctrl-C, so that everything is put away."""
+
+    def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _handling(stop)
 
 
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed() -> contextlib.AbstractContextManager[None]:
     """Ignore Ctrl-C and its like while everything is put away."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _handling(signal.SIG_IGN)
