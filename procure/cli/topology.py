@@ -205,7 +205,13 @@ def worth(
             progress=common.note,
         )
     document = {"break_even": found.break_even, "rows": found.table.to_dict(orient="records")}
-    common.tell(output, (), lambda: document, found.table, lambda: common.echo(found.summary()))
+
+    def people() -> None:
+        common.print_table(found.table, output, found.title)
+        for line in found.notes:
+            common.echo(line)
+
+    common.tell(output, (), lambda: document, found.table, people)
 
 
 @app.command()
