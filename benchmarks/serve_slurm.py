@@ -110,6 +110,9 @@ def history(lab: Lab) -> None:
 def jobs(lab: Lab, n: int, seconds: float) -> None:
     history(lab)
     time.sleep(10)
+    for path in lab.folder.glob("procure.sqlite*"):
+        path.unlink()
+    (lab.folder / "site.model").unlink(missing_ok=True)
     lab.start()
     wait_until(lab.ready, 300, "the service did not become ready")
     began = time.time()
@@ -132,7 +135,7 @@ def jobs(lab: Lab, n: int, seconds: float) -> None:
     spent = time.time() - began
     wait_until(squeue_empty, 900, "the jobs did not end")
     time.sleep(150)  # accounting lags, and is read once a minute
-    print(f"{n} jobs in {spent:.0f} s; sbatch was tried again {failed} times while the controller was away; ")
+    print(f"{n} jobs in {spent:.0f} s; sbatch was tried again {failed} times while the controller was away")
     print(f"{said} of {n} submissions were told when the job may start")
     judge(lab, ids)
     subprocess.run([PROCURE, "serve", "check", "--config", lab.folder / "config.toml"])
@@ -246,6 +249,7 @@ def cost(lab: Lab, n: int) -> None:
         subprocess.run(["scancel", "-u", "alice"], capture_output=True)
         a, b = statistics.median(with_it), statistics.median(without)
         text = f"with {a * 1e3:.1f} ms, without {b * 1e3:.1f} ms"
+        text += f"; least {1e3 * min(with_it):.1f} and {1e3 * min(without):.1f} ms"
         print(
             f"{name}: {text}, cost {1e3 * (a - b):.1f} ms at the median of {n}; longest {max(with_it) * 1e3:.0f} ms; "
             f"all were submitted",
@@ -277,10 +281,10 @@ def main() -> None:
     given = options.parse_args()
     lab = Lab(given.lab, given.folder)
     try:
-        if given.what != "filter":
-            jobs(lab, given.jobs, given.seconds)
         if given.what != "jobs":
             cost(lab, given.repeat)
+        if given.what != "filter":
+            jobs(lab, given.jobs, given.seconds)
     finally:
         if lab.service is not None and lab.service.poll() is None:
             lab.service.terminate()

@@ -22,6 +22,8 @@ from procure.serve.match import keep_asked, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
 
+EVERY = 14_400
+
 
 @pytest.fixture(scope="module")
 def log() -> pd.DataFrame:
@@ -31,7 +33,7 @@ def log() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def replayed(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Return a service that has replayed the second half of the log."""
-    place = make_place(tmp_path_factory.mktemp("replayed"), log)
+    place = make_place(tmp_path_factory.mktemp("replayed"), log, every=EVERY)
     keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
     collector = Collector(place)
     play(collector)
@@ -73,7 +75,7 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     """What was given out covers as `procure queue evaluate` says of the same rows, up to how updates are rounded."""
     store = Store(replayed.database)
     cut = int(log["submit_time"].iloc[300])
-    found = evaluate(log, ["chronological"], ["procure"], test_from=cut, settings=QUICK, every=3600)
+    found = evaluate(log, ["chronological"], ["procure"], test_from=cut, settings=QUICK, every=EVERY)
     test, forecast = found.forecasts["chronological", "procure"]
     inside = pd.Series(covered(found.wait[test], forecast.interval), found.jobs["job_id"].to_numpy()[test])
     given = dict(store.rows("select job_id, wait >= lower_90 and wait <= upper_90 from forecasts"))
@@ -97,12 +99,13 @@ def test_a_second_collector_is_refused(replayed: Place) -> None:
     lock(replayed, patience=0).close()
 
 
+@pytest.mark.slow
 def test_a_collector_goes_on_where_it_was(replayed: Place, log: pd.DataFrame, tmp_path: Path) -> None:
     """Stopped between two looks and started again, it forecasts each job once and loses none."""
-    place = make_place(tmp_path, log)
+    place = make_place(tmp_path, log, every=EVERY)
     keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
     collector = Collector(place)
-    for _ in range(10):
+    for _ in range(4):
         collector.tick()
         collector.origin.pause()
     collector.lock.close()  # as a kill does: nothing is closed in order
@@ -196,6 +199,15 @@ def test_what_was_told_at_submission_is_the_forecast(tmp_path: Path) -> None:
     assert found["source"].to_list() == ["submission", "poll"]
     assert found["median"].to_list() == [7.0, 1.0]
     assert store.rows("select count(*) from asked") == [(2,)]
+
+
+def test_what_a_user_was_told_is_kept_within_bounds(tmp_path: Path) -> None:
+    """Who asks for advice without end keeps the last 300 answers, and takes none from another."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    keep_asked(store, "ben", 1, "x", {})
+    for number in range(320):
+        keep_asked(store, "ann", number, "y", {})
+    assert store.rows("select user, count(*), min(asked) from asked group by 1") == [("ann", 300, 20), ("ben", 1, 1)]
 
 
 # A Slurm of scripts: what the commands print stands in files, and a file `down` makes them fail.

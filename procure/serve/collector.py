@@ -115,6 +115,8 @@ class Collector:
         self.store.settle()
         if self.keeper.look(now):
             give_back()
+        if self.keeper.site is not None and self.store.fact("began") is None:
+            self.store.remember(began=now)  # a job that comes from now on has a forecast
         self._write()
         self._tidy(now)
 
@@ -205,8 +207,6 @@ class Collector:
             return
         table = self.table()
         since = int(self.store.fact("began", now))
-        if self.store.fact("began") is None:
-            self.store.remember(began=now)
         newer = np.flatnonzero((table["submit_time"] > max(since, now - SURFACED)).to_numpy())
         keys = list(
             zip(table["job_id"].astype(str).iloc[newer], table["submit_time"].iloc[newer].map(int), strict=True)

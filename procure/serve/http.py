@@ -227,4 +227,5 @@ def application(place: Place) -> tuple[Guard, Service]:
     routes.append(Route("/v1/predict", service.predict, methods=["GET", "POST"]))
     handlers = {HTTPException: _refused, Exception: _failed}
     inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    inner.router.redirect_slashes = False
     return Guard(inner, place.service.http, service.metrics), service

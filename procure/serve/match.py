@@ -10,6 +10,7 @@ from procure.serve.store import Store
 
 BEFORE, AFTER = 300, 5
 """Seconds from the question to the submission at most, and, of two clocks, after it."""
+MOST_EACH = 300
 _VALUES = (
     "median lower_50 upper_50 lower_90 upper_90 chance_1h chance_4h chance_12h week_median last_five issued".split()
 )
@@ -21,9 +22,14 @@ def request_key(cpus: int, seconds: int, gpus: int, nodes: int, partition: str) 
 
 
 def keep_asked(store: Store, user: str, now: int, key: str, forecast: dict[str, float]) -> None:
-    """Keep what a user was told about a request as it was being submitted."""
+    """Keep what a user was told about a request as it was being submitted: the last `MOST_EACH` of each user."""
     store.db.execute(
         "insert into asked (user, asked, request, forecast) values (?, ?, ?, ?)", (user, now, key, json.dumps(forecast))
+    )
+    store.db.execute(
+        "delete from asked where user = ? and number <= (select number from asked where user = ? order by number desc "
+        "limit 1 offset ?)",
+        (user, user, MOST_EACH),
     )
 
 

@@ -45,6 +45,7 @@ create index if not exists forecasts_open on forecasts (submit_time) where wait 
 create index if not exists forecasts_by_time on forecasts (submit_time) where wait is not null;
 create table if not exists asked (
   number integer primary key, user text, asked integer, request text, forecast text);
+create index if not exists asked_by_user on asked (user, number);
 create table if not exists gaps (begin integer primary key, end integer, what text);
 create table if not exists problems (code text primary key, since integer, text text);
 create table if not exists facts (name text primary key, value text);
