@@ -30,7 +30,7 @@ class Coschedule(Parameters):
     learner: Learning = Field(
         "idle", description="how the quota is chosen; idle = none, the guest gets what the donor leaves over"
     )
-    share: float = Field(0.0, ge=0, lt=1, description="a fixed quota instead; 0 = it is learnt")
+    share: float = Field(0.0, ge=0, lt=1, description="a fixed quota instead; 0 = as learner says")
     interval: int = Field(60, ge=1, le=LARGEST, description="s between choices")
     step: float = Field(0.25, ge=0.01, le=0.5, description="between the quotas that can be chosen")
     tolerance: float = Field(0.1, ge=0, description="how much longer a job may run, below its limit")

@@ -26,7 +26,7 @@ def write_report(schedule: pd.DataFrame, nodes: pd.DataFrame, path: str | Path, 
     schedule
         A job table with ``start_time``, ``end_time`` and ``node_ids``.
     nodes
-        A node table with ``leaf`` and ``pod``; every leaf and pod of one size.
+        A node table with ``leaf`` and ``pod``.
     path
         The HTML file.
     about
