@@ -3,7 +3,8 @@
 A made-up centre of 64 nodes: a background of jobs that come at random, and one burst a day at about nine. What varies
 is how busy the background is, how wide the daily job is (share of the nodes), how long it runs, and how far from nine
 it comes (standard deviation). One JSON line each: bounded slowdown and waits under EASY, and as ratios to it under
-`forecast` with learnt and with exact forecasts.
+`forecast` with learnt and with exact forecasts, and where the daily job is `first` in the queue when it comes (it alone
+has a due date, under `edf`): a priority, which needs no forecast.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ POLICIES = {
     "easy": "easy:place=best",
     "learnt": "forecast:place=best,confidence=hazard",
     "exact": "forecast:place=best,control=exact",
+    "first": "easy:place=best,order=edf,queue_order=edf",
 }
 
 
@@ -45,6 +47,7 @@ def centre(load: float, width: float, run: int, spread: float, days: int, seed: 
         "n_nodes": max(1, int(width * N_NODES)),
         "run_time": run,
         "user": "daily",
+        "due_time": 0,
     }
     jobs = pd.concat([pd.DataFrame(rows), pd.DataFrame(daily)]).sort_values("submit_time", kind="stable")
     jobs = jobs.assign(job_id=np.arange(len(jobs)), requested_time=2 * jobs["run_time"], cpus_per_node=1)
@@ -75,7 +78,7 @@ def main() -> None:
         found = {name: np.mean([figures(one, policy) for one in jobs], axis=0) for name, policy in POLICIES.items()}
         row: dict[str, object] = {"load": load, "width": width, "run": run, "spread": spread}
         row["easy"] = found["easy"].round(1).tolist()
-        for name in ("learnt", "exact"):
+        for name in ("learnt", "exact", "first"):
             row[name] = (found[name] / np.maximum(found["easy"], 1e-9)).round(3).tolist()
         print(json.dumps(row), flush=True)
 

@@ -19,6 +19,7 @@ import hashlib
 import json
 import math
 import struct
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -193,7 +194,7 @@ def trained_elsewhere(log: pd.DataFrame, nodes: pd.DataFrame, arguments: argpars
         began = time.process_time()
         found.append(search(days, settings).arrays)
         line = {"fold": [int(low), int(high)], "cpu_s": round(time.process_time() - began, 1)}
-        print(json.dumps({"trained": line}), flush=True)
+        print(json.dumps({"trained": line}), file=sys.stderr, flush=True)
     return found
 
 

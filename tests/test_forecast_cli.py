@@ -50,6 +50,18 @@ def test_next_writes_a_job_table(jobs, tmp_path):
     assert {"confidence", "submit_spread", "run_time_10", "run_time_90"} <= set(table)
 
 
+@pytest.mark.slow
+def test_evaluate_on_nodes_sets_the_policy_beside_rivals(jobs, tmp_path):
+    """With a node table the JSON also has a record per policy: the forecasts' with controls, and rivals without any."""
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("node_id,cpus,mem_mb,gpus\nn1,16,64000,0\n")
+    found = json.loads(ok("evaluate", jobs, "--nodes", str(nodes), "--format", "json"))
+    names = [row["policy"] for row in found["policies"]]
+    assert found["forecasts"] and names[0] == "easy:place=best"
+    assert {"forecast:place=best", "forecast:place=best,control=exact", "conservative:place=best"} <= set(names)
+    assert all(row["p95_wait_time"] >= 0 and row["widest_wait_time"] >= 0 for row in found["policies"])
+
+
 def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
     """Scripts find the documented names; the report is one file that refers to nothing outside itself."""
     report = tmp_path / "f.html"

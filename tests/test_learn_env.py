@@ -9,12 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_cases import job_table, node_table, shared_case
+from test_learn import laid_out
 
 from procure.errors import ArgumentError, TableError
+from procure.learn.days import Day, on_day, quick_wait
 from procure.learn.env import make_env, need
+from procure.learn.features import FEATURES, MARGIN
 from procure.learn.observe import N_SLOTS, n_seen
-from procure.learn.policy import Fixed
+from procure.learn.policy import UNTRAINED, Fixed, expected_before
 from procure.learn.published import LAYERS, shapes
+from procure.learn.scorer_env import make_scorer_env
 from procure.learn.store import TrainedPolicy, read_policy
 from procure.run import prepare, run_prepared
 from procure.simulator.state import WAIT, waiting
@@ -263,3 +267,49 @@ def test_a_missing_module_is_named():
 def test_the_length_of_an_observation():
     """Ten jobs of four numbers, and three per node: 67 on the published system."""
     assert n_seen(9) == 67
+
+
+@FEW
+@given(seed=st.integers(0, 10**6))
+def test_choosing_the_lowest_score_is_the_trained_policy(seed):
+    """Stepped by the lowest score of what is seen, a day's jobs start when the policy of that score starts them."""
+    rng = np.random.default_rng(seed)
+    jobs, nodes = shared_case(rng, 25)
+    ready = prepare(jobs, nodes)
+    prior = expected_before(ready.jobs, None)
+    arrays = dict(UNTRAINED.arrays) | {
+        "weights": rng.standard_normal(len(FEATURES)),
+        "hidden": UNTRAINED.arrays["hidden"],
+    }
+    arrays["weights"][MARGIN] = 0.0
+    day = Day("", ready, prior, 10.0)
+    try:
+        env = make_scorer_env([day], arrays)
+        seen, _ = env.reset(seed=0)
+    except TableError as error:
+        assert "nothing" in str(error) or "anything to choose" in str(error)
+        return
+    done = False
+    while not done:
+        rows = seen.reshape(-1, len(FEATURES)).astype(float)
+        value = np.where(env.action_masks(), rows @ arrays["weights"], np.inf)
+        ties = np.flatnonzero(np.isclose(value, value.min(), rtol=0, atol=1e-6))
+        action = int(ties[np.argmin(env._view[0][ties])])
+        seen, reward, done, _, info = env.step(action)
+        assert reward <= 0.0
+    policy = run_prepared(ready, on_day(day, TrainedPolicy("search", arrays)))
+    assert env.state.start.tolist() == policy.start.tolist()
+    assert np.isclose(info["mean_wait"], (policy.start - ready.jobs.submit)[policy.start >= 0].mean())
+
+
+@pytest.mark.slow
+def test_the_shared_score_trains_and_runs_without_torch():
+    """A short training gives a policy of the same kind as a search's, which decides as torch's likeliest action."""
+    pytest.importorskip("sb3_contrib", reason="needs the extra rl")
+    from procure.learn.ppo_scorer import N_HIDDEN, train_scorer
+
+    _, _, days = laid_out()
+    found = train_scorer(days, steps=4096)
+    assert found.method == "search" and found.arrays["hidden"].shape == (N_HIDDEN, len(FEATURES) + 2)
+    assert [point[0] for point in found.trained["curve"]] == [0, 4096] and found.trained["inside"] == "skip"
+    assert quick_wait(days[0], on_day(days[0], found)) > 0

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
+from procure.comparison import Comparison, compare
+from procure.comparison.report import with_units
 from procure.errors import ArgumentError, TableError
 from procure.forecast import PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
@@ -18,8 +20,9 @@ from procure.forecast.confidence import MODES, check_mode
 from procure.forecast.expected import forecast_jobs
 from procure.forecast.forecaster import pattern_table
 from procure.forecast.report import write_report
+from procure.policies.names import RIVALS
 from procure.settings import LAST_SEED, MOST_COUNTED, problems
-from procure.tables import write
+from procure.tables import NODE, read, write
 from procure.text import counted
 from procure.workload.clock import has_dates, moment
 from procure.workload.log_settings import LogSettings
@@ -35,6 +38,7 @@ ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
 ).split()
+FORECAST_POLICIES = ("forecast:place=best", *(f"forecast:place=best,control={one}" for one in ("exact", "shuffled")))
 _LOG = common.LOG | {"tz": TzOption}
 
 
@@ -125,6 +129,10 @@ def evaluate(
     report: common.ReportOption = None,
     by: ByOption = "user,cpus,limit",
     seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of the negative controls.")] = 0,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="Node table: simulate `forecast` on it too, beside rivals without foresight."),
+    ] = None,
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -136,6 +144,7 @@ def evaluate(
     Examples:
     procure forecast evaluate log.swf --format json
     procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
+    procure forecast evaluate jobs.parquet --nodes nodes.csv
     """
     table, settings = _read(jobs, by, how)
     found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
@@ -145,10 +154,22 @@ def evaluate(
         write_report(found, table, settings, report, jobs.name)
         common.note(f"wrote {report}")
     frame = pd.DataFrame(found.rows)
+    beside = None if nodes is None else _beside_rivals(table, nodes)
     if output is common.Format.JSON:
-        common.print_json(found.rows)
-    else:
-        common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
+        common.print_json(found.rows if beside is None else {"forecasts": found.rows, "policies": beside.to_dict()})
+        return
+    common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
+    if beside is not None:
+        common.print_table(beside.table if output is common.Format.CSV else beside.shown(), output, "beside its rivals")
+        if output is common.Format.TABLE and not beside.tests.empty:
+            common.print_table(with_units(beside.tests), output, f"paired tests over weeks; {beside.caveat}")
+
+
+def _beside_rivals(jobs: pd.DataFrame, nodes: Path) -> Comparison:
+    """Simulate the policy `forecast` with its controls beside rivals, in one run of the whole log each."""
+    first = "easy:place=best"
+    names = [first, *(name for name in RIVALS if name != first), *FORECAST_POLICIES]
+    return compare(jobs, read(nodes, NODE), names, slices="week", continuous=True, progress=common.note)
 
 
 def _read(path: Path, by: str, how: LogSettings) -> tuple[pd.DataFrame, PatternSettings]:

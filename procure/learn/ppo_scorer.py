@@ -136,8 +136,9 @@ def _policy_class(torch: Any, weights: np.ndarray) -> Any:
             super()._build(lr_schedule)
             self.action_net = torch.nn.Identity()
             with torch.no_grad():
-                self.mlp_extractor.linear.weight[:] = torch.tensor(SHARPNESS * weights, dtype=torch.float32)
-                self.mlp_extractor.out.weight.zero_()
+                score: Any = self.mlp_extractor
+                score.linear.weight[:] = torch.tensor(SHARPNESS * weights, dtype=torch.float32)
+                score.out.weight.zero_()
             self.optimizer = torch.optim.Adam(self.parameters(), lr=lr_schedule(1), eps=1e-5)
 
     return Policy
