@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from procure.queue_time.evaluation import evaluate
 from procure.queue_time.metrics import brier, covered
 from procure.serve import ledger
 from procure.serve.collector import Collector, lock
+from procure.serve.keeper import Keeper
 from procure.serve.match import keep_asked, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
@@ -82,6 +85,26 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     mine = pd.Series(given)
     assert len(mine) > 200
     assert mine.mean() == pytest.approx(inside[mine.index].mean(), abs=0.02)
+
+
+@pytest.mark.parametrize(("factor", "takes_over"), [(0.9, True), (1.01, True), (1.1, False)])
+def test_a_new_model_takes_over_only_if_it_is_no_worse(
+    replayed: Place, log: pd.DataFrame, tmp_path: Path, factor: float, takes_over: bool
+) -> None:
+    """Its loss on the last waits is held against that of the forecasts given out; 2 % is luck."""
+    place = Place(tmp_path, replayed.service)
+    shutil.copy(replayed.database, place.database)
+    shutil.copy(replayed.model, place.model)
+    store = Store(place.database, writer=True)
+    keeper = Keeper(place, store, lambda code, text: None, wait=False)
+    old, now, cut = keeper.site, int(store.fact("looked")), int(log["submit_time"].iloc[400])
+    loss = keeper._loss_on_record(cut)
+    assert loss is not None
+    keeper.training, keeper.updated = Future(), now  # no update is due
+    keeper.training.set_result((quick_model(log, now), factor * loss, cut))
+    assert keeper.look(now) is takes_over
+    assert (keeper.site is not old) is takes_over
+    assert store.fact("last_training")["replaced"] is takes_over
 
 
 def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
