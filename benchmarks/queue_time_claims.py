@@ -31,7 +31,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import Evaluation, coverage_by, evaluate, queue_jobs
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
-from procure.queue_time.log import wait_times
+from procure.queue_time.log import Outcomes, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
 from procure.queue_time.splits import Split, bursts
@@ -126,20 +126,25 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
     return answer
 
 
+FeaturesAt = Callable[[np.ndarray], pd.DataFrame]
+RIVALS = ("procure", "lightgbm-like", "kmeans-gbt")
+
+
 class Kept(QueueTimeModel):
     """A model whose boosters' forecasts are kept in a file, so that the mixture can be run on them again in seconds."""
 
     said: ClassVar[list[dict[str, np.ndarray]]] = []
     told: ClassVar[list[dict[str, np.ndarray]]] = []
 
-    def boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
+    def boost(self, features: pd.DataFrame, wait: np.ndarray) -> None:
         """Fit them, unless what they said is kept."""
         if not self.told:
-            super().boost(matrix, wait)
+            super().boost(features, wait)
 
-    def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
+    def experts_in_time(self, features_at: FeaturesAt, outcomes: Outcomes, asked: np.ndarray) -> np.ndarray:
         """Return what they said, in the order in which they were asked."""
-        return self.keep(len(features), lambda: super(Kept, self).boosted(features))
+        ask = super().experts_in_time
+        return self.keep(len(asked), lambda: {"raw": ask(features_at, outcomes, asked)})["raw"]
 
     @classmethod
     def keep(cls, n: int, ask: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -168,9 +173,9 @@ def kept_in(path: Path | None) -> Iterator[None]:
                 Kept.told[int(number)][name] = file[key]
     plain = evaluation._plain
 
-    def kept_plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
+    def kept_plain(found: Evaluation, group: list[Split], seed: int, levels: np.ndarray) -> np.ndarray:
         n = sum(len(split.test) for split in group)
-        return Kept.keep(n, lambda: {"plain": plain(found, group, seed)})["plain"]
+        return Kept.keep(n, lambda: {"plain": plain(found, group, seed, levels)})["plain"]
 
     evaluation.QueueTimeModel, evaluation._plain = Kept, kept_plain  # type: ignore[misc]
     yield
@@ -186,7 +191,7 @@ def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     chosen = Settings(members=arguments.members) if arguments.members else None
     jobs = _log(arguments)
     with kept_in(arguments.kept):
-        found = evaluate(jobs, [split], ["procure"], last=arguments.last, settings=chosen, progress=_say)
+        found = evaluate(jobs, [split], RIVALS, k=57, last=arguments.last, settings=chosen, progress=_say)
     return judge_adaptation(found, split)
 
 
@@ -196,9 +201,12 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     asked, stated = found.stated[split]
     wait, at = found.wait[rows], np.searchsorted(asked, rows)
     month = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s").to_period("M").astype(str)
-    points = {name: one.point for (part, name), (_, one) in found.forecasts.items() if part == split}
+    others = {name: one for (part, name), (_, one) in found.forecasts.items() if part == split}
     curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
-    curves |= {name: np.repeat(point[:, None], 5, 1) for name, point in points.items()} | {"procure": said.quantiles}
+    curves |= {
+        name: np.repeat(one.point[:, None], 5, 1) if one.quantiles is None else one.quantiles
+        for name, one in others.items()
+    }
     losses = {name: _pinballs(wait, curve) for name, curve in curves.items()}
     errors = {name: np.abs(curve[:, 2] - wait) for name, curve in curves.items()}
     burst = bursts(found.jobs)[rows]
@@ -206,6 +214,9 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     for label, each in (("mae", errors), ("pinball", losses)):
         ours = each.pop("procure")
         whole = _held_against("all", each, ours, burst, np.ones(len(rows), bool))
+        for name in (*RIVALS[1:], "recent"):
+            if name in each:
+                answer[f"{label}_over_{name}"] = float(ours.mean() / each[name].mean())
         answer |= {label: ours.mean(), f"best_{label}": whole["best"]}
         answer |= {f"{label}_{key}": whole[key] for key in ("ratio", "hindsight")}
         months = [_held_against(one, each, ours, burst, month == one) for one in np.unique(month)]
@@ -219,6 +230,13 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     inside = metrics.covered(wait, said.interval)
     by_month = coverage_by(found.jobs, rows, inside, "M")
     answer |= {"coverage": inside.mean(), "coverage_worst_month": by_month["coverage"].min()}
+    answer["coverage_by_burst"] = metrics.by_burst(inside, burst).mean()
+    row = next(row for row in found.rows if row["split"] == split and row["method"] == "procure")
+    answer |= {name: value for name, value in row.items() if name.endswith("_over_a_day")}
+    long = wait > metrics.A_DAY
+    if long.any():
+        answer["stated_median_over_a_day"] = said.point[long].mean()
+        answer["best_stated_median_over_a_day"] = max(curve[long, 2].mean() for curve in curves.values())
     mean = float(found.wait[found.splits[split][0].train].mean())
     answer["accuracy"] = metrics.confusion(wait, said.point, mean)["accuracy"]
     answer |= _true_coverage(Distribution(stated.curve[at]), burst) | {"bursts": len(np.unique(burst))}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from queue_time_claims import judge_adaptation, kept_in
+from queue_time_claims import RIVALS, judge_adaptation, kept_in
 
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.model import Settings
@@ -77,22 +77,28 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
 
 
 def long_bursts(jobs: pd.DataFrame, nodes: int, seed: int = 0) -> pd.DataFrame:
-    """Return a job table in which nearly all jobs lie in few bursts that last for days.
+    """Return a job table in which all jobs lie in few bursts that last for days.
 
-    Each user's jobs, in their order, are cut into runs of 400 to 1,200; what is left of fewer than 100 stays as it is.
-    A run begins when its first job was submitted; each next job follows after a pause drawn exponentially with a mean
-    of ten minutes, at most 59. Requests and run times stay; the queue is simulated.
+    The users are joined to four. Their jobs, in order, are cut into runs of 400 to 1,200, each of one user. The runs
+    begin one after the other, evenly spread over the time in which the nodes, 90 % busy, could run all jobs; a run's
+    jobs follow each other after exponential pauses, at most 59 minutes, so that it lasts for two days on average.
+    Requests and run times stay; the queue is simulated under EASY.
     """
     rng = np.random.default_rng(seed)
     jobs = jobs.assign(partition="batch").sort_values("submit_time", kind="stable").reset_index(drop=True)
-    everyone = jobs["user"].map(jobs["user"].value_counts().rank(method="first") // 4)  # a user of the bursts is four
-    submit = jobs["submit_time"].to_numpy(copy=True)
-    for _, rows in jobs.groupby(everyone, sort=True).indices.items():
-        while len(rows) >= 100:
-            run, rows = np.split(rows, [int(rng.integers(400, 1200))])
-            pauses = np.minimum(rng.exponential(600, len(run)), 3540).astype(int)
-            submit[run] = submit[run[0]] + np.cumsum(pauses) - pauses[0]
-    jobs = jobs.assign(submit_time=submit, user=everyone.astype(int).astype(str))
+    user = (pd.factorize(jobs["user"])[0] % 4).astype(str)
+    runs = []
+    for rows in pd.Series(user).groupby(user).indices.values():
+        cuts = np.cumsum(rng.integers(400, 1200, len(rows) // 400 + 1))
+        runs += np.split(rows, cuts[cuts < len(rows)])
+    runs.sort(key=lambda run: run[0])
+    work = float((jobs["run_time"] * jobs["n_nodes"].clip(upper=nodes)).sum())
+    begin = np.linspace(0, work / (0.9 * nodes), len(runs), endpoint=False).astype(int)
+    submit = np.zeros(len(jobs), np.int64)
+    for run, first in zip(runs, begin, strict=True):
+        pauses = np.minimum(rng.exponential(2 * 86_400 / len(run), len(run)), 3540).astype(int)
+        submit[run] = first + np.cumsum(pauses) - pauses[0]
+    jobs = jobs.assign(submit_time=submit + int(jobs["submit_time"].min()), user=user)
     return _queued(jobs.sort_values("submit_time", kind="stable").reset_index(drop=True), nodes, "easy")
 
 
@@ -126,7 +132,8 @@ def main() -> None:
             found = evaluate(
                 changed(jobs, arguments.nodes, regime),
                 ["chronological"],
-                ["procure"],
+                RIVALS,
+                k=57,
                 settings=Settings(members=1),
             )
         print(

@@ -137,7 +137,7 @@ def test_pending_arrays(tmp_path):
     for ids in (["7_[0-99999999]"], [f"{n}_[0-499999]" for n in range(3)]):
         with pytest.raises(TableError, match="at most 1,000,000 can be read"):
             parse_state("".join(SQUEUE.format(id=each) for each in ids), "squeue", "UTC")
-    assert len(parse_state(SQUEUE.format(id="7_[0-9%2]"), "squeue", "UTC")) == 10
+    assert len(parse_state(SQUEUE.format(id="7_[0-9%2]"), "squeue", "UTC", held=True)) == 10
 
 
 @pytest.mark.slow

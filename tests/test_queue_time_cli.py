@@ -205,7 +205,7 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in ours["weights"].values())
     assert len({str(month) for month in ours["weights"].values()}) == 1
     assert "chronological: procure was trained at the cut and was never updated" in result.stderr
-    assert "served best on this log" in result.stderr
+    assert "chronological: procure's pinball loss is" in result.stderr
     assert RUN.invoke(app, ["queue", *words, "--update-every", "often"]).exit_code == 2
     for split in ("rolling", "random"):
         result = RUN.invoke(app, ["queue", *words, "--split", split, "--retrain-every", "7d"])
@@ -307,6 +307,7 @@ def test_limits_and_memory_are_read_as_sbatch_reads_them(folder: Path, monkeypat
     """--time 480 is eight hours, --mem 64G is 65,536 MiB, UNLIMITED is no limit."""
     asked = []
     monkeypatch.setattr(room, "check_request", lambda site, request, state: asked.append(request))
+    monkeypatch.setattr("procure.queue_time.answer.can_run", lambda *_: False)
     words = ["predict", "--model", str(folder / "site.model"), "--cpus", "4", "--format", "json"]
     for time, mem in (("480", "64G"), ("2-00", "4000"), ("UNLIMITED", "1T")):
         ask(folder, *words, "--time", time, "--mem", mem)

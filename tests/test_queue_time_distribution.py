@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.queue_time.calibrate import GRID, share_for, with_interval
+from procure.queue_time.calibrate import BELOW, GRID, share_for, with_interval
 from procure.queue_time.distribution import Distribution
 
 YEAR_9999 = 8000 * 365.0 * 86400
@@ -53,19 +53,19 @@ def test_the_interval_holds_what_it_says_of_the_stated_distribution(seed: int, s
     below = np.where(low < 1, 0.0, said.chance(np.maximum(low * (1 - 1e-9) - 1e-6, 0)))
     holds = said.chance(high * (1 + 1e-9) + 1e-6) - below
     assert (holds >= share - 1e-4).all()
-    left_out = (1 - share) / 2
+    left_out = (1 - share) * (BELOW if share > 0.5 else 0.5)
     whole = (once >= left_out) & (said.quantile(share) > 0)
     np.testing.assert_allclose(high[whole], said.quantile(share)[whole])
     usual = once == 0
     np.testing.assert_allclose(low[usual], said.quantile(left_out)[usual])
-    np.testing.assert_allclose(high[usual], said.quantile(1 - left_out)[usual])
-    assert (high <= said.quantile(1 - left_out) + 1e-9).all() and (high >= said.quantile(share) - 1e-9).all()
+    np.testing.assert_allclose(high[usual], said.quantile(left_out + share)[usual])
+    assert (high <= said.quantile(left_out + share) + 1e-9).all() and (high >= said.quantile(share) - 1e-9).all()
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 10_000), share=st.floats(0.8, 0.97))
+@given(seed=st.integers(0, 10_000), share=st.floats(0.8, 0.96))
 def test_a_corrected_interval_is_the_one_of_another_share(seed: int, share: float) -> None:
-    """Where nobody or at least one in ten starts at once, the interval of nine in ten of a corrected curve is that of
+    """Where nobody or more than 15 in 100 start at once, the interval of nine in ten of a corrected curve is that of
     the given share of the curve before; the middle half stays."""
     said = distributions(seed, 40)
     moved = Distribution(with_interval(said.curve, share))
@@ -73,25 +73,25 @@ def test_a_corrected_interval_is_the_one_of_another_share(seed: int, share: floa
     middle = np.array([0.25, 0.4, 0.5, 0.6, 0.75])
     np.testing.assert_allclose(moved.quantile(middle), said.quantile(middle))
     once = said.chance(0.99)
-    clear = (once == 0) | ((once > 0.1) & (once < 0.75))
+    clear = (once == 0) | ((once > 0.15) & (once < 0.75))
     np.testing.assert_allclose(moved.interval()[clear], said.interval(share)[clear], rtol=1e-6, atol=1.0)
 
 
-@pytest.mark.parametrize("share", [0.8, 0.85, 0.88, 0.93, 0.95, 0.97])
+@pytest.mark.parametrize("share", [0.8, 0.85, 0.88, 0.93, 0.96])
 def test_a_corrected_interval_is_about_that_one_where_few_start_at_once(share: float) -> None:
-    """Where up to one in ten start at once, it holds what that of the given share holds but for 0.04."""
+    """Where up to 15 in 100 start at once, it holds what that of the given share holds but for 0.06."""
     rng = np.random.default_rng(0)
     middle, spread = rng.uniform(2, 12, (4000, 1)), rng.uniform(0.1, 4, (4000, 1))
     normal = np.array([NormalDist().inv_cdf(level) for level in GRID.clip(0.001, 0.999)])
     said = Distribution(np.expm1(np.maximum(middle + spread * normal, 0)))
     moved = Distribution(with_interval(said.curve, share))
-    few = (said.chance(0.99) > 0) & (said.chance(0.99) <= 0.1)
+    few = (said.chance(0.99) > 0) & (said.chance(0.99) <= 0.15)
     assert few.sum() > 500
     held, asked = (
         said.chance(ends[:, 1]) - np.where(ends[:, 0] < 1, 0, said.chance(ends[:, 0]))
         for ends in (moved.interval(), said.interval(share))
     )
-    np.testing.assert_allclose(held[few], asked[few], atol=0.04)
+    np.testing.assert_allclose(held[few], asked[few], atol=0.06)
     assert np.abs(held - asked)[few].max() > 0.01
 
 

@@ -69,21 +69,22 @@ def test_live_rows_are_running_and_waiting_jobs(squeue) -> None:  # type: ignore
     """An array is a row per task, a held job does not compete, memory per CPU and GPUs are per node."""
     squeue(PRINTED)
     found = live_state().set_index("job_id")
-    assert list(found.index) == ["101", "102", "103_1", "103_2", "103_3"]
+    assert list(found.index) == ["101", "102", "103_1", "103_2"]
     assert found.loc["101", "start_time"] == 1603184400
     assert found.loc["103_2", "mem_mb_per_node"] == 4000
     assert found.loc["103_2", "gpus_per_node"] == 1
-    assert found["start_time"].isna().sum() == 4
+    assert found["start_time"].isna().sum() == 3
 
 
 def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
-    """One look without --state asks squeue and shows each of the user's pending tasks."""
+    """One look without --state asks squeue and shows each of the user's pending tasks, the one held with its reason."""
     squeue(PRINTED)
     result = RUN.invoke(app, ["queue", "watch", "--model", str(model), "--user", "alice", "--count", "1"])
     assert result.exit_code == 0, result.output
     for name in ("102", "103_1", "103_3"):
         assert name in result.stdout
     assert "101" not in result.stdout
+    assert "held" in result.stdout and "JobArr" in result.stdout
 
 
 def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]

@@ -102,6 +102,8 @@ def evaluate(
     if test_log is not None:
         later = common.read_jobs(test_log, how, keep_unfinished="sacct")
         jobs, cut = followed_by(jobs, later.jobs)
+    for text in evaluation.left_out(jobs):
+        common.note(text)
     found = evaluation.evaluate(
         jobs,
         splits,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import time as clock
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,8 @@ from procure.queue_time import store
 from procure.queue_time.answer import answer, doubt_in
 from procure.queue_time.cautions import age_of
 from procure.queue_time.model import QueueTimeModel
-from procure.queue_time.state import live_state, read_state
+from procure.queue_time.script import read_script
+from procure.queue_time.state import HELD, live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.settings import LARGEST, MOST_COUNTED
 from procure.text import duration, printable, roughly
@@ -34,11 +36,18 @@ from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 
 def predict(
     model: ModelOption,
-    cpus: Annotated[int, typer.Option(min=1, max=LARGEST, help="CPUs in all.")],
-    time: Annotated[str, typer.Option(help="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00; or 8h.")],
-    mem: Annotated[str, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = "0",
-    gpus: Annotated[int, typer.Option(min=0, max=LARGEST, help="GPUs in all.")] = 0,
-    nodes: Annotated[int, typer.Option(min=1, max=LARGEST, help="Nodes.")] = 1,
+    script: Annotated[
+        Path | None,
+        typer.Argument(metavar="JOB.SH", help="A batch script, whose #SBATCH lines say what is asked for."),
+    ] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="CPUs in all.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00; or 8h.")
+    ] = None,
+    mem: Annotated[str | None, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, max=LARGEST, help="GPUs in all.")] = None,
+    gpu_type: Annotated[str, typer.Option(help="Their model, as in --gres=gpu:a100:2.")] = "",
+    nodes: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Nodes.")] = None,
     partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
     user: Annotated[str, typer.Option(help="Who submits.")] = "",
     deadline: Annotated[str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")] = None,
@@ -50,16 +59,32 @@ def predict(
 ) -> None:
     """Predict when a job would start if it were submitted now: seconds from now.
 
+    What is asked for is read from a batch script's #SBATCH lines, or given by options, which go before.
+
     Examples:
+    procure queue predict job.sh --model site.model --live
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
-    with common.bad_option("--time"):
-        limit = slurm_limit(time)
-    with common.bad_option("--mem"):  # MB of 2^20 bytes, which a job table of a Slurm log takes for its MB
-        memory = slurm_memory_limit(mem)
-    request = room.Request(cpus, limit, memory, gpus, nodes, partition, user)
+    given: dict[str, Any] = {"cpus": cpus, "nodes": nodes, "gpus": gpus, "gpu_type": gpu_type or None}
+    given |= {"partition": partition or None, "user": user or None}
+    if time is not None:
+        with common.bad_option("--time"):
+            given["requested_time"] = slurm_limit(time)
+    if mem is not None:
+        with common.bad_option("--mem"):  # MB of 2^20 bytes, which a job table of a Slurm log takes for its MB
+            given["mem_mb"] = slurm_memory_limit(mem)
+    given = {name: value for name, value in given.items() if value is not None}
+    if script is not None:
+        asked = read_script(script)
+        request = replace(asked.request, **given)
+        for text in asked.notes:
+            common.note(text)
+    elif cpus is None or time is None:
+        raise typer.BadParameter("give --cpus and --time, or a batch script", param_hint="JOB.SH")
+    else:
+        request = room.Request(**given)
     queue, now = _state(state, live, tz)
     room.check_request(site, request, queue)
     now = room.moment_of(site, queue) if now is None else now
@@ -109,12 +134,14 @@ def _limit(seconds: int) -> str:
     return duration(seconds) if seconds else "none"
 
 
-def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
+def _state(
+    state: Path | None, live: bool, tz: str | None, held: bool = False
+) -> tuple[pd.DataFrame | None, int | None]:
     if state is not None and live:
         raise typer.BadParameter("give either --state or --live", param_hint="--live")
     if live:
-        return live_state(tz), int(clock.time())
-    return (None, None) if state is None else (read_state(state, tz), None)
+        return live_state(tz, held), int(clock.time())
+    return (None, None) if state is None else (read_state(state, tz, held), None)
 
 
 def _print_answer(said: dict[str, Any]) -> None:
@@ -188,19 +215,29 @@ def watch(
     most = None if show_all else limit
     with Live(console=Console(), auto_refresh=False) if output is common.Format.TABLE else nullcontext() as live:
         while True:
-            queue, now = _state(state, state is None, tz)
-            assert queue is not None
+            whole, now = _state(state, state is None, tz, held=True)
+            assert whole is not None
+            queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
             if live is None:
-                common.print_table(room.pending_waits(site, queue, who, now, most), output)
+                waits = room.pending_waits(site, queue, who, now, most)
+                common.print_table(pd.concat([waits, _held_rows(held)], ignore_index=True), output)
             else:
-                live.update(_pending_table(site, queue, who, now, most), refresh=True)
+                live.update(_pending_table(site, queue, held, who, now, most), refresh=True)
             looks += 1
             if count and looks >= count:
                 return
             clock.sleep(every)
 
 
-def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None, most: int | None) -> Table:
+def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each job that does not compete yet, with its reason and without a wait."""
+    cpus = held["n_nodes"] * held["cpus_per_node"]
+    return held[["job_id", "requested_time", "partition", "reason"]].assign(cpus=cpus)
+
+
+def _pending_table(
+    site: store.SiteModel, queue: pd.DataFrame, held: pd.DataFrame, user: str, now: int | None, most: int | None
+) -> Table:
     now = room.moment_of(site, queue) if now is None else now
     waits = room.pending_waits(site, queue, user, now, most)
     n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
@@ -222,6 +259,17 @@ def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: i
             "–" if job["lower_90"] is None else _between(job, 90),
         )
         table.add_row(*(escape(printable(text)) for text in cells))
-    if waits.empty:
+    for job in _held_rows(held).head(most).to_dict("records"):
+        cells = (
+            job["job_id"],
+            str(job["cpus"]),
+            _limit(job["requested_time"]),
+            job["partition"],
+            "",
+            "held",
+            job["reason"],
+        )
+        table.add_row(*(escape(printable(text)) for text in cells))
+    if waits.empty and held.empty:
         table.add_row("none", "", "", "", "", "", "")
     return table

@@ -13,7 +13,7 @@ from procure.cli import common
 from procure.cli.from_settings import options
 from procure.cli.queue_options import LOG, LogArgument, ModelOption, ReplayOption
 from procure.queue_time import store, training
-from procure.queue_time.evaluation import Method
+from procure.queue_time.evaluation import Method, left_out
 from procure.settings import LARGEST, MOST_COUNTED
 from procure.workload.log_settings import LogSettings
 
@@ -50,6 +50,8 @@ def train(
     else:
         common.refuse_given(context, "--k-sweep chooses it", "k")
     jobs = common.read_jobs(log, how, keep_unfinished="sacct").jobs
+    for text in left_out(jobs):
+        common.note(text)
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
@@ -113,6 +115,8 @@ def update(
             raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
     newer = common.read_jobs(log, how, keep_unfinished="sacct")
+    for text in left_out(newer.jobs):
+        common.note(text)
     site = training.continue_training(site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note)
     store.save(site, out or model)
     _print_model(site, out or model, output)

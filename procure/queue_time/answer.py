@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from procure.queue_time.cautions import cautions, doubt_of
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.log import Log
 from procure.queue_time.predict import Request, Situation, can_run, check_request, read_off, situations, stated
 from procure.queue_time.store import SiteModel, load
@@ -147,6 +148,11 @@ def answer(
     said: dict[str, Any] = dict(read_off(found, 0, deadline, doubt_of(careful)))
     medians = {text: read_off(found, place)["median"] for place, (text, _) in enumerate(others, 1)}
     said["because"] = because(site, here, near, said["median"], medians)
+    if state is None and isinstance(found, Distribution):
+        late = roughly(max(float(found.quantile(0.9)[0]), said["median"]))
+        if late != roughly(said["median"]):
+            usual = "at once" if said["median"] < 2.5 else f"in {roughly(said['median'])}"
+            said["because"].insert(0, f"Usually such a job starts {usual}, but 1 in 10 may take {late} or longer.")
     said["caution"] = [one.text for one in careful]
     return said
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-GRID = np.array([0.0, 0.01, 0.05, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.99, 1.0])
+GRID = np.array([0.0, 0.01, 0.05, 0.075, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.975, 0.99, 1.0])
 """Levels at which a forecast's quantile function is kept; straight between them on the log scale."""
-FURTHEST = 0.97
-"""The widest interval that is given has the levels 0.015 and 0.985; beyond, a curve is a guess."""
+FURTHEST = 0.96
+"""The widest interval that is given has the levels 0.03 and 0.99; beyond, a curve is a guess."""
 
 
 def quantiles_at(curve: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -59,6 +59,8 @@ SHARE, KEPT, LEAST = 0.9, 0.5, 0.8
 given as the one of nine in ten."""
 HELD = (0.88, 0.92)
 """The coverages below which that one is widened, and beyond which it is narrowed."""
+BELOW = 0.75
+"""The part of what an interval leaves out that lies below it."""
 _KNOTS = np.linspace(0.0, 1.0, 201)
 _PRIOR = (np.arange(200) + 0.5) / 200
 
@@ -66,9 +68,10 @@ _PRIOR = (np.arange(200) + 0.5) / 200
 def interval_levels(share: float, once: np.ndarray) -> np.ndarray:
     """Return the levels between which the interval of a share lies, (n, 2): the one rule for intervals.
 
-    As much is left out below as above. But nobody starts sooner than at once: what would be left out below, as far as
-    it starts at once, is left out above in its place. Where that is all of it, the interval reaches from 0 to the
-    quantile of the share, since one to a higher quantile would hold more than it says.
+    As much is left out below as above; of an interval wider than `KEPT`, `BELOW` of it below: a wait longer than was
+    said does more harm than a shorter one, and long ones are missed most. But nobody starts sooner than at once: what
+    would be left out below, as far as it starts at once, is left out above in its place. Where that is all of it, the
+    interval reaches from 0 to the quantile of the share, since one to a higher quantile would hold more than it says.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ def interval_levels(share: float, once: np.ndarray) -> np.ndarray:
     once
         (n,) of `at_once`.
     """
-    low = np.maximum((1 - share) / 2 - once, 0.0)
+    low = np.maximum((1 - share) * (BELOW if share > KEPT else 0.5) - once, 0.0)
     return np.column_stack([low, low + share])
 
 
@@ -89,7 +92,7 @@ def at_once(curve: np.ndarray) -> np.ndarray:
 def with_interval(curve: np.ndarray, share: float) -> np.ndarray:
     """Move curves (n, len(GRID)) so that their interval of `SHARE` is about the one of another share; see `share_for`.
 
-    Exact where the probability of a start at once is 0 or above 0.1. In between, moving the curve changes that
+    Exact where the probability of a start at once is 0 or above 0.15. In between, moving the curve changes that
     probability, so that the coverage is off by up to 0.04, and up to half of a widening is lost.
     """
     once = at_once(curve)
@@ -127,6 +130,8 @@ def share_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> float
     return float(np.clip(wide if wide > SHARE else min(narrow, SHARE), LEAST, FURTHEST))
 
 
+MOST_COST = 0.03
+"""The share of its pinball loss that a level's correction may have cost of late."""
 DEADLINES = 3600.0 * np.array([1.0, 4.0, 12.0])
 """Seconds at which stated chances are held against what came of them."""
 N_PLACES = 11
@@ -204,6 +209,43 @@ def relevelled(curve: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return quantiles_at(curve, levels)
 
 
+def blended(plain: np.ndarray, corrected: np.ndarray, how_far: np.ndarray) -> np.ndarray:
+    """Return curves (n, len(GRID)) that lie so far, (len(GRID),) 0 to 1, from the plain towards the corrected ones."""
+    low, high = np.log1p(plain), np.log1p(corrected)
+    return np.expm1(np.maximum.accumulate(low + how_far * (high - low), axis=1))
+
+
+def trust(
+    plain: np.ndarray, corrected: np.ndarray, age: np.ndarray, ended: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return how far each level may be corrected, (len(GRID),): 1 where that has cost no pinball loss of late.
+
+    Where it has cost `MOST_COST` of the loss or more it is 0. A job that still waits counts by what is certain of its
+    loss. `N_SHRINK` outcomes of the usual loss speak for the correction.
+
+    Parameters
+    ----------
+    plain, corrected
+        (n, len(GRID)) seconds, of recent jobs.
+    age, ended
+        (n,) seconds until each left the queue or that it waits so far, and whether it started there.
+    weight
+        (n,) how much each counts.
+    """
+    total = weight.sum()
+    if not total:
+        return np.ones(len(GRID))
+
+    def loss(curve: np.ndarray) -> np.ndarray:
+        over = age[:, None] - curve
+        each = np.where(over > 0, GRID * over, np.where(ended[:, None], (GRID - 1) * over, 0.0))
+        return np.asarray(weight @ each / total)
+
+    before, after = loss(plain), loss(corrected)
+    cost = (after - before) / np.maximum(before, 1e-9) * total / (total + N_SHRINK)
+    return np.clip(1 - cost / MOST_COST, 0.0, 1.0)
+
+
 def scores(wait: np.ndarray, curve: np.ndarray, at_least: bool = False) -> np.ndarray:
     """Return the least share whose interval, of `interval_levels`, holds the wait, ends rounded outward to seconds.
 
@@ -213,7 +255,7 @@ def scores(wait: np.ndarray, curve: np.ndarray, at_least: bool = False) -> np.nd
     once = at_once(curve)
     low = _level(np.minimum(np.floor(curve), curve), wait, "right")
     high = _level(np.maximum(np.ceil(curve), curve), wait, "left")
-    below, above = 1 - 2 * (low + once), np.minimum(high, 2 * (high + once) - 1)
+    below, above = 1 - (low + once) / BELOW, np.minimum(high, (high + once - BELOW) / (1 - BELOW))
     return np.clip(above if at_least else np.maximum(below, above), 0.0, 1.0)
 
 

@@ -16,6 +16,10 @@ WATCHED = {
 }
 
 
+SLACK = 0.25
+"""A load is unlike those of the training from so far beyond their range, as a share of it."""
+
+
 def _written(name: str, value: float) -> str:
     if name == "log_wait_mean_24h":
         return roughly(float(np.expm1(value)))
@@ -47,8 +51,8 @@ def warnings(known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int
     """
     lines = []
     for name, (low, high) in known.items():
-        value = float(now[name].iloc[-1])
-        if value < low or value > high:
+        value, slack = float(now[name].iloc[-1]), SLACK * (high - low)
+        if value < low - slack or value > high + slack:
             given, least, most = (_written(name, one) for one in (value, low, high))
             lines.append(f"{WATCHED[name]} {given} now, {least} to {most} in training")
     old = (moment - window[1]) / 86400

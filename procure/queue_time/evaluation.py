@@ -17,13 +17,13 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import Outcomes, wait_times, without_starts
-from procure.queue_time.metrics import HOURS, LEVELS, Forecast, calibration, judge
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, calibration, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.recent import PREFIX
 from procure.queue_time.splits import Split, bursts, chronological, random_split, rolling
-from procure.text import duration
+from procure.text import counted, duration
 from procure.workload.clock import has_dates, local_times
 
 Method = Literal["procure", "kmeans-gbt", "gbt"]
@@ -61,7 +61,10 @@ class Evaluation:
 def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """Keep the jobs whose time in the queue is known: started, ended without a start, or still pending.
 
-    A job cancelled in the queue has not started; it stands there until it gives up.
+    A job cancelled in the queue has not started; it stands there until it gives up. Where the log has
+    ``eligible_time``, a job joins the queue then, as its ``submit_time`` says from here on: until it is held no more,
+    its begin time has come and its dependency is met, it does not wait for room. A job that is not yet eligible is left
+    out, and one that starts before it is submitted; `left_out` says so.
 
     Raises
     ------
@@ -70,12 +73,45 @@ def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """
     if "start_time" not in jobs.columns or jobs["start_time"].isna().all():
         raise TableError("the log has no start times; waits cannot be learnt from it")
-    known = jobs["start_time"].notna()
-    if "end_time" in jobs.columns:
-        known |= jobs["end_time"].notna()
+    if "end_time" not in jobs.columns:
+        jobs = jobs.assign(end_time=(jobs["start_time"] + jobs["run_time"]).astype("Int64"))
+    known = jobs["start_time"].notna() | jobs["end_time"].notna()
     if "state" in jobs.columns:
         known |= jobs["state"].astype(str).str.upper().isin(["PENDING", "PD"])
-    return without_starts(jobs)[known.to_numpy()].sort_values("submit_time", kind="stable").reset_index(drop=True)
+    kept = without_starts(jobs)[(known & ~_too_early(jobs) & ~_held(jobs)).to_numpy()]
+    if "eligible_time" in kept.columns:
+        at = kept["eligible_time"].astype("Int64").fillna(kept["submit_time"])
+        left = kept["start_time"].fillna(kept["end_time"]).astype("Int64")
+        joins = at.clip(lower=kept["submit_time"]).where(~(at > left).fillna(False), kept["submit_time"])
+        kept = kept.assign(submit_time=joins.astype("int64"))
+    return kept.sort_values("submit_time", kind="stable").reset_index(drop=True)
+
+
+def _too_early(jobs: pd.DataFrame) -> pd.Series:
+    return (jobs["start_time"] < jobs["submit_time"]).fillna(False).astype(bool)
+
+
+def _held(jobs: pd.DataFrame) -> pd.Series:
+    if "eligible_time" not in jobs.columns or jobs["eligible_time"].isna().all():
+        return pd.Series(False, index=jobs.index)
+    left = jobs[[name for name in ("start_time", "end_time") if name in jobs.columns]].notna().any(axis=1)
+    return jobs["eligible_time"].isna() & ~left
+
+
+def left_out(jobs: pd.DataFrame) -> list[str]:
+    """Say what `queue_jobs` leaves out of a log, or counts from another moment, a sentence each."""
+    found: list[str] = []
+    if "start_time" not in jobs.columns:
+        return found
+    if n := int(_too_early(jobs).sum()):
+        found.append(f"{counted(n, 'job')} left out: the start is before the submission")
+    if n := int(_held(jobs).sum()):
+        found.append(f"{counted(n, 'job')} left out: held, or waiting for a begin time or a dependency")
+    if "eligible_time" in jobs.columns:
+        n = int((jobs["eligible_time"] > jobs["submit_time"]).fillna(False).sum())
+        if n:
+            found.append(f"{counted(n, 'job')} could start only some time after submission: waits count from then")
+    return found
 
 
 def make_splits(
@@ -221,7 +257,7 @@ def _evaluate_split(
         counts = {"n_train": len(group[-1].train), "n_test": len(test), "n_origins": len(group)}
         if method == "kmeans-gbt":
             counts["k"] = k or 0
-        for row in judge(wait, forecast, deadlines, base):
+        for row in judge(wait, forecast, deadlines, base, burst):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
             if forecast.chances:
                 chance = forecast.chances[label["deadline"]]
@@ -330,7 +366,7 @@ def _at_random(
 def _read(said: Distribution, deadlines: list[float], curve: np.ndarray | None = None) -> Forecast:
     quantiles = said.quantile(LEVELS)
     chances = {deadline: said.chance(deadline) for deadline in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, curve)
+    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, curve, said.mean())
 
 
 def _say(split: Split, method: str, progress: Progress) -> None:
@@ -369,22 +405,43 @@ def weights_by_month(found: Evaluation, split: str) -> dict[str, dict[str, float
     }
 
 
+FEW_BURSTS = 30
+"""Fewer bursts in the test part cannot tell two good methods apart."""
+
+
 def verdict(found: Evaluation) -> str:
-    """Say in a sentence a split which method and which simple guess served best, and what the mixture went by."""
+    """Say in a sentence a split how ours compares with the best other method, and whether bursts tell them apart."""
     said = []
     for split in found.splits:
-        rows = pd.DataFrame([row for row in found.rows if row["split"] == split])
-        error = rows.groupby("method")["mae"].first().sort_values(kind="stable")
-        words = f"{split}: {error.index[0]} served best on this log, wrong by {duration(error.iloc[0])} on average"
-        if "procure" in error.index:
-            place = error.drop("procure")
-            if error.index[0] == "procure":
-                words += f"; next is {place.index[0]}, {duration(place.iloc[0])}"
-            else:
-                words += f"; procure, {duration(error['procure'])}"
+        own = {method: (rows, one) for (name, method), (rows, one) in found.forecasts.items() if name == split}
+        table = pd.DataFrame([row for row in found.rows if row["split"] == split]).groupby("method").first()
+        loss, error = (table[name].sort_values(kind="stable") for name in ("pinball", "mae"))
+        if "procure" not in own or len(loss) < 2:
+            said.append(f"{split}: {error.index[0]} has the least error, {duration(error.iloc[0])} on average.")
+            continue
+        rows, ours = own["procure"]
+        best, nearest_ = loss.drop("procure").index[0], error.drop("procure").index[0]
+        burst = bursts(found.jobs)[rows]
+        words = (
+            f"{split}: procure's pinball loss is {duration(loss['procure'])}, that of {best}, the best other, "
+            f"{duration(loss[best])}; its mean error {duration(error['procure'])}, that of {nearest_} "
+            f"{duration(error[nearest_])}. Its 90 % interval held {table.loc['procure', 'coverage_90']:.0%} of the "
+            f"waits, {table.loc['procure', 'coverage_90_by_burst']:.0%} by burst. "
+        )
+        words += _told_apart(beats(found.wait[rows], ours, own[best][1], burst), best, len(np.unique(burst)))
         if split in found.stated:
             mean = found.stated[split][1].weights.mean(axis=0)
             top = [f"{NAMES[i]} {mean[i]:.0%}" for i in np.argsort(-mean, kind="stable")[:3]]
-            words += f"; it went by {', '.join(top)}"
-        said.append(words + ".")
+            words += f" It went by {', '.join(top)}."
+        said.append(words)
     return "\n".join(said)
+
+
+def _told_apart(share: float, best: str, n: int) -> str:
+    """Say what draws of the test part's bursts tell of two methods; ``share`` of them are for ours."""
+    if n < FEW_BURSTS:
+        return f"The jobs judged lie in {counted(n, 'burst')}, too few to tell whether that is luck."
+    if 0.05 <= share <= 0.95:
+        return f"Which of the two is better is a matter of which of the {n:,} bursts came: by pinball loss they tie."
+    better, often = ("procure", share) if share > 0.5 else (best, 1 - share)
+    return f"Over draws of the {n:,} bursts {better} has less loss in {often:.0%}."

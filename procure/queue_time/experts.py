@@ -12,14 +12,14 @@ from procure.queue_time.calibrate import GRID
 from procure.queue_time.features import BACKLOG
 
 PRIOR = {
-    "pair": 0.20, "quantile": 0.15, "chance": 0.12, "hgb": 0.15, "hgb_mean": 0.04, "hgb_log": 0.04, "kmeans_gbt": 0.03,
-    "again": 0.06, "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "so_far": 0.02,
-    "user_5": 0.01, "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02,
-    "broad": 0.01, "backlog": 0.02, "backlog_moved": 0.02,
+    "together": 0.16, "quantile": 0.14, "chance": 0.12, "hgb": 0.14, "hgb_mean": 0.12, "hgb_log": 0.08, "again": 0.08,
+    "kmeans_gbt": 0.03, "together_moved": 0.06, "hgb_moved": 0.03, "zero": 0.01, "mean": 0.01, "last_like": 0.02,
+    "so_far": 0.02, "user_5": 0.01, "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02,
+    "user": 0.02, "broad": 0.01, "backlog": 0.02, "backlog_moved": 0.02,
 }  # fmt: skip
-"""The experts and their weights before any outcome. ``pair`` is the average of the quantile and the chance booster on a
-log scale; ``hgb`` plain quantile boosters; ``again`` a median that is trained again; ``so_far`` how long the like job
-before has waited, or waits; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives
+"""The experts and their weights before any outcome. ``together`` is the mean of the quantile, the chance and the plain
+quantile boosters (``hgb``) on a log scale; ``again`` a median that is trained again; ``so_far`` how long the like job
+before waited, or waits by now; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives
 five."""
 NAMES = tuple(PRIOR)
 PRIOR_BEYOND = dict.fromkeys(PRIOR, 0.02) | {"backlog": 0.5, "backlog_moved": 0.2}
@@ -30,13 +30,17 @@ POINTS = (
     *("last_like", "so_far", "user_5", "partition_5", "backlog"),
 )
 """Experts that give one number, to which the spread of their recent errors is added."""
-MOVED = ("pair_moved", "hgb_moved", "backlog_moved")
+MOVED = ("together_moved", "hgb_moved", "backlog_moved")
 IS_POINT = np.array([name in (*POINTS, "backlog_moved") for name in NAMES])
 IS_MOVED = np.array([name in MOVED for name in NAMES])
 PRIORS = np.array([[prior[name] / sum(prior.values()) for name in NAMES] for prior in (PRIOR, PRIOR_BEYOND)])
 """Both as weights, (2, len(NAMES))."""
-RATES = np.array([0.01, 0.03, 0.1, 0.3])
-"""The paces at which the weights are learnt: learning rates per unit of relative loss, a vector of weights for each."""
+RATES = np.tile([0.01, 0.03, 0.1, 0.3], 2)
+BY_OPEN = np.repeat([False, True], 4)
+"""The paces at which weights are learnt, each with its own: learning rates per unit of relative loss, and whether a
+burst's k-th job is the k-th of all its jobs or of those that still waited as it came."""
+MOST_WEIGHT = 0.5
+"""The most that one expert counts in what is stated."""
 MIDDLE = int(np.searchsorted(GRID, 0.5))
 N_ERRORS = 200
 """The recent errors, in log seconds, that spread a point expert."""
@@ -90,8 +94,9 @@ def stack(boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.n
     found = np.empty((n, len(NAMES), len(GRID)), np.float32)
     lately = _lately(features, np.log1p(usual))
     curves = {name: np.log1p(boosted[name]) for name in ("quantile", "chance")}
-    curves["pair"] = curves["pair_moved"] = 0.6 * curves["quantile"] + 0.4 * curves["chance"]
     curves["hgb"] = curves["hgb_moved"] = np.log1p(boosted["hgb"])
+    together = 0.4 * curves["quantile"] + 0.3 * curves["chance"] + 0.3 * curves["hgb"]
+    curves["together"] = curves["together_moved"] = together
     curves["broad"] = np.broadcast_to(np.log1p(usual), (n, len(GRID)))
     points = {"zero": np.zeros(n), "mean": np.full(n, mean)}
     points |= {name: boosted[name] for name in ("hgb_mean", "hgb_log", "kmeans_gbt", "again")}

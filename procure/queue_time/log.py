@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER
+from procure.queue_time.events import NEVER, Events
 from procure.queue_time.splits import bursts
 
 
@@ -150,7 +150,8 @@ class Outcomes:
     """What became of jobs, in submission order; Unix seconds.
 
     ``left`` is when each left the queue, `UNKNOWN` while it waits; ``started`` is False for a job that gave up or
-    still waits; ``name`` its id, ``rank`` its place in its burst, from 1.
+    still waits; ``name`` its id, ``rank`` its place in its burst, from 1, and ``open_rank`` that among those
+    of the burst that still waited as it was submitted.
     """
 
     submit: np.ndarray
@@ -158,6 +159,7 @@ class Outcomes:
     started: np.ndarray
     name: np.ndarray
     rank: np.ndarray
+    open_rank: np.ndarray
 
     @classmethod
     def of(cls, jobs: pd.DataFrame) -> Outcomes:
@@ -166,13 +168,19 @@ class Outcomes:
         end = jobs["end_time"].to_numpy(dtype="float64", na_value=np.nan)
         left = np.nan_to_num(np.where(np.isnan(start), end, start), nan=UNKNOWN)
         name = jobs["job_id"].astype(str).to_numpy().astype("U")
-        rank = jobs.groupby(bursts(jobs)).cumcount().to_numpy() + 1
-        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name, rank)
+        submit, burst = jobs["submit_time"].to_numpy(dtype="float64"), bursts(jobs)
+        rank = jobs.groupby(burst).cumcount().to_numpy() + 1
+        since = submit.min(initial=UNKNOWN)
+        gone = Events.of(
+            np.minimum(left - since, NEVER).astype(np.int64), {}, burst.astype(np.int64), int(burst.max(initial=0)) + 1
+        )
+        before = gone.before((submit - since).astype(np.int64), burst) - gone.begin(len(jobs), burst)
+        return cls(submit, left, ~np.isnan(start), name, rank, rank - before)
 
     @classmethod
     def none(cls) -> Outcomes:
         """Return those of no job."""
-        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), np.zeros(0, np.int64))
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), *np.zeros((2, 0), np.int64))
 
     def take(self, rows: np.ndarray) -> Outcomes:
         """Return those of some rows."""

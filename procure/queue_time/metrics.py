@@ -9,6 +9,7 @@ import pandas as pd
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 """The quantiles over which the pinball loss is averaged."""
+A_DAY = 86_400
 HOURS = (1, 4, 8, 12)
 """The deadlines that a report shows beside the mean wait, in hours."""
 GAPS = ("worst_gap", "worst_gap_by_burst", "worst_gap_luck", "worst_gap_by_burst_luck")
@@ -21,7 +22,7 @@ class Forecast:
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
     and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
-    ``curve`` what was stated before any correction, (n, len(calibrate.GRID)).
+    ``curve`` what was stated before any correction, (n, len(calibrate.GRID)); ``mean`` (n,) of the distribution, s.
     """
 
     point: np.ndarray
@@ -29,12 +30,24 @@ class Forecast:
     interval: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
     curve: np.ndarray | None = None
+    mean: np.ndarray | None = None
 
 
 def pinball(wait: np.ndarray, quantiles: np.ndarray) -> float:
     """Average the pinball loss over rows and `LEVELS`, in seconds."""
+    return float(pinball_of_each(wait, quantiles).mean())
+
+
+def pinball_of_each(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Average the pinball loss over `LEVELS`, (n,) seconds."""
     over = wait[:, None] - quantiles
-    return float(np.maximum(LEVELS * over, (LEVELS - 1) * over).mean())
+    return np.asarray(np.maximum(LEVELS * over, (LEVELS - 1) * over).mean(axis=1))
+
+
+def by_burst(value: np.ndarray, burst: np.ndarray) -> np.ndarray:
+    """Return the mean of values (n,) over the rows of each burst, in the order of their numbers."""
+    _, number, size = np.unique(burst, return_inverse=True, return_counts=True)
+    return np.asarray(np.bincount(number, value) / size)
 
 
 def within(wait: np.ndarray, point: np.ndarray, factor: float) -> float:
@@ -139,7 +152,29 @@ def calibration(
     }
 
 
-def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray) -> list[dict]:
+def _quantiles(forecast: Forecast) -> np.ndarray:
+    """Return a forecast's quantiles at `LEVELS`; a method that gives a number states it at each."""
+    return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
+
+
+def _means(forecast: Forecast) -> np.ndarray:
+    """Return the mean of each stated distribution, (n,) seconds; of a number, or five quantiles, the number."""
+    return forecast.point if forecast.mean is None else forecast.mean
+
+
+def beats(
+    wait: np.ndarray, one: Forecast, other: Forecast, burst: np.ndarray, draws: int = 500, seed: int = 0
+) -> float:
+    """Return in which share of draws of as many bursts, with replacement, a forecast has less pinball loss."""
+    loss = pinball_of_each(wait, _quantiles(one)) - pinball_of_each(wait, _quantiles(other))
+    sums = np.bincount(np.unique(burst, return_inverse=True)[1], loss)
+    rng = np.random.default_rng(seed)
+    return float(np.mean([rng.choice(sums, len(sums)).sum() < 0 for _ in range(draws)]))
+
+
+def judge(
+    wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray, burst: np.ndarray | None = None
+) -> list[dict]:
     """Measure a forecast: one row per deadline, in which `GAPS` are still None.
 
     Parameters
@@ -152,18 +187,28 @@ def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], bas
         Seconds by label.
     base
         The training rows' waits, whose share by each deadline is the base rate's chance.
+    burst
+        (n,) the number of each job's burst; without it each job is one. By burst, each counts as one.
     """
     point = forecast.point
-    quantiles, interval = forecast.quantiles, forecast.interval
-    error = np.abs(point - wait)
+    quantiles, interval = _quantiles(forecast), forecast.interval
+    error, long = np.abs(point - wait), wait > A_DAY
+    inside = None if interval is None else covered(wait, interval)
+    burst = np.arange(len(wait)) if burst is None else burst
     common = {
         "mae": float(error.mean()),
         "rmse": float(np.sqrt(np.mean(error**2))),
         "mse_log10": mse_log10(wait, point),
         "within_2x": within(wait, point, 2),
         "within_3x": within(wait, point, 3),
-        "pinball": pinball(wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles),
-        "coverage_90": None if interval is None else float(covered(wait, interval).mean()),
+        "pinball": pinball(wait, quantiles),
+        "coverage_90": None if inside is None else float(inside.mean()),
+        "coverage_90_by_burst": None if inside is None else float(by_burst(inside, burst).mean()),
+        "n_over_a_day": int(long.sum()),
+        "mae_over_a_day": float(error[long].mean()) if long.any() else None,
+        "coverage_over_a_day": float(inside[long].mean()) if inside is not None and long.any() else None,
+        "mean_over_a_day": float(wait[long].mean()) if long.any() else None,
+        "stated_mean_over_a_day": float(_means(forecast)[long].mean()) if long.any() else None,
         "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
     }
     rows = []

@@ -26,15 +26,17 @@ from procure.queue_time.calibrate import (
     N_PLACES,
     N_WINDOW,
     SHARE,
+    blended,
     by_now,
     chances_at,
     relevelled,
     scores,
     share_for,
     shifts,
+    trust,
     with_interval,
 )
-from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, RATES, SPREAD
+from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, MOST_WEIGHT, N_ERRORS, NAMES, PRIORS, RATES, SPREAD
 from procure.queue_time.log import UNKNOWN, Outcomes
 
 MOST_WAITING = 5000
@@ -66,8 +68,9 @@ class Mixture:
     ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,) and ``seen``: the discounted loss and
     number of outcomes; ``until`` the moment up to which outcomes are known; ``jobs``, ``curve`` (m, G) log quantiles,
     ``even`` the same by `calibrate.relevelled`, and ``experts`` (m, K, G): the last jobs and those that wait, as they
-    were stated, which `roll` goes on from; ``shift`` what is added to chances, and ``share`` whose interval is given as
-    that of `calibrate.SHARE`, until it does.
+    were stated, which `roll` goes on from; ``full`` the same corrected in full; ``shift`` what is added to chances,
+    ``share`` whose interval is given as that of `calibrate.SHARE`, and ``trust`` (G,) how far each level is corrected,
+    until it does.
     """
 
     prior: np.ndarray = field(default_factory=PRIORS[0].copy)
@@ -82,9 +85,11 @@ class Mixture:
     jobs: Outcomes = field(default_factory=Outcomes.none)
     curve: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     even: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
+    full: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
     shift: np.ndarray = field(default_factory=lambda: np.zeros((len(DEADLINES), N_PLACES)))
     share: float = SHARE
+    trust: np.ndarray = field(default_factory=lambda: np.ones(len(GRID)))
 
     def __post_init__(self) -> None:
         """Begin every pace at the prior."""
@@ -93,13 +98,22 @@ class Mixture:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of the experts, (K,): those of each pace as far as it is trusted."""
-        return self.paces @ self.copies
+        """The weights of the experts, (K,): those of each pace as far as it is trusted, none above `MOST_WEIGHT`."""
+        weights, over = self.paces @ self.copies, np.zeros(len(self.prior), bool)
+        while (weights > MOST_WEIGHT + 1e-9).any():
+            over |= weights > MOST_WEIGHT
+            left = (1 - MOST_WEIGHT * over.sum()) / max(weights[~over].sum(), 1e-12)
+            weights = np.where(over, MOST_WEIGHT, weights * left)
+        return weights
+
+    def half_back(self) -> None:
+        """Put half of the prior back: what was learnt on a few bursts may not hold of those to come."""
+        self.copies = (self.copies + self.prior) / 2
 
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
         """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
         said = np.expm1(combine(raw, self.weights, self.moved, top))
-        return with_interval(relevelled(said, self.shift), self.share)
+        return blended(said, with_interval(relevelled(said, self.shift), self.share), self.trust)
 
     def _shifts(self, end: int, now: float, curve: np.ndarray, chance: np.ndarray) -> np.ndarray:
         """Return what is to be added to the chances of ``curve`` (m, G), s, from what is known at ``now``.
@@ -111,6 +125,14 @@ class Mixture:
         weight = 0.5 ** (np.arange(len(age))[::-1] / HALF_LIFE_CHANCES) / self.jobs.rank[window]
         known = by_now(chance[window], curve[window], age, waits, self.jobs.started[window])
         return shifts(chance[window], known, weight)
+
+    def _trust(self, end: int, now: float) -> np.ndarray:
+        """Return how far each level of `calibrate.GRID` is to be corrected, from what is known at ``now``."""
+        window = slice(max(0, end - N_WINDOW), end)
+        age, waits = self._ages(window, now)
+        weight = 0.5 ** (np.arange(len(age))[::-1] / HALF_LIFE_CHANCES) / self.jobs.rank[window]
+        ended = ~waits & self.jobs.started[window]
+        return trust(np.expm1(self.curve[window]), np.expm1(self.full[window]), age, ended, weight)
 
     def _ages(self, window: slice, now: float) -> tuple[np.ndarray, np.ndarray]:
         """Return how long jobs waited until ``now``, s, and which still do."""
@@ -157,13 +179,15 @@ class Mixture:
             self.prior, self.copies, self.paces, self.errors, self.moved, self.scale, self.n_errors, self.seen, waiting
         )
         self.n_errors, self.seen = weighing.roll(
-            weighing.Jobs(both.submit, both.rank, raw, top),
+            weighing.Jobs(both.submit, both.rank, both.open_rank, raw, top, MOST_WEIGHT),
             weighing.News(*news),
             learnt,
             weighing.Told(spread, curve, said),
         )
         began, self.jobs, self.curve = self.until, both, curve
-        self.even = np.concatenate([self.even, np.empty((len(jobs), len(GRID)))])
+        self.even, self.full = (
+            np.concatenate([one, np.empty((len(jobs), len(GRID)))]) for one in (self.even, self.full)
+        )
         stated = np.empty((len(jobs), len(GRID)))
         plain = np.expm1(curve)
         chance = chances_at(plain)
@@ -172,16 +196,18 @@ class Mixture:
             now = _last_news(both.submit[begin], began, every)
             moved = relevelled(plain[rows], self._shifts(begin, now, plain, chance))
             self.even[rows] = np.log1p(moved)
-            stated[begin - first : rows.stop - first] = with_interval(moved, self._share(begin, now))
+            corrected = with_interval(moved, self._share(begin, now))
+            self.full[rows] = np.log1p(corrected)
+            stated[begin - first : rows.stop - first] = blended(plain[rows], corrected, self._trust(begin, now))
         if np.isfinite(every):
             self.until = until
         age = n - np.arange(n)
         keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
         self.jobs = both.take(keep)
-        self.curve, self.even, self.experts = curve[keep], self.even[keep], spread[keep]
+        self.curve, self.even, self.full, self.experts = curve[keep], self.even[keep], self.full[keep], spread[keep]
         known = len(self.jobs)
         self.shift = self._shifts(known, self.until, plain[keep], chance[keep])
-        self.share = self._share(known, self.until)
+        self.share, self.trust = self._share(known, self.until), self._trust(known, self.until)
         return Stated(stated, plain[first:], said[first:], spread[first:])
 
 
@@ -204,6 +230,11 @@ class Mixtures:
         """Take it that outcomes are known up to a moment, Unix seconds."""
         for one in self:
             one.until = moment
+
+    def half_back(self) -> None:
+        """Put half of the prior back in both."""
+        for one in self:
+            one.half_back()
 
     def weights(self, beyond: np.ndarray) -> np.ndarray:
         """Return the weights (n, len(NAMES)) of jobs of which ``beyond`` (n,) tells the mixture."""

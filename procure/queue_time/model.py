@@ -64,11 +64,11 @@ class Settings:
     subsample: float = 0.7
     reg_lambda: float = 5.0
     max_rows: int = 100_000
-    max_pairs: int = 200_000
+    max_pairs: int = 150_000
     n_deadlines: int = 24
     holdout: float = 0.15
     weight: float = 0.6
-    members: int = 2
+    members: int = 1
     n_groups: int = 57
     seed: int = 0
 
@@ -137,6 +137,7 @@ class QueueTimeModel:
                 raw = judge.experts_in_time(lambda rows: features.iloc[rows], outcomes, weighed)
                 beyond = judge.beyond(features.iloc[weighed])
                 self.mixture.roll(outcomes.take(weighed), raw, beyond, judge.top, cut)
+                self.mixture.half_back()
         self.mixture.set_until(cut)
         return self.fit(features.iloc[train], wait[train], submit[train])
 
@@ -206,7 +207,7 @@ class QueueTimeModel:
             (wait[rows] <= deadline).astype(float),
             chosen.rounds,
             seed,
-            **(common | {"min_child_weight": 2 * chosen.least_weight, "subsample": 0.6 * chosen.subsample}),
+            **(common | {"min_child_weight": 2 * chosen.least_weight}),
         )
         return Member(quantile, chance)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,11 +39,14 @@ _STATES = dict.fromkeys(("PENDING", "PD"), True) | dict.fromkeys(
 )
 _COLUMNS = (
     "job_id user partition submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node "
-    "gpus_per_node state start_time end_time"
+    "gpus_per_node gpu_type state reason start_time end_time"
 ).split()
 _DIGITS = 9
+HELD = "HELD"
+"""The state of jobs that do not compete yet, in a table that has them."""
 _NOT_WAITING = (
     "JobHeld",
+    "JobArrayTaskLimit",
     "Dependency",
     "BeginTime",
     "PartitionConfig",
@@ -52,7 +56,7 @@ _NOT_WAITING = (
 )
 
 
-def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
+def read_state(path: Path, tz: str | None = None, held: bool = False) -> pd.DataFrame:
     """Read what squeue printed.
 
     Parameters
@@ -61,12 +65,15 @@ def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
         A file written by `COMMAND`, or with another pipe-separated format whose header names the columns.
     tz
         Zone of times without an offset; None is UTC.
+    held
+        Keep the jobs that do not compete yet, with the state `HELD`: held and dependent ones, those with a begin time
+        to come, and array tasks beyond the number that may run at once (``%5``).
 
     Returns
     -------
     pandas.DataFrame
-        Job rows with ``submit_time``, ``start_time`` (empty = pending) and ``state``. Held and dependent jobs
-        do not compete and are left out; a pending array is a row per task.
+        Job rows with ``submit_time``, ``start_time`` (empty = pending), ``state`` and ``reason``; a pending array is a
+        row per task.
 
     Raises
     ------
@@ -82,11 +89,11 @@ def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
     """
     if not path.is_file():
         raise TableError(f"{path}: no such file; write one with {COMMAND}")
-    return parse_state(path.read_text(encoding="utf-8", errors="replace"), str(path), tz)
+    return parse_state(path.read_text(encoding="utf-8", errors="replace"), str(path), tz, held)
 
 
-def live_state(tz: str | None = None) -> pd.DataFrame:
-    """Ask squeue for the queue as it is now, with its times as Unix seconds."""
+def live_state(tz: str | None = None, held: bool = False) -> pd.DataFrame:
+    """Ask squeue for the queue as it is now, with its times as Unix seconds; see `read_state`."""
     try:
         asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
         environment = os.environ | {"SLURM_TIME_FORMAT": "%s"}
@@ -97,10 +104,10 @@ def live_state(tz: str | None = None) -> pd.DataFrame:
         raise TableError("squeue has not answered within 60 s; try again, or give --state") from None
     if done.returncode:
         raise TableError(f"squeue failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}")
-    return parse_state(done.stdout, "squeue", tz)
+    return parse_state(done.stdout, "squeue", tz, held)
 
 
-def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
+def parse_state(text: str, source: str, tz: str | None = None, held: bool = False) -> pd.DataFrame:
     """Turn squeue's lines into job rows; see `read_state`."""
     lines = [line for line in text.splitlines() if line.strip()]
     if tz is not None:
@@ -115,7 +122,8 @@ def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
         if len(cells) != len(names):
             raise TableError(f"{source}, line {number}: {len(cells)} fields where {len(names)} are known")
         rows += _rows(dict(zip(names, cells, strict=True)), f"{source}, line {number}", tz)
-    return check(pd.DataFrame(rows, columns=_COLUMNS, dtype=object), JOB, source)
+    kept = [row for row in rows if held or row["state"] != HELD]
+    return check(pd.DataFrame(kept, columns=_COLUMNS, dtype=object), JOB, source)
 
 
 def _layout(lines: list[str], source: str) -> tuple[str, ...]:
@@ -136,9 +144,8 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
     state = cells["STATE"].upper()
     if state not in _STATES:
         return []
-    pending = _STATES[state]
-    if pending and cells.get("REASON", "").startswith(_NOT_WAITING):
-        return []
+    pending, reason = _STATES[state], cells.get("REASON", "")
+    gpus, model = _gpus(cells.get("TRES_PER_NODE", ""))
     limit = slurm_duration(cells["TIME_LIMIT"])
     memory, per = slurm_memory(cells["MIN_MEMORY"])
     try:
@@ -160,12 +167,21 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
         "n_nodes": nodes,
         "cpus_per_node": per_node,
         "mem_mb_per_node": int(np.ceil(memory * (per_node if per == "cpu" else 1))),
-        "gpus_per_node": _gpus(cells.get("TRES_PER_NODE", "")),
+        "gpus_per_node": gpus,
+        "gpu_type": model,
         "state": "PENDING" if pending else "RUNNING",
+        "reason": reason if pending and reason != "None" else "",
         "start_time": None if pending else _moment(cells["START_TIME"], tz, f"{where}, column START_TIME"),
         "end_time": None,
     }
-    return [row | {"job_id": name} for name in (array_tasks(cells["JOBID"]) if pending else [cells["JOBID"]])]
+    if pending and reason.startswith(_NOT_WAITING):
+        row["state"] = HELD
+    names = array_tasks(cells["JOBID"]) if pending else [cells["JOBID"]]
+    at_once = re.search(r"%(\d{1,9})\]", cells["JOBID"])
+    found = [row | {"job_id": name} for name in names]
+    for later in found[int(at_once[1]) if at_once else len(found) :]:
+        later |= {"state": HELD, "reason": "JobArrayTaskLimit"}
+    return found
 
 
 def _moment(text: str, tz: str | None, where: str) -> int:
@@ -175,11 +191,14 @@ def _moment(text: str, tz: str | None, where: str) -> int:
         raise TableError(f"{where}: {error}") from None
 
 
-def _gpus(text: str) -> int:
-    count = 0
+def _gpus(text: str) -> tuple[int, str]:
+    """Return the number of GPUs per node and, where it is named, their model."""
+    count, model = 0, ""
     for item in text.replace("gres/", "gres:").split(","):
         parts = item.replace("=", ":").split(":")
         if "gpu" in parts:
             last = parts[-1].split("(")[0]
-            count += int(last) if last.isdigit() and len(last) <= _DIGITS else 1
-    return count
+            named = last.isdigit() and len(last) <= _DIGITS
+            count += int(last) if named else 1
+            model = next((part for part in parts[parts.index("gpu") + 1 :][: -1 if named else None]), model)
+    return count, model.split("(")[0]

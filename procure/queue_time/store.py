@@ -24,7 +24,7 @@ HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 GROWN = 0.2
 """How many more waits are known when boosters are trained again, as a share of those that they learnt from: all
 trainings before the last then learn from at most 1/0.2 = 5 rows for each of these, so that cost grows with the log."""
-_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "experts", "shift")
+_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "full", "experts", "shift", "trust")
 _COUNTS = ("n_errors", "seen", "until", "share")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition", "gpu_type")

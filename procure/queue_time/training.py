@@ -13,13 +13,13 @@ from procure.errors import TableError
 from procure.progress import silent, step, work
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
-from procure.queue_time.features import site_features
+from procure.queue_time.features import NEEDED_SECONDS, site_features
 from procure.queue_time.log import UNKNOWN, Outcomes, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.store import GROWN, SiteModel, recent
 from procure.queue_time.trend import fit_trend
-from procure.text import be, counted
+from procure.text import be, counted, roughly
 
 _KEYS = ["job_id", "submit_time"]
 
@@ -129,6 +129,12 @@ def update(
     if jobs["submit_time"].max() < site.about["last"] and not _among(jobs, unended).any():
         raise TableError(
             "the log ends before the model's own does and has no job that waited or ran then; nothing to continue with"
+        )
+    gap = int(jobs["submit_time"].min()) - int(site.about["end"])
+    if gap > NEEDED_SECONDS and not refit:
+        raise TableError(
+            f"the log begins {roughly(gap)} after the model's ends: what came between is not known; give the log from "
+            "then on, or train again on it with --refit"
         )
     if refit:
         both = _joined(site.history, jobs, np.ones(len(jobs), bool))
@@ -268,7 +274,13 @@ def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
 
 
 def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.DataFrame:
-    """Return the history, its rows as the newer log has them where it does, and the new rows."""
+    """Return the history, its rows as the newer log has them where it does, and the new rows.
+
+    A job that had not ended is the same under its id alone: it may have become eligible again.
+    """
+    moved = history["end_time"].isna() & history["job_id"].isin(jobs["job_id"]) & ~_among(history, jobs)
+    new = new | jobs["job_id"].isin(history.loc[moved, "job_id"]).to_numpy()
+    history = history[~moved]
     joined = pd.concat([history, jobs[new | _among(jobs, history)]], ignore_index=True)
     joined = joined[~joined.astype({"job_id": str}).duplicated(_KEYS, keep="last")]
     return joined.sort_values("submit_time", kind="stable").reset_index(drop=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from procure.files.kernels import njit
 from procure.queue_time.calibrate import EVERY, GRID
-from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, RATES, SPREAD
+from procure.queue_time.experts import BY_OPEN, IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, RATES, SPREAD
 
 RATE_OF_PACES, SHARE, DELAY = 0.1, 0.01, 10.0
 """The rate at which the paces are weighed by what their weights lost; the share of all weight that returns to its
@@ -30,8 +30,10 @@ class Jobs(NamedTuple):
 
     submit: np.ndarray  # float64[n], Unix s
     rank: np.ndarray  # int64[n], the place in its burst, from 1
+    open_rank: np.ndarray  # int64[n], the place among those of it that still waited
     raw: np.ndarray  # [m, K, G], what the experts say of the last m jobs
     top: float  # the longest log wait that an expert may be moved to
+    most_weight: float  # the most that one expert counts
 
 
 class News(NamedTuple):
@@ -76,7 +78,8 @@ def roll(jobs: Jobs, news: News, learnt: Learnt, told: Told) -> tuple[int, float
         now = jobs.submit[job] if job < n_jobs else np.inf
         while at_news < n_news and news.time[at_news] < now:
             one, kind, end = news.row[at_news], news.kind[at_news], news.end[at_news]
-            slow = DELAY / (DELAY + min(waiting, MOST_DELAY)) / np.sqrt(jobs.rank[one])
+            delay = DELAY / (DELAY + min(waiting, MOST_DELAY))
+            slow = delay / np.sqrt(jobs.rank[one]), delay / np.sqrt(jobs.open_rank[one])
             outcome = (news.begin[at_news], end, kind)
             seen = _learn(told.spread[one], told.curve[one], outcome, slow, learnt, seen)
             if kind != 0:
@@ -90,7 +93,7 @@ def roll(jobs: Jobs, news: News, learnt: Learnt, told: Told) -> tuple[int, float
                     learnt.moved[:] = _offsets(learnt.errors, n_errors)
             at_news += 1
         if job < n_jobs:
-            told.weights[job] = (learnt.paces.reshape(-1, 1) * learnt.weights).sum(axis=0)
+            told.weights[job] = capped((learnt.paces.reshape(-1, 1) * learnt.weights).sum(axis=0), jobs.most_weight)
             _combine(
                 jobs.raw[job - first], told.weights[job], learnt.moved, jobs.top, told.spread[job], told.curve[job]
             )
@@ -103,7 +106,7 @@ def _learn(
     spread: np.ndarray,
     curve: np.ndarray,
     outcome: tuple[float, float, int],
-    slow: float,
+    slow: tuple[float, float],
     learnt: Learnt,
     seen: float,
 ) -> float:
@@ -122,12 +125,26 @@ def _learn(
         for g in range(1, n_levels - 1):
             loss = _loss(_LOSS_LEVELS[g], np.expm1(float(spread[k, g])), begin, end, started)
             losses[k] += min(loss / (scale[g] / seen + 1e-9), MOST_LOSS) / (n_levels - 2)
-    share = SHARE * slow if over else 0.0
     costs = (weights * losses).sum(axis=1)
     for pace in range(len(paces)):
-        _shift(weights[pace], losses, RATES[pace] * slow, share, prior)
-    _shift(paces, costs, RATE_OF_PACES * slow, share, np.full(len(paces), 1 / len(paces)))
+        by = slow[1] if BY_OPEN[pace] else slow[0]
+        _shift(weights[pace], losses, RATES[pace] * by, SHARE * by if over else 0.0, prior)
+    share = SHARE * slow[0] if over else 0.0
+    _shift(paces, costs, RATE_OF_PACES * slow[0], share, np.full(len(paces), 1 / len(paces)))
     return seen
+
+
+@njit(cache=True)
+def capped(weights: np.ndarray, most: float) -> np.ndarray:
+    """Return weights none of which is above ``most``: what is beyond it goes to the others in proportion to theirs."""
+    over = weights > most
+    while over.any() and (~over).any():
+        rest = weights[~over].sum()
+        weights = np.where(over, most, weights * (1 - most * over.sum()) / max(rest, 1e-12))
+        if (weights <= most + 1e-9).all():
+            break
+        over = weights >= most
+    return weights
 
 
 @njit(cache=True)

@@ -27,6 +27,7 @@ _CONTRADICTS = 4.0
 """Waits that differ from the forecast by this factor, both at least a minute, need a word on why."""
 _TOPIC_OF_EXPERT = {
     "last_like": "like",
+    "so_far": "before",
     "shape": "like",
     "user_5": "user",
     "user": "user",
@@ -186,7 +187,7 @@ def because(
     for topic, share in topics(site, here, median).items():
         if abs(share) < _LEAST or len(said) == _MOST:
             continue
-        if sentences := _SENTENCES[topic](_Seen(here.request, near, features, share > 0)):
+        if sentences := _SENTENCES[topic](_Seen(here.request, near, features, share > 0, median)):
             said[topic] = sentences
     found = [sentence for sentences in said.values() for sentence in sentences]
     return [*found, *_reconcile(near, median, said), *_other_requests(median, smaller)]
@@ -207,11 +208,6 @@ def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) ->
                 f"{then:,.0f} at the median), so the forecast is {'shorter' if shorter else 'longer'} than their waits."
             ]
         return [_by_the_model(median, "those waits were longer" if shorter else "those waits were shorter")]
-    if median < 60 and near.ahead and "ahead" in topics_said:
-        if 2 * near.larger_ahead >= near.ahead:
-            all_of = "all" if near.larger_ahead == near.ahead else f"{near.larger_ahead:,} of them"
-            return [f"Your job may start before those ahead: {all_of} ask for more CPUs or more time than it does."]
-        return [_by_the_model(median, "jobs are ahead")]
     return []
 
 
@@ -253,6 +249,7 @@ class _Seen:
     near: Neighbours
     features: dict[str, float]
     longer: bool
+    median: float
 
 
 def _ahead(seen: _Seen) -> list[str]:
@@ -262,9 +259,23 @@ def _ahead(seen: _Seen) -> list[str]:
     n_own = "all" if seen.near.own_ahead == seen.near.ahead else f"{seen.near.own_ahead:,}"
     own = f", {n_own} of your own" if seen.near.own_ahead else ""
     text = f"{counted(seen.near.ahead, 'job')} {be(seen.near.ahead)} ahead of you {where}{own}"
+    if seen.median < 60:
+        return [f"{text}, yet {_before_them(seen)}."]
     lasts = seen.features["partition_drain_n_7d"]
     pace = f"; at the last week's pace {'it starts' if seen.near.ahead == 1 else 'they start'} within {roughly(lasts)}"
     return [text + (pace if 60 <= lasts < 7 * DAY else "") + "."]
+
+
+def _before_them(seen: _Seen) -> str:
+    """Say why a job starts soon although others are ahead of it."""
+    near = seen.near
+    if 2 * near.larger_ahead < near.ahead:
+        within = "at once" if seen.median < 2.5 else f"within {roughly(seen.median)}"
+        return f"of jobs that come in a state such as this one half start {within} by the model"
+    if near.ahead == 1:
+        return "yours may start before it, which asks for more CPUs or more time"
+    all_of = "all" if near.larger_ahead == near.ahead else f"{near.larger_ahead:,}"
+    return f"yours may start before them, of which {all_of} ask for more CPUs or more time"
 
 
 def _in_use(seen: _Seen) -> list[str]:
