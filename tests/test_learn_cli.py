@@ -49,6 +49,8 @@ def test_train_then_describe_evaluate_and_use(procure, files):
         *QUICK,
         "--days",
         "2021-05-03..2021-05-06",
+        "--inside",
+        "skip",
         "--out",
         policy,
         "--format",
@@ -56,7 +58,8 @@ def test_train_then_describe_evaluate_and_use(procure, files):
     )
     assert code == 0 and "training on 4 days" in err
     record = json.loads(out)
-    assert set(record) == {"seconds", "n_simulations", "objective", "file"} and record["file"] == str(policy)
+    assert set(record) - {"untrained"} == {"seconds", "n_simulations", "objective", "file"}
+    assert record["file"] == str(policy)
     code, out, _ = procure("learn", "describe", policy, "--format", "json")
     described = json.loads(out)
     assert code == 0 and described["trained"]["n_days"] == 4 and described["weights"][0]["what"] == "run_time"
@@ -226,3 +229,18 @@ def test_days_on_which_nobody_waits_are_one_error(procure, files):
         "learn", "evaluate", folder / "site.policy", *tables, *SMALL, "--days", "2021-05-07..2021-05-08"
     )
     assert code == 1 and "no job waits under sjf on these nodes" in err
+
+
+def test_a_training_that_ended_early_or_learnt_nothing_says_so(procure, files):
+    """Stopped by --minutes, stderr says after how many generations; a file that holds the start is not trained."""
+    folder, tables = files
+    path = folder / "x.policy"
+    given = ("learn", "train", *tables, *SMALL, "--processes", 1, "--out", path)
+    code, out, err = procure(*given, "--generations", 5, "--minutes", 0.01, "--inside", "skip", "--from", "2021-05-03")
+    done = read_policy(path).trained
+    assert code == 0 and (done["generations"] == 5 or f"after {done['generations']} of 5 generations" in err)
+    assert ("nothing was learnt" in err) == done["untrained"] == ("not trained" in out)
+    code, _, err = procure(*given, "--days", "2021-05-03", "--from", "2021-05-03")
+    assert code == 2 and "--days" in err
+    code, _, err = procure(*given, "--max-jobs", 50)
+    assert code == 2 and "--max-jobs" in err

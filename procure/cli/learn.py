@@ -136,6 +136,8 @@ def _refuse_void(context: typer.Context, method: Method, search: Settings) -> No
     of_search = ("inside", "objective", "generations", "n_hidden", "processes")
     if method is Method.SEARCH:
         common.refuse_given(context, "it belongs to --method ppo", "steps", "reward")
+        if search.inside == "easy":
+            common.refuse_given(context, "weeks are taken however many jobs they have", "max_jobs")
         if search.inside == "skip":
             common.refuse_given(context, "whoever fits is trained for the mean wait", "objective")
         return
