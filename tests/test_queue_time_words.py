@@ -228,12 +228,27 @@ def test_the_change_is_predicted(site, monkeypatch) -> None:  # type: ignore[no-
     assert list(found) == ["1 CPU instead of 2"]
 
 
+def test_a_queue_is_laid_out_on_top_of_the_history(site) -> None:  # type: ignore[no-untyped-def]
+    """A question to the history and a state has the features that it has to one table of both."""
+    state = queue_of(site)
+    again = site.history.iloc[[-5]].assign(start_time=pd.NA, end_time=pd.NA)  # a job of the history that waits
+    state = pd.concat([state, again.astype(state.dtypes)], ignore_index=True)
+    whole = read_jobs(room._known(site, state))
+    for request in (Request(16, 7200, user="alice"), Request(1, 60, user="nobody", partition="batch")):
+        one, other = (situation(site, request, state, log=log).features for log in (None, whole))
+        pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+    empty = site.history.iloc[:0]
+    assert room.past(site, empty).n == int(site.history["end_time"].notna().sum())
+
+
 def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """However many requests an answer compares, the jobs known are taken out of their table once."""
+    """However many requests an answer compares, of a queue its jobs alone are taken out of a table, and once."""
     tables: list[int] = []
+    state = queue_of(site)
+    answers.answer(site, Request(16, 8 * 3600), state)
     monkeypatch.setattr(room, "read_jobs", lambda jobs: tables.append(len(jobs)) or read_jobs(jobs))
-    answers.answer(site, Request(16, 8 * 3600), queue_of(site))
-    assert len(tables) == 1
+    answers.answer(site, Request(16, 8 * 3600), state)
+    assert tables == [len(state)]
     assert not hasattr(why, "read_jobs") and not hasattr(why, "situation")
 
 

@@ -125,6 +125,23 @@ class Log:
         kept = self._rows(np.flatnonzero(~left_out))
         return replace(kept, row=np.arange(kept.n))
 
+    def followed_by(self, other: Log) -> Log:
+        """Return the jobs of both, in submission order; their places in a table and their groups are to be made."""
+        origin = min(self.origin, other.origin)
+        joined: dict[str, Any] = {name: np.append(getattr(self, name), getattr(other, name)) for name in _ARRAYS}
+        later = np.repeat([self.origin - origin, other.origin - origin], [self.n, other.n])
+        for name in ("submit", "start", "end", "left", "due"):
+            joined[name] = np.where(joined[name] < NEVER, joined[name] + later, NEVER)
+        names = {}
+        for name, known in self.names.items():
+            code, own = known.get_indexer(other.names[name]), other.names[name]
+            names[name] = known.append(own[code < 0])
+            code[code < 0] = len(known) + np.arange((code < 0).sum())
+            joined[name][self.n :] = code[getattr(other, name)]
+        both = replace(self, **joined, origin=origin, names=names, optional={})
+        both = both._rows(np.argsort(both.submit, kind="stable"))
+        return replace(both, row=np.arange(both.n), order=np.arange(both.n))
+
     def then(self, ask: Log, one: int) -> Log:
         """Return the jobs and, as the last of them, one of the questions."""
         joined: dict[str, Any] = {name: np.append(getattr(self, name), getattr(ask, name)[one]) for name in _ARRAYS}

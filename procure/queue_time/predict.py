@@ -146,7 +146,14 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
     log.Log
         The history; with a state, its jobs that have ended, and those of the state. Give it to `situation`.
     """
-    return site.laid_out if state is None else read_jobs(_known(site, state))
+    log = site.laid_out
+    if state is None:
+        return log
+    ids, rows = site.rows
+    replaced = log.end == NEVER
+    replaced[rows[np.flatnonzero(ids.isin(state["job_id"].astype(str)))]] = True
+    ended = log.without(replaced)
+    return ended.followed_by(read_jobs(state)) if len(state) else ended
 
 
 def situation(
@@ -363,7 +370,8 @@ def pending_waits(
         order of submission.
     """
     now = moment_of(site, state) if now is None else now
-    table, log = _known(site, state), past(site, state)
+    table = _known(site, state)
+    log = read_jobs(table)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
     mine = waits & (table["user"] == user).to_numpy()[log.order]
     if job_id is not None:

@@ -55,6 +55,11 @@ class SiteModel:
         return read_jobs(self.history)
 
     @cached_property
+    def rows(self) -> tuple[pd.Index, np.ndarray]:
+        """The ids of the history, and the row of each in `laid_out`."""
+        return pd.Index(self.history["job_id"].astype(str)), np.argsort(self.laid_out.order)
+
+    @cached_property
     def partitions(self) -> list[str]:
         """The partitions of the history, those of most jobs first."""
         return [str(name) for name in self.history["partition"].value_counts().index]
