@@ -233,6 +233,20 @@ def test_what_a_user_was_told_is_kept_within_bounds(tmp_path: Path) -> None:
     assert store.rows("select user, count(*), min(asked) from asked group by 1") == [("ann", 300, 20), ("ben", 1, 1)]
 
 
+def test_what_waits_and_runs_is_shown_however_many_have_ended(
+    tmp_path: Path, log: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of questions keeps every open job, older ones too, and the last of those that have ended."""
+    monkeypatch.setattr("procure.serve.collector.MOST_TABLE", 3)
+    collector = Collector(make_place(tmp_path, log))
+    at = collector.at
+    collector.open = jobs_of(("waits", at - 900, None, None), ("runs", at - 800, at - 700, None))
+    collector._know(jobs_of(*((str(n), at - 500 + n, at - 400, at - 300) for n in range(10))))
+    collector._write(force=True)
+    assert pd.read_parquet(collector.place.queue)["job_id"].to_list() == ["waits", "runs", "7", "8", "9"]
+    collector.close()
+
+
 # A Slurm of scripts: what the commands print stands in files, and a file `down` makes them fail.
 def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("squeue", "sacct", "sinfo"):

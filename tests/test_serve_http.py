@@ -117,7 +117,8 @@ def test_the_interface_that_scripts_rely_on(app: Any) -> None:
         ("/v1/predict?cpus=1&nodes=2&time=1h", "2 nodes"),
         ("/v1/predict?cpus=4&time=1h&partition=" + "x" * 500, "longer than"),
         ("/v1/predict?cpus=4&time=" + "9" * 90, "9"),
-        ("/v1/honesty?days=-1", "not a number of days"),
+        ("/v1/honesty?days=-1", "is none of 0, 1, 7, 28"),
+        ("/v1/honesty?days=5", "is none of 0, 1, 7, 28"),
     ],
 )
 def test_a_wrong_question_is_a_sentence(app: Any, target: str, said: str) -> None:
@@ -280,6 +281,27 @@ def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:
     honest = ask_json(app, "/v1/honesty?days=28")[1]["all"]
     if honest["n"]:
         assert f'procure_queue_coverage_90{{partition=""}} {honest["coverage_90"]}' in text
+
+
+def test_the_record_is_counted_once_for_all_who_ask(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many who ask at once wait for one count, made over another connection than the one that follows the queue."""
+    counted, stores = app.live._counted, []
+    monkeypatch.setattr(app.live, "_counted", lambda store, days: (stores.append(store), counted(store, days))[1])
+
+    async def run() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(app.live.honesty(days) for days in [7, 28] * 20))
+
+    found = asyncio.run(run())
+    assert len(stores) == 2 and all(one == found[0] | {"days": one["days"]} for one in found if one["days"] == 7)
+    assert app.live.store not in stores
+
+
+def test_a_count_that_failed_is_made_again(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that could not be counted is not what the next one is told."""
+    with monkeypatch.context() as broken:
+        broken.setattr(app.live, "_counted", lambda store, days: 1 / 0)
+        assert ask(app, "/v1/honesty?days=7")[0] == 500
+    assert ask(app, "/v1/honesty?days=7")[0] == 200
 
 
 def test_openapi_names_every_path(app: Any) -> None:

@@ -38,6 +38,7 @@ its submission."""
 TABLE_SPAN = 40 * 86_400
 """Seconds of jobs that have ended that a question looks back over, with some to spare."""
 MOST_TABLE = 60_000
+"""Jobs that have ended among them at most, the last ones; those that wait or run are all there."""
 
 
 class Collector:
@@ -227,10 +228,12 @@ class Collector:
             return
         self.written = clock.monotonic()
         table = self.table()
-        old = table["end_time"].notna() & (table["end_time"] < self.at - TABLE_SPAN)
+        lately = (table["end_time"] >= self.at - TABLE_SPAN).fillna(False).to_numpy(dtype=bool)
+        lately &= lately[::-1].cumsum()[::-1] <= MOST_TABLE
+        kept = table[lately | table["end_time"].isna().to_numpy()]  # what waits or runs stays, however old
         with whole_file(self.place.queue, durable=False) as temporary:
             temporary.chmod(0o600)
-            table[~old.fillna(False).to_numpy(dtype=bool)].tail(MOST_TABLE).to_parquet(temporary, index=False)
+            kept.to_parquet(temporary, index=False)
 
     def _tidy(self, now: int) -> None:
         """Once a day, forget what is old, and what neither the queue nor the accounting has known for days."""

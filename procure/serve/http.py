@@ -21,7 +21,7 @@ from procure._version import __version__
 from procure.queue_time.predict import Request
 from procure.serve import page
 from procure.serve.guard import Caller, Guard
-from procure.serve.live import Live
+from procure.serve.live import SPANS, Live
 from procure.serve.metrics import CONTENT_TYPE, Metrics
 from procure.serve.openapi import document
 from procure.serve.questions import advice, of_body, of_query, told
@@ -101,8 +101,8 @@ class Service:
     async def honesty(self, asked: Asked) -> Response:
         """Return how the forecasts that were given out have held."""
         text = asked.query_params.get("days", "28")
-        if not re.fullmatch(r"[0-9]{1,4}", text, re.ASCII):
-            raise HTTPException(400, f"days={text[:40]!r} is not a number of days from 0 (= all) to 9999")
+        if text not in map(str, SPANS):
+            raise HTTPException(400, f"days={text[:40]!r} is none of {', '.join(map(str, SPANS))} (0 = all)")
         return json_of(await self.live.honesty(int(text)))
 
     async def health(self, asked: Asked) -> Response:

@@ -9,6 +9,7 @@ import sqlite3
 import time as clock
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
 MOST_KEPT = 20_000
 FRESH = 30.0
 """Seconds for which the record is not counted again."""
+SPANS = (0, 1, 7, 28, 90, 365)
+"""Days of the record that may be asked for, 0 = all: each is counted once for all who ask."""
 
 
 class Live:
@@ -54,7 +57,8 @@ class Live:
         self.more = asyncio.Event()
         self.pool = ThreadPoolExecutor(1, "questions")
         self.aside = ThreadPoolExecutor(1, "pending")
-        self.records: dict[int, tuple[float, dict[str, Any]]] = {}
+        self.counting = ThreadPoolExecutor(1, "record")
+        self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
         self.mine: dict[tuple[str, str | None], Any] = {}
         self.began = clock.time()
 
@@ -253,31 +257,35 @@ class Live:
             LOG.warning("an answer could not be kept: %s", error)
 
     async def honesty(self, days: int) -> dict[str, Any]:
-        """Return how the forecasts of the last days have held; 0 = all of them."""
-        at, known = self.records.get(days, (0.0, {}))
-        if clock.monotonic() - at > FRESH or not known:
-            known = await asyncio.to_thread(self._count, days)
-            if len(self.records) > 50:
-                self.records.clear()
+        """Return how the forecasts of the last days, one of `SPANS`, have held; 0 = all of them."""
+        at, known = self.records.get(days, (0.0, None))
+        old = clock.monotonic() - at > FRESH
+        if known is None or (known.done() and (old or known.cancelled() or known.exception() is not None)):
+            known = asyncio.get_running_loop().run_in_executor(self.counting, self._count, days)
             self.records[days] = (clock.monotonic(), known)
-        return known
+        return await asyncio.shield(known)
 
     def _count(self, days: int) -> dict[str, Any]:
-        if self.store is None:
+        """Count the record, over a connection of its own: what follows the collector does not wait for it."""
+        if not self.place.database.is_file():
             return {"days": days, "all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
+        with closing(Store(self.place.database)) as store:
+            return self._counted(store, days)
+
+    def _counted(self, store: Store, days: int) -> dict[str, Any]:
         now = int(self.facts.get("looked", clock.time()))
         since = now - days * ledger.DAY if days else 0
-        [whole] = ledger.record(self.store, since)
+        [whole] = ledger.record(store, since)
         return {
             "days": days,
             "all": whole,
-            "by_partition": ledger.record(self.store, since, "partition"),
-            "by_day": ledger.record(self.store, since, "day"),
-            "counts": ledger.counts(self.store),
+            "by_partition": ledger.record(store, since, "partition"),
+            "by_day": ledger.record(store, since, "day"),
+            "counts": ledger.counts(store),
             "gaps": [
                 {"begin": begin, "end": end}
-                for begin, end in self.store.rows("select begin, end from gaps order by begin desc limit 20")
+                for begin, end in store.rows("select begin, end from gaps order by begin desc limit 20")
             ],
-            "warning": ledger.warning(self.store, now),
+            "warning": ledger.warning(store, now),
             "last_training": self.facts.get("last_training"),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from procure._version import __version__
+from procure.serve.live import SPANS
 from procure.serve.settings import Service
 
 _PARAMETERS = {
@@ -46,7 +47,8 @@ def document(service: Service) -> dict[str, Any]:
         for name, (text, needed, schema) in _PARAMETERS.items()
     ]
     job = [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]
-    days = [{"name": "days", "in": "query", "schema": {"type": "integer", "default": 28}, "description": "0 = all."}]
+    span = {"type": "integer", "default": 28, "enum": list(SPANS)}
+    days = [{"name": "days", "in": "query", "schema": span, "description": "0 = all."}]
     study = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
     many = {"type": "object", "properties": {"requests": {"type": "array", "items": {"type": "object"}}}}
     answers = {"type": "object", "properties": {"answers": {"type": "array", "items": _ANSWER}}}
