@@ -113,8 +113,10 @@ def _lately(features: pd.DataFrame, usual: np.ndarray) -> dict[str, np.ndarray]:
     found = {}
     wider = {"month": None, "week": "month", "day": "week", "shape": "week", "user": "week"}
     seven: dict[str | None, np.ndarray] = {None: np.tile(np.interp(recent.LEVELS, GRID, usual), (len(features), 1))}
-    for name, other in wider.items():
-        columns = features[recent.columns(name)].to_numpy(dtype=float)
+    names = [column for name in wider for column in recent.columns(name)]
+    every = features[names].to_numpy(dtype=float).reshape(len(features), len(wider), -1)
+    for place, (name, other) in enumerate(wider.items()):
+        columns = every[:, place]
         seven[name] = np.where(np.isnan(columns), seven[other], columns)
         first, last = np.zeros(len(features)), np.maximum(seven[name][:, -1] + 0.5, usual[-1])
         whole = np.column_stack([first, seven[name], last])

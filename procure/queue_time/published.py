@@ -85,9 +85,9 @@ class Published:
         if self.boosters:
             distance = (self.centres**2).sum(axis=1) - 2 * matrix @ self.centres.T
             group = distance.argmin(axis=1)
-            for value, booster in self.boosters.items():
+            for value in self.boosters.keys() & set(np.unique(group).tolist()):
                 member = group == value
-                predicted[member] = predict(booster, matrix[member])
+                predicted[member] = predict(self.boosters[value], matrix[member])
         return predicted
 
 
