@@ -73,6 +73,18 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
 
 
+def test_long_steps_leave_no_job_out(log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay whose steps are longer than late jobs are waited for forecasts every job all the same."""
+    monkeypatch.setattr("procure.serve.collector.SURFACED", 600)
+    place = make_place(tmp_path, log, every=43_200)
+    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
+    collector = Collector(place)
+    play(collector)
+    began = collector.store.fact("began")
+    assert ledger.counts(collector.store)["given"] == int((log["submit_time"] > began).sum())
+    collector.close()
+
+
 @pytest.mark.slow
 def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) -> None:
     """What was given out covers as `procure queue evaluate` says of the same rows, up to how updates are rounded."""

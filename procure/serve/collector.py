@@ -31,7 +31,7 @@ ACCOUNTING_EVERY = 60
 """Seconds between two looks at the accounting."""
 SHORT_GAP = 4
 """Looks that fail before it is a gap."""
-LOST_AFTER, KEEP_FORECASTS = 2 * 86_400, 400 * 86_400
+LOST_AFTER, KEEP_FORECASTS = 2 * 86_400, 5 * 366 * 86_400
 SURFACED = 5 * 86_400
 """A job that was never seen in the queue is forecast afterwards if the accounting tells of it within so many seconds of
 its submission."""
@@ -68,7 +68,8 @@ class Collector:
         self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
         self.known, self.open = self._remembered(), job_table([])
-        self.seen = self.store.with_forecast(self.at - SURFACED)
+        self.surfaced = max(SURFACED, 2 * self.service.source.every)
+        self.seen = self.store.with_forecast(self.at - self.surfaced)
 
     def say(self, code: str, text: str | None) -> None:
         """Note a problem for the page, and in the log once as it comes and once as it goes."""
@@ -208,7 +209,7 @@ class Collector:
             return
         table = self.table()
         since = int(self.store.fact("began", now))
-        newer = np.flatnonzero((table["submit_time"] > max(since, now - SURFACED)).to_numpy())
+        newer = np.flatnonzero((table["submit_time"] > max(since, now - self.surfaced)).to_numpy())
         keys = list(
             zip(table["job_id"].astype(str).iloc[newer], table["submit_time"].iloc[newer].map(int), strict=True)
         )
@@ -252,7 +253,7 @@ class Collector:
         most = 3 * self.service.model.max_rows
         kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
         self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
-        self.seen = self.store.with_forecast(now - SURFACED)
+        self.seen = self.store.with_forecast(now - self.surfaced)
 
 
 def give_back() -> None:
