@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as Asked
@@ -72,9 +73,9 @@ class Service:
         [answer] = await self.live.ask([request], caller.key)
         if answer.error:
             raise HTTPException(400, answer.error)
-        if caller.user:
-            await run_in_threadpool(self.live.keep, request, answer)
-        return PlainTextResponse(advice(answer))
+        # It is kept once the answer is on its way, for which a submission waits.
+        keep = BackgroundTask(self.live.keep, request, answer) if caller.user else None
+        return PlainTextResponse(advice(answer), background=keep)
 
     async def pending(self, asked: Asked) -> Response:
         """Say when the caller's waiting jobs may start."""
