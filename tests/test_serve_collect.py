@@ -7,8 +7,12 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +22,7 @@ from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_mod
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.metrics import brier, covered
-from procure.serve import ledger
+from procure.serve import ledger, sources
 from procure.serve.collector import Collector, lock
 from procure.serve.keeper import Keeper
 from procure.serve.match import keep_asked, request_key, take_asked
@@ -283,7 +287,7 @@ def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def slurm_place(folder: Path) -> Place:
-    return Place(folder, Service(source=Source(kind="slurm")))
+    return Place(folder, Service(source=Source(kind="slurm", history_days=1)))
 
 
 def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,14 +334,145 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         collector.tick()
         now += 30
     lines = {name: (fake / f"{name}.asked").read_text().splitlines() for name in ("squeue", "sacct", "sinfo")}
-    assert {name: len(found) for name, found in lines.items()} == {"squeue": 10, "sacct": 5, "sinfo": 1}
+    assert {name: len(found) for name, found in lines.items()} == {
+        "squeue": 10,
+        "sacct": 6,
+        "sinfo": 1,
+    }  # two days first
     assert all("--state=" in line and "--duplicates" in line for line in lines["sacct"])
     collector.close()
 
 
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A Slurm of this process: what squeue and sacct know, at a clock that the test moves."""
+    fake_slurm(tmp_path, monkeypatch)
+    heads = {name: (tmp_path / f"{name}.txt").read_text() for name in ("squeue", "sacct")}
+    made = SimpleNamespace(now=1_700_000_000, queue=[], ended=[], asked=[], fails=lambda begin, end: False)
+
+    def run(command: list[str]) -> str:
+        if command[0] == "sinfo":
+            return "cpu|4/4/0/8\n"
+        if command[0] == "squeue":
+            return heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
+        when = (one.split("=")[1] for one in command if one.startswith(("--starttime", "--endtime")))
+        begin, end = (int(time.mktime(time.strptime(one, "%Y-%m-%dT%H:%M:%S"))) for one in when)
+        made.asked.append((begin, end))
+        if made.fails(begin, end):
+            raise TableError("sacct has not answered within 60 s")
+        rows = [row for row, ended, seen in made.ended if begin <= ended <= end and seen <= made.now]
+        return heads["sacct"] + "".join(f"{row}\n" for row in rows)
+
+    monkeypatch.setattr("procure.serve.sources._run", run)
+    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(made.now))
+    made.collector = Collector(slurm_place(tmp_path))
+    yield made
+    made.collector.close()
+
+
+def ended(fake: SimpleNamespace, job: object, user: str, submit: int, start: int, end: int, **how: Any) -> None:
+    """Put a job into the accounting of a fake Slurm, which shows it from ``seen`` on."""
+    times, state = f"{submit}|{submit}|{start}|{end}", how.get("state", "COMPLETED")
+    row = f"{job}|{user}|a|cpu|n|{times}|{state}|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|{end - start}"
+    fake.ended.append((row, end, how.get("seen", 0)))
+
+
+def test_accounting_that_comes_hours_late_is_not_lost(fake: SimpleNamespace) -> None:
+    """Jobs that slurmdbd hears of hours after their end are kept, whether or not they were seen in the queue."""
+    t0 = fake.now
+    fake.queue = [f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
+    fake.collector.tick()
+    fake.queue = []
+    ended(fake, 7, "ann", t0 - 50, t0 - 20, t0 + 600, seen=t0 + 20_000)
+    ended(fake, 8, "ann", t0 + 10, t0 + 11, t0 + 610, seen=t0 + 20_000)
+    for _ in range(30):
+        fake.now += 900
+        fake.collector.tick()
+    rows = fake.collector.store.rows("select job_id, state, end_time from jobs order by job_id")
+    assert rows == [("7", "COMPLETED", t0 + 600), ("8", "COMPLETED", t0 + 610)]
+
+
+def test_a_long_history_is_read_in_parts_that_are_remembered(fake: SimpleNamespace) -> None:
+    """A day at a time; after one that took too long the next look goes on there, with half as much."""
+    fake.collector.accounted = fake.now - 10 * 86_400
+    t0, day = fake.now, 86_400
+    fake.fails = lambda begin, end: begin < t0 - 6 * day < end and end - begin > 0.8 * day
+    fake.collector.tick()
+    assert fake.collector.store.fact("accounted") == t0 - 7 * day
+    assert "sacct" in {code for code, _, _ in fake.collector.store.problems()}
+    fake.now += 61
+    first = len(fake.asked)
+    fake.collector.tick()
+    assert fake.collector.store.fact("accounted") == fake.now
+    assert min(begin for begin, _ in fake.asked[first:]) == t0 - 7 * day - 1800
+    assert max(end - begin for begin, end in fake.asked) <= day + 1801
+
+
+def test_one_users_accounting_alone_is_said_until_another_is_seen(fake: SimpleNamespace) -> None:
+    """Twenty jobs of one user, while others wait: said, and not taken back by a minute without jobs."""
+    for job in range(20):
+        ended(fake, job, "ann", fake.now - 4000, fake.now - 3900, fake.now - 3000)
+    line = "{}|{}|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{}|N/A|1"
+    fake.queue = [line.format(100 + place, name, fake.now - 50) for place, name in enumerate(("ben", "cleo", "dan"))]
+
+    def said() -> bool:
+        fake.now += 3000
+        fake.collector.tick()
+        return "private" in {code for code, _, _ in fake.collector.store.problems()}
+
+    assert [said(), said(), said(), said()] == [False, True, True, True]
+    ended(fake, 50, "ben", fake.now, fake.now + 10, fake.now + 20)
+    assert not said()
+
+
+def test_a_heterogeneous_job_is_one_job(fake: SimpleNamespace) -> None:
+    """Its components in squeue are the one job that the accounting knows."""
+    submit, start = fake.now - 50, fake.now - 20
+    for part in (0, 1):
+        fake.queue.append(f"12+{part}|ann|cpu|RUNNING|None|{2 + part}|1|100M|N/A|1:00:00|{submit}|{start + part}|1")
+        ended(fake, f"12+{part}", "ann", submit, start + part, fake.now + 100)
+    fake.collector.tick()
+    job = "select job_id, n_nodes, cpus_per_node, start_time, end_time from jobs"
+    assert fake.collector.store.rows(job) == [("12", 2, 3, start + 1, None)]
+    fake.queue, fake.now = [], fake.now + 200
+    fake.collector.tick()
+    assert fake.collector.store.rows("select job_id, end_time from jobs") == [("12", fake.now - 100)]
+
+
+def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace) -> None:
+    """A requeued job without a start, and an array without end, leave the others; what is left out is counted."""
+    line = "{}|ann|cpu|{}|None|2|1|100M|N/A|1:00:00|{}|{}|1"
+    fake.queue = [line.format(job, "RUNNING", fake.now - 50, fake.now - 20) for job in range(40)]
+    fake.queue.insert(7, line.format(100, "COMPLETING", fake.now - 50, "N/A"))
+    fake.queue.append(line.format("9_[5,10-1000000:2%7]", "PENDING", fake.now - 50, "N/A"))
+    fake.queue.append(line.format("10_[0-99999]", "PENDING", fake.now - 50, "N/A"))
+    fake.collector.tick()
+    names = fake.collector.open["job_id"].to_list()
+    assert names[:40] == [str(job) for job in range(40)] and names[40:43] == ["9_5", "9_10", "9_12"]
+    assert len([name for name in names if name.startswith("10_")]) == 2000
+    problems = {code: text for code, _, text in fake.collector.store.problems()}
+    assert "left out: 1, such as" in problems["lines"] and "squeue" not in problems
+
+
+def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:
+    """The accounting is asked for requeued runs too, and lists of tasks are asked for whole."""
+    assert "RQ" in sources.ENDED.split(",") and sources._SPELT["SLURM_BITSTR_LEN"] == "0"
+    t0 = fake.now
+    fake.queue = [f"20|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
+    fake.collector.tick()
+    ended(fake, 20, "ann", t0 - 50, t0 - 20, t0 + 30, state="REQUEUED")
+    fake.queue, fake.now = [f"20|ann|cpu|PENDING|BeginTime|2|1|100M|N/A|1:00:00|{t0 + 30}|N/A|1"], t0 + 70
+    fake.collector.tick()
+    assert fake.collector.store.rows("select state, end_time from jobs") == [("REQUEUED", t0 + 30)]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("9|ann|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{later}|N/A|1", "clock"), ("garbage", "squeue")],
+    [
+        ("9|ann|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{later}|N/A|1", "clock"),
+        ("garbage", "lines"),
+        ("\n".join(["garbage"] * 60), "squeue"),
+    ],
 )
 def test_what_slurm_prints_amiss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: str) -> None:
     """A clock that is ahead, and lines that are none, are problems with a name; the collector goes on."""

@@ -35,7 +35,7 @@ def check(place: Place) -> list[Check]:
 
 def _slurm(place: Place) -> list[Check]:
     found = []
-    slurm = Slurm(place.service.source, place.folder, lambda code, text: None)
+    slurm = Slurm(place.service.source, lambda code, text: None)
     now = slurm.now()
     try:
         queue = slurm.queue()

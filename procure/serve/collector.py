@@ -29,6 +29,9 @@ from procure.serve.store import JOB_COLUMNS, Store, job_table
 LOG = logging.getLogger("procure.serve")
 ACCOUNTING_EVERY = 60
 """Seconds between two looks at the accounting."""
+DAY = 86_400
+LATE, REREAD_EVERY = 2 * DAY, 3600
+"""Seconds of accounting that are read again, and how often: slurmdbd may have been away from slurmctld."""
 SHORT_GAP = 4
 """Looks that fail before it is a gap."""
 LOST_AFTER, KEEP_FORECASTS = 2 * 86_400, 5 * 366 * 86_400
@@ -57,14 +60,13 @@ class Collector:
         self.store = Store(place.database, writer=True)
         self.replay = self.service.source.kind == "replay"
         self.origin: Origin = (
-            Replay(place, self.store.fact("moment"))
-            if self.replay
-            else Slurm(self.service.source, place.folder, self.say)
+            Replay(place, self.store.fact("moment")) if self.replay else Slurm(self.service.source, self.say)
         )
         self.at = self.origin.now()
         hurried = self.replay and self.service.source.speed == 0
         self.keeper = Keeper(place, self.store, self.say, hurried)
         self.accounted = int(self.store.fact("accounted", 0))
+        self.reread, self.at_once, self.alone = 0, DAY, set[str]()
         self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
         self.known, self.open = self._remembered(), job_table([])
@@ -144,29 +146,41 @@ class Collector:
         return queue
 
     def _account(self, now: int) -> None:
-        """Read the accounting since the last time, with overlap; a job that was read twice is one job."""
+        """Read the accounting since the last time, a day at once, and each hour what may have come late."""
         if now < self.next_accounting:
             return
         self.next_accounting = now if self.replay else now + ACCOUNTING_EVERY
-        since = self.accounted or (0 if self.replay else now - self.service.source.history_days * 86_400)
-        try:
-            jobs = self.origin.ended(since, now)
-        except TableError as error:
-            self.say("sacct", f"the accounting cannot be read: {error}")
-            return
-        if len(jobs):
-            self.store.put_jobs(jobs)
-            self._know(jobs)
-            self._check_accounting(jobs)
-        self.accounted = now
-        self.store.remember(accounted=now)
+        since = self.accounted or (0 if self.replay else now - self.service.source.history_days * DAY)
+        again = not self.replay and now - self.reread >= REREAD_EVERY
+        since, users, n = min(since, now - LATE) if again else since, set[str](), 0
+        while since < now:
+            until = now if self.replay else min(since + self.at_once, now)
+            try:
+                jobs = self.origin.ended(since, until)
+            except TableError as error:
+                self.at_once = max(self.at_once // 2, 3600)
+                self.say("sacct", f"the accounting cannot be read: {error}")
+                return
+            if len(jobs):
+                self.store.put_jobs(jobs)  # a job that was read twice is one job
+                self._know(jobs)
+                users, n = users | set(jobs["user"]), n + len(jobs)
+            since, self.accounted = until, max(self.accounted, until)
+            self.store.remember(accounted=self.accounted)
+        self.reread, self.at_once = now if again else self.reread, min(2 * self.at_once, DAY)
+        self._check_accounting(users, n if again else 0)
         self.say("sacct", None)
 
-    def _check_accounting(self, jobs: pd.DataFrame) -> None:
-        users, waiting = jobs["user"].nunique(), 0 if self.known.empty else self.known["user"].nunique()
-        alone = users == 1 and waiting > 1 and len(jobs) >= 20
+    def _check_accounting(self, users: set[str], n: int) -> None:
+        """Say where the accounting of two days is one user's alone while others wait or run, until a second is seen."""
+        if len(users) > 1:
+            self.alone = set()
+        elif n >= 20:
+            self.alone = users
+        others = set(self.open["user"]) - self.alone if self.alone else set()
         text = "sacct shows the jobs of one user alone: this account may not read those of others (PrivateData)"
-        self.say("private", text if alone else None)
+        if not self.alone or len(others) > 1:
+            self.say("private", text if self.alone else None)
 
     def _take(self, queue: Queue) -> None:
         """Keep what waits and runs; say which partition is gone."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from procure.queue_time.log import without_starts
 from procure.queue_time.state import COMMAND, FIELDS, parse_state
 from procure.serve.settings import Place, Source
 from procure.workload import LogSettings, read_log
+from procure.workload.het_jobs import join_het_jobs
+from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
 from procure.workload.read_sacct import read_sacct
 
@@ -26,9 +30,14 @@ PATIENCE = 60
 """Seconds that a command of Slurm may take."""
 OVERLAP = 1800
 """Seconds of accounting that are read again each time: slurmdbd may lag, and clocks may differ."""
-ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
+ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 FUTURE = 120
 """A time so many seconds ahead of this machine's clock is the fault of a clock."""
+
+MOST_TASKS, MOST_BAD = 2000, 50
+"""Waiting tasks of an array that are looked at, and lines of squeue that may be unreadable."""
+_SPELT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+"""Times as Unix seconds, and lists of array tasks whole."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +68,9 @@ class Origin(Protocol):
 class Slurm:
     """Asks squeue, sinfo and sacct."""
 
-    def __init__(self, source: Source, folder: Path, say: Callable[[str, str | None], None]) -> None:
-        """Take the settings, a folder for what sacct prints, and whom to tell of problems by code."""
-        self.source, self.folder, self.say = source, folder, say
+    def __init__(self, source: Source, say: Callable[[str, str | None], None]) -> None:
+        """Take the settings, and whom to tell of problems by code."""
+        self.source, self.say = source, say
         self.cpus: dict[str, int] = {}
         self.counted_at = 0.0
 
@@ -72,7 +81,9 @@ class Slurm:
     def queue(self) -> Queue:
         """Run squeue, and sinfo every five minutes."""
         text = _run(["squeue", "--all", "--array-unique", f"--format={FIELDS}"])
-        jobs = parse_state(text, "squeue")
+        jobs, bad = _jobs(text)
+        wrong = f"lines of squeue that cannot be read are left out: {len(bad)}, such as {bad[0]}" if bad else None
+        self.say("lines", wrong)
         now = int(clock.time())
         ahead = int(jobs["submit_time"].max()) - now if len(jobs) else 0
         wrong = f"a job's submission lies {ahead:,} s ahead of this machine's clock: synchronise the clocks"
@@ -97,10 +108,14 @@ class Slurm:
         text = _run(command)
         if text.count("\n") < 2:
             return pd.DataFrame()
-        file = self.folder / "sacct.psv"
-        file.touch(mode=0o600)
-        file.write_text(text, encoding="utf-8")
-        jobs = read_sacct(file, keep_unfinished=True, skip_bad_rows=True, cluster=self.source.cluster).jobs
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".psv") as file:  # its owner's alone
+            file.write(text)
+            file.flush()
+            path = Path(file.name)
+            try:
+                jobs = read_sacct(path, keep_unfinished=True, skip_bad_rows=True, cluster=self.source.cluster).jobs
+            except TableError as error:
+                raise TableError(str(error).replace(file.name, "sacct")) from None
         # An earlier run of a requeued job is known by its own submission, whichever rows it is read with.
         return jobs.assign(job_id=jobs["job_id"].astype(str).str.replace(r"~\d+$", "", regex=True))
 
@@ -124,7 +139,7 @@ def _run(command: list[str]) -> str:
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            env=os.environ | {"SLURM_TIME_FORMAT": "%s"},
+            env=os.environ | _SPELT,
         )
     except subprocess.TimeoutExpired:
         raise TableError(f"{name} has not answered within {PATIENCE} s") from None
@@ -134,6 +149,57 @@ def _run(command: list[str]) -> str:
     if done.returncode:
         raise TableError(f"{name} failed: {said[-1][:200] if said else f'exit code {done.returncode}'}")
     return done.stdout.decode(errors="replace")
+
+
+def _jobs(text: str) -> tuple[pd.DataFrame, list[str]]:
+    """Read squeue's lines; say of those that cannot be read, such as a requeued job's without a start, why not."""
+    head, *lines = [_first_tasks(line) for line in text.splitlines() if line.strip()] or [""]
+    empty, bad = parse_state(head, "squeue"), list[str]()
+
+    def read(some: list[str]) -> list[pd.DataFrame]:
+        try:
+            return [parse_state("\n".join([head, *some]), "squeue")]
+        except TableError as error:
+            if len(some) > 1:
+                return read(some[: len(some) // 2]) + read(some[len(some) // 2 :])
+            bad.append(str(error))
+            if len(bad) > MOST_BAD:
+                raise
+            return []
+
+    found = read(lines) if lines else []
+    return _joined(pd.concat(found, ignore_index=True) if found else empty), bad
+
+
+def _first_tasks(line: str) -> str:
+    """Cut a waiting array down to its first `MOST_TASKS` tasks."""
+    job_id, bar, rest = line.partition("|")
+    found = re.fullmatch(r"(\s*\d+_\[)([\d,:-]+)(.*)", job_id)
+    if found is None:
+        return line
+    kept, left = [], MOST_TASKS
+    for part in found[2].split(","):
+        numbers = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?", part)
+        if numbers is None or not left:
+            break
+        first, last, step = int(numbers[1]), int(numbers[2] or numbers[1]), max(int(numbers[3] or 1), 1)
+        n = min((last - first) // step + 1, left)
+        kept.append(f"{first}-{first + (n - 1) * step}:{step}")
+        left -= n
+    return f"{found[1]}{','.join(kept)}{found[3]}{bar}{rest}" if kept else line
+
+
+def _joined(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Join the components of a heterogeneous job, 12+0 and 12+1, as the accounting's reader does."""
+    if not jobs["job_id"].astype(str).str.contains("+", regex=False).any():
+        return jobs
+    ledger = Ledger("squeue", np.arange(len(jobs)), len(jobs))
+    start = jobs["start_time"].to_numpy("float64", na_value=np.nan)
+    plain = jobs.drop(columns="end_time").assign(start_time=start)
+    columns = join_het_jobs({name: plain[name].to_numpy() for name in plain.columns}, ledger)
+    found = pd.DataFrame(columns)[ledger.keep].reset_index(drop=True)
+    start, none = pd.array(found["start_time"].round(), dtype="Int64"), pd.array([pd.NA] * len(found), dtype="Int64")
+    return found.assign(start_time=start, end_time=none, state=np.where(start.isna(), "PENDING", "RUNNING"))
 
 
 def _cpus(text: str) -> dict[str, int]:
@@ -211,7 +277,7 @@ def shell_commands(service_source: Source) -> list[str]:
     since = "NOW-30MINUTES"
     which = f" --clusters={service_source.cluster}" if service_source.cluster else ""
     return [
-        f"{COMMAND}  # every {service_source.every} s",
+        f"SLURM_BITSTR_LEN=0 SLURM_TIME_FORMAT=%s {COMMAND}  # every {service_source.every} s",
         'sinfo --all --noheader --format="%R|%C"  # every 5 minutes',
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
         f"--starttime={since} --endtime=now --state={ENDED}{which} --format={ACCOUNTING}  # every minute",
