@@ -19,7 +19,7 @@ import pandas as pd
 from procure.forecast.boosted import boosted
 from procure.forecast.confidence import make_forecasts
 from procure.forecast.periods import Patterns, PatternSettings
-from procure.queue_time.booster import fit_quantiles, predict
+from procure.queue_time.booster import LEAFWISE, fit_quantiles, predict
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
 from procure.queue_time.log import wait_times
@@ -65,12 +65,12 @@ def arrivals(jobs: pd.DataFrame, tz: str | None) -> pd.DataFrame:
 def judged(matrix: np.ndarray, wait: np.ndarray, split: Split, seed: int) -> tuple[float, float]:
     """Return the pinball loss over `LEVELS` and the mean absolute error of the median, s."""
     chosen = Settings()
-    settings = {
-        "max_depth": chosen.depth, "eta": chosen.eta, "colsample_bytree": chosen.colsample,
+    settings = LEAFWISE | {
+        "eta": chosen.eta, "colsample_bytree": chosen.colsample,
         "subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda, "min_child_weight": chosen.least_weight,
     }  # fmt: skip
     target = np.sqrt(wait[split.train])
-    booster = fit_quantiles(matrix[split.train], target, LEVELS, chosen.quantile_rounds, seed, **settings)
+    booster = fit_quantiles(matrix[split.train], target, LEVELS, chosen.rounds, seed, **settings)
     found = np.sort(predict(booster, matrix[split.test]).reshape(-1, len(LEVELS)), axis=1).clip(min=0) ** 2
     truth = wait[split.test]
     loss = [np.mean(np.maximum(q * (truth - v), (q - 1) * (truth - v))) for q, v in zip(LEVELS, found.T, strict=True)]

@@ -34,11 +34,11 @@ AFTERWARDS = (
 TARGETS = ("queue_time_s", "eligible_wait_sec", "poll_wait_sec", "submit_wait_sec", "wait_time")
 
 BY_TIME = Settings(
-    power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3, members=1
+    power=0.0, rounds=150, leaves=16, eta=0.08, max_pairs=400_000, least_weight=200, colsample=0.3, members=1
 )  # fmt: skip
 """For rows on later days: log scale, shallow trees, large leaves."""
 AT_RANDOM = Settings(
-    power=0.25, quantile_rounds=120, chance_rounds=60, depth=10, eta=0.2, least_weight=1, colsample=1.0,
+    power=0.25, rounds=120, leaves=1024, eta=0.2, max_pairs=400_000, least_weight=1, colsample=1.0,
     subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000, members=1,
 )  # fmt: skip
 """For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""

@@ -21,7 +21,7 @@ from procure.queue_time.model import Settings
 from procure.queue_time.splits import Split, random_split
 
 DEADLINES = (600.0, 3600.0, 7200.0)
-QUICK = Settings(quantile_rounds=5, chance_rounds=5, plain_rounds=5, max_pairs=2000, depth=3, members=1)
+QUICK = Settings(rounds=5, max_pairs=2000, leaves=8, n_groups=3)
 
 
 def rows(n: int = 900) -> tuple[pd.DataFrame, np.ndarray]:

@@ -49,7 +49,8 @@ class Settings:
     """How a model is fitted; one set of values serves every log.
 
     ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``rounds`` and ``eta`` are all
-    boosters'; ``least_weight`` the fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows;
+    boosters', ``leaves`` those of a tree of the pairs; ``least_weight`` the fewest rows in
+    a leaf, twice that for pairs; ``max_rows`` keeps the latest rows;
     ``max_pairs`` bounds the pairs of a job and a deadline; ``n_groups`` are those of the published pipeline;
     ``holdout`` is the last share of the training rows on which the mixture first weighs the experts, fitted on the rest
     (0 = none); ``weight`` is the quantile booster's in the plain average
@@ -58,6 +59,7 @@ class Settings:
 
     power: float = 0.5
     rounds: int = 100
+    leaves: int = 31
     eta: float = 0.1
     colsample: float = 0.4
     least_weight: float = 20.0
@@ -189,7 +191,7 @@ class QueueTimeModel:
             self.grouped = Published(chosen.n_groups, chosen.seed).fit(features, wait)
         self.plain["again"] = self.fit_again(matrix, wait)
         common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
-        common |= LEAFWISE | {"min_child_weight": chosen.least_weight}
+        common |= LEAFWISE | {"max_leaves": chosen.leaves, "min_child_weight": chosen.least_weight}
         self.longest = float(wait.max())
         self.deadlines = _deadlines(wait, chosen.n_deadlines)
         self.members = fit_members(
