@@ -10,11 +10,10 @@ from procure.workload.ledger import Ledger
 
 _COMPONENT = r"^(\d+)\+\d+(~\d+)?$"
 """sacct calls the components 100+0, 100+1 …; an earlier run of a requeued one has ``~1`` behind."""
-_SUMMED = ("n_nodes",)
 _LARGEST = (
-    "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "requested_time", "run_time", "submit_time", "eligible_time",
-    "start_time", "end_time", "held_cpus_per_node",
-)  # fmt: skip
+    "cpus_per_node mem_mb_per_node gpus_per_node requested_time run_time submit_time eligible_time start_time end_time "
+    "held_cpus_per_node"
+).split()
 
 
 def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, object]:
@@ -44,8 +43,7 @@ def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, objec
         first = mine[0]
         n_jobs += 1
         found["job_id"][first] = name
-        for column in set(found) & set(_SUMMED):
-            found[column][first] = found[column][mine].sum()
+        found["n_nodes"][first] = found["n_nodes"][mine].sum()
         for column in set(found) & set(_LARGEST):
             found[column][first] = _largest(found[column][mine], column)
         for column in set(found) & {"gpu_type", "constraint"}:
