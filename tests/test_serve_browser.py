@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,8 @@ class Running:
 
         self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
         self.thread.start()
+        while not self.server.started and self.thread.is_alive():
+            time.sleep(0.05)
 
     def close(self) -> None:
         self.server.should_exit = True
