@@ -33,6 +33,15 @@ class ArgumentError(TableError):
         self.argument = argument
 
 
+def where(error: BaseException) -> str:
+    """Say which error was raised where: a kind, a file and a line, no values, among which may be names."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
+    return f"{type(error).__name__} in {place}"
+
+
 def reason(error: Exception) -> str:
     """Say in a line why a library could not read a file."""
     if isinstance(error, UnicodeDecodeError):

@@ -123,6 +123,37 @@ def test_a_new_model_takes_over_only_if_it_is_no_worse(
     assert store.fact("last_training")["replaced"] is takes_over
 
 
+def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place, tmp_path: Path) -> None:
+    """Whatever it raises, the model stays, and the next training comes an hour later."""
+    place = Place(tmp_path, replayed.service)
+    shutil.copy(replayed.database, place.database)
+    shutil.copy(replayed.model, place.model)
+    store, said = Store(place.database, writer=True), {}
+    keeper = Keeper(place, store, lambda code, text: said.update({code: text}), wait=False)
+    now = int(store.fact("looked"))
+    keeper.training, keeper.updated = Future(), now
+    keeper.training.set_exception(KeyError("bad allocation"))
+    assert keeper.look(now) is False and keeper.site is not None
+    assert "KeyError" in said["training"] and keeper.not_before == now + 3600
+
+
+def test_a_look_that_fails_is_followed_by_the_next(tmp_path: Path, log: pd.DataFrame) -> None:
+    """An error that nobody foresaw is said with its kind, and the collector goes on."""
+    collector = Collector(make_place(tmp_path, log))
+    stop, looks, tick = threading.Event(), [], collector.tick
+
+    def once() -> None:
+        looks.append({code: text for code, _, text in collector.store.problems()}.get("look"))
+        if len(looks) > 2:
+            stop.set()
+        return tick() if len(looks) > 1 else {}["ann"]
+
+    collector.tick = once  # type: ignore[method-assign]
+    collector.run(stop)
+    assert looks[0] is None and "KeyError" in looks[1] and "ann" not in looks[1] and looks[2] is None
+    collector.close()
+
+
 def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
     """The database, the model's queue and the lock are their owner's alone."""
     for path in (replayed.database, replayed.queue):
@@ -254,6 +285,7 @@ def test_what_waits_and_runs_is_shown_however_many_have_ended(
 ) -> None:
     """The table of questions keeps every open job, older ones too, and the last of those that have ended."""
     monkeypatch.setattr("procure.serve.collector.MOST_TABLE", 3)
+    monkeypatch.setattr("procure.serve.collector.LEAST_TABLE", 2)
     collector = Collector(make_place(tmp_path, log))
     at = collector.at
     collector.open = jobs_of(("waits", at - 900, None, None), ("runs", at - 800, at - 700, None))

@@ -7,6 +7,8 @@ import json
 import os
 import pwd
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +23,7 @@ from procure.serve import page
 from procure.serve.collector import Collector
 from procure.serve.guard import TooLarge
 from procure.serve.http import application, read_study
-from procure.serve.settings import Http, Place
+from procure.serve.settings import Http, Place, Service, Source
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 MINE = over_socket(os.getuid())
@@ -302,6 +304,46 @@ def test_a_count_that_failed_is_made_again(app: Any, monkeypatch: pytest.MonkeyP
         broken.setattr(app.live, "_counted", lambda store, days: 1 / 0)
         assert ask(app, "/v1/honesty?days=7")[0] == 500
     assert ask(app, "/v1/honesty?days=7")[0] == 200
+
+
+def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A queue that is none stops nothing, and the next one is taken."""
+    for path in (place.database, place.model, place.queue):
+        shutil.copy(path, tmp_path)
+    mine = Place(tmp_path, place.service)
+    live = application(mine)[1].live
+    pd.read_parquet(mine.queue).drop(columns="user").to_parquet(mine.queue)
+
+    async def run() -> None:
+        following = asyncio.create_task(live.follow())
+        await until(lambda: "KeyError" in caplog.text)
+        stamped = dict(live.stamps)
+        shutil.copy(place.queue, mine.queue)
+        await until(lambda: live.snapshot is not None)
+        following.cancel()
+        assert mine.queue not in stamped
+
+    async def until(what: Callable[[], bool]) -> None:
+        for _ in range(200):
+            if what():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(caplog.text)
+
+    asyncio.run(run())
+
+
+def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
+    """A model that was put into an empty folder answers from its own history."""
+    mine = Place(tmp_path, Service(source=Source(kind="slurm")))
+    shutil.copy(place.model, mine.model)
+    collector = Collector(mine)
+    collector.store.remember(looked=collector.at)
+    collector._write(force=True)
+    collector.close()
+    guard, service = application(mine)
+    service.live.refresh()
+    assert ask(SimpleNamespace(guard=guard, service=service, live=service.live), QUESTION)[0] == 200
 
 
 def test_openapi_names_every_path(app: Any) -> None:

@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, where
 from procure.files import whole_file
 from procure.queue_time.store import recent
 from procure.serve.keeper import Keeper
@@ -40,8 +40,9 @@ SURFACED = 5 * 86_400
 its submission."""
 TABLE_SPAN = 40 * 86_400
 """Seconds of jobs that have ended that a question looks back over, with some to spare."""
-MOST_TABLE = 60_000
-"""Jobs that have ended among them at most, the last ones; those that wait or run are all there."""
+MOST_TABLE, LEAST_TABLE = 60_000, 100
+"""Jobs that have ended among them at most, the last ones, and jobs in all at least, however long ago they were; those
+that wait or run are all there."""
 
 
 class Collector:
@@ -70,6 +71,8 @@ class Collector:
         self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
         self.known, self.open = self._remembered(), job_table([])
+        if self.known.empty and self.keeper.site is not None:  # a model that came without its database
+            self._know(self.keeper.site.history)
         self.surfaced = max(SURFACED, 2 * self.service.source.every)
         self.seen = self.store.with_forecast(self.at - self.surfaced)
 
@@ -92,6 +95,9 @@ class Collector:
                 LOG.warning("what was seen could not be kept: %s", error)
             except TableError as error:
                 self.say("look", f"a look at the queue came to nothing: {error}")
+            except Exception as error:  # whatever it is, the next look is made
+                self.say("look", f"a look at the queue has failed ({type(error).__name__}); the log says where")
+                LOG.error("a look at the queue has failed: %s", where(error))
             else:
                 self.say("look", None)
             if progress is not None:
@@ -245,6 +251,7 @@ class Collector:
         table = self.table()
         lately = (table["end_time"] >= self.at - TABLE_SPAN).fillna(False).to_numpy(dtype=bool)
         lately &= lately[::-1].cumsum()[::-1] <= MOST_TABLE
+        lately[-LEAST_TABLE:] = True
         kept = table[lately | table["end_time"].isna().to_numpy()]  # what waits or runs stays, however old
         with whole_file(self.place.queue, durable=False) as temporary:
             temporary.chmod(0o600)

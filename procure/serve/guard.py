@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from procure.errors import where
 from procure.serve.metrics import Metrics
 from procure.serve.settings import Http
 
@@ -93,7 +94,7 @@ class Guard:
         except TimeoutError:
             await _answer(watched, 408, "the body did not come in time")
         except Exception as error:  # Starlette has answered 500 and raises for the log
-            LOG.error("a request failed: %s in %s", type(error).__name__, _where(error))
+            LOG.error("a request failed: %s", where(error))
         finally:
             route = getattr(scope.get("endpoint"), "__name__", "none")
             self.metrics.count(route, status, clock.perf_counter() - began)
@@ -165,14 +166,6 @@ class Guard:
             return {"type": "http.request", "body": body, "more_body": False}
 
         return again
-
-
-def _where(error: BaseException) -> str:
-    """Say where an error was raised: a file and a line, no values, among which may be names."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
 
 
 async def _answer(send: Sender, status: int, text: str) -> None:

@@ -14,7 +14,7 @@ from copy import deepcopy
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, where
 from procure.queue_time import store as files
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import queue_jobs
@@ -127,8 +127,8 @@ class Keeper:
         except TableError as error:
             self.say("model" if self.site is None else "training", f"no model could be trained: {error}")
             return False
-        except (OSError, RuntimeError, MemoryError) as error:  # the process ended, or has no memory
-            self.say("model" if self.site is None else "training", f"the training did not end: {error}")
+        except Exception as error:  # the process ended, has no memory, or a library has failed in it
+            self.say("model" if self.site is None else "training", f"the training did not end: {where(error)}")
             return False
         self.say("training", None)
         if lost is not None:

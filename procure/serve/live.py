@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from starlette.exceptions import HTTPException
 
-from procure.errors import TableError
+from procure.errors import TableError, where
 from procure.queue_time import store as files
 from procure.queue_time.predict import Request
 from procure.queue_time.store import SiteModel
@@ -69,6 +69,8 @@ class Live:
                 await asyncio.to_thread(self.refresh)
             except (TableError, OSError, ValueError, sqlite3.Error) as error:
                 LOG.warning("what the collector wrote cannot be read: %s", error)
+            except Exception as error:  # whatever it is, the next look is made
+                LOG.error("what the collector wrote could not be taken: %s", where(error))
             await asyncio.sleep(1)
 
     def refresh(self) -> None:
@@ -79,22 +81,23 @@ class Live:
             self.store = Store(self.place.database)
         self.facts = {name: json.loads(value) for name, value in self.store.rows("select name, value from facts")}
         self.problems = [text for _, _, text in self.store.problems()]
-        if self._changed(self.place.model):
+        if (stamp := self._newer(self.place.model)) is not None:
             self.site = files.load(self.place.model)
+            self.stamps[self.place.model] = stamp
             self.stamps.pop(self.place.queue, None)
-        if self.site is not None and self._changed(self.place.queue):
+        if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
             self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1))
+            self.stamps[self.place.queue] = stamp
 
-    def _changed(self, path: Path) -> bool:
+    def _newer(self, path: Path) -> tuple[int, int] | None:
+        """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""
         try:
             about = path.stat()
         except OSError:
-            return False
+            return None
         stamp = (about.st_mtime_ns, about.st_ino)
-        changed = self.stamps.get(path) != stamp
-        self.stamps[path] = stamp
-        return changed
+        return None if self.stamps.get(path) == stamp else stamp
 
     def _show(self, snapshot: Snapshot) -> None:
         totals, hours = snapshot.totals(), snapshot.next_hours()
@@ -180,7 +183,7 @@ class Live:
                     zip(distinct, await loop.run_in_executor(self.pool, snapshot.answer, distinct), strict=True)
                 )
             except Exception as error:
-                LOG.error("questions failed: %s", type(error).__name__)
+                LOG.error("questions failed: %s", where(error))
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(HTTPException(503, "the questions could not be answered now"))
