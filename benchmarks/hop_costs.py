@@ -7,7 +7,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.topology.fat_tree import leaf_and_pod
-from procure.window.cost import hop_cost
+from procure.window.problem import hop_cost
 
 
 def cost_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, profile: str = "code") -> np.ndarray:

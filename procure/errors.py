@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _LONG_WORD = re.compile(r"(\S{60})\S{200,}(\S{20})")
 
@@ -58,3 +60,20 @@ def argument(name: str) -> Iterator[None]:
         yield
     except TableError as error:
         raise ArgumentError(name, str(error)) from None
+
+
+def need(module: str, extra: str = "rl") -> Any:
+    """Import a module of an extra.
+
+    Raises
+    ------
+    TableError
+        It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise TableError(
+            f"this needs the extra {extra}, and {error.name or module} is not installed: "
+            f"pip install 'procure-hpc[{extra}]'"
+        ) from None

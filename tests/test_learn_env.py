@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from policy_cases import job_table, node_table, shared_case
 from test_learn import laid_out
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, need
 from procure.learn.days import Day, on_day, quick_wait
-from procure.learn.env import make_env, need
+from procure.learn.env import make_env
 from procure.learn.features import FEATURES, MARGIN
 from procure.learn.observe import N_SLOTS, n_seen
 from procure.learn.policy import UNTRAINED, Fixed, expected_before
@@ -169,7 +169,7 @@ def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
             raise ImportError(f"No module named {name}", name=name)
         return real(name, package)
 
-    monkeypatch.setattr("procure.learn.env.importlib.import_module", refuse)
+    monkeypatch.setattr("procure.errors.importlib.import_module", refuse)
     out = tmp_path / "x.policy"
     code, _, err = procure(
         "learn", "train", "--method", "ppo-published", "--out", out,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from procure.errors import ArgumentError, TableError
 from procure.topology.fat_tree import FatTree
-from procure.window.cost import PROFILES, hop_cost
-from procure.window.problem import Window, read_window, write_window
+from procure.window.problem import PROFILES, Window, hop_cost, read_window, write_window
 from procure.window.solve import COMPILED, solve
 
 pytestmark = pytest.mark.plain

@@ -12,6 +12,7 @@ import pytest
 
 from procure.errors import ArgumentError, TableError
 from procure.topology.fat_tree import FatTree, make_nodes
+from procure.window.board import line_up, make_board
 from procure.window.network import FEATURES, POSITIONS, Network, observe, read_network, write_network
 from procure.window.problem import Window
 from procure.window.solve import solve
@@ -35,8 +36,9 @@ def random_network(seed: int = 1, n_in: int = POSITIONS * FEATURES) -> Network:
 
 def test_what_the_network_sees():
     """Leaf and pod divided by the highest number, 1 for idle, this job's and the others' nodes over 40; then zeros."""
-    leaf = np.array([0, 3, 5, 5])
-    seen = observe(leaf, leaf // 2, np.array([1, 3]), 10, np.array([4, 8]), random_network())
+    board = make_board(FatTree(3, 2, 10).shape, np.array([0, 30, 50, 51]), np.ones(2, int), seed=0)
+    board.owner[[0, 2]] = 0
+    seen = observe(board, line_up(board), np.array([10, 4, 8]), random_network())
     rows = seen.reshape(POSITIONS, FEATURES)
     assert rows[0] == pytest.approx([3 / 5, 1 / 2, 1, 10 / 40, 6 / 40])
     assert rows[1] == pytest.approx([1, 1, 1, 10 / 40, 6 / 40])
@@ -96,7 +98,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
         return found(name, *arguments, **options)
 
     monkeypatch.setattr("importlib.import_module", without)
-    with pytest.raises(TableError, match=r"needs sb3_contrib, which is not installed.*procure-hpc\[rl\]"):
+    with pytest.raises(TableError, match=r"sb3_contrib is not installed.*procure-hpc\[rl\]"):
         train_network(generate_jobs(9, 1), make_nodes(3, 2, 10), minutes=1)
 
 

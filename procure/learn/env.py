@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, need
 from procure.files.kernels import njit
 from procure.learn.observe import N_SLOTS, n_seen, observe_published
 from procure.learn.reward import REWARDS, mean_wait_so_far, utilization_now
@@ -130,19 +129,3 @@ def make_env(workloads: Sequence[Prepared], reward: str = "wait") -> Any:
             return float(utilization_now(self.state))
 
     return Scheduling()
-
-
-def need(module: str) -> Any:
-    """Import a module of the extra ``rl``.
-
-    Raises
-    ------
-    TableError
-        It is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise TableError(
-            f"this needs the extra rl, and {error.name or module} is not installed: pip install 'procure-hpc[rl]'"
-        ) from None

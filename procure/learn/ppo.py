@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, need
 from procure.learn.days import mean_wait, runnable
-from procure.learn.env import make_env, need
+from procure.learn.env import make_env
 from procure.learn.policy import Fixed
 from procure.learn.published import LAYERS
 from procure.learn.store import TrainedPolicy, read_policy, write_policy

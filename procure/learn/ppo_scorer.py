@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from procure.errors import need
 from procure.learn.days import Day, on_day, quick_wait
-from procure.learn.env import need
 from procure.learn.features import FEATURES
 from procure.learn.ppo import CHECKPOINT, STEPS
 from procure.learn.scorer_env import N_CLASSES, make_scorer_env

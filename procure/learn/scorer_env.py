@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from procure.errors import TableError
+from procure.errors import TableError, need
 from procure.learn.days import Day
-from procure.learn.env import need
 from procure.learn.features import FEATURES, follow_classes, observe
 from procure.learn.policy import make_scored
 from procure.learn.scores import free_share, start_job

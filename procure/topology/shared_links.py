@@ -81,8 +81,25 @@ class SharedLinks(NamedTuple):
     grant: Grant  # room
 
     def pick(self, state, job, n):
-        """Keep the nodes that the job gets, by place in the tree."""
-        pick(state, self, job, n)
+        """Keep the nodes that the job gets, by place in the tree: the first rows, or as `allocate_compact` has it."""
+        shape, free, links = self.links.shape, self.free, self.links
+        for i in range(free.idle.size):
+            free.idle[i] = 0
+        for i in range(free.leaf_idle.size):
+            free.leaf_idle[i] = 0
+        for i in range(free.pod_idle.size):
+            free.pod_idle[i] = 0
+        for i in range(n):
+            at = links.place[state.chosen[i]]
+            free.idle[at] = 1
+            free.leaf_idle[at // shape.nodes] += 1
+            free.pod_idle[at // (shape.nodes * shape.leaves)] += 1
+        if self.compact:
+            allocate_compact(shape, free, state.n_nodes[job], self.grant)
+        else:
+            allocate_any(shape, free, links.place, state.n_nodes[job], self.grant)
+        for i in range(state.n_nodes[job]):
+            state.chosen[i] = links.row[self.grant.nodes[i]]
 
     def follow(self, state):
         """Deal with the jobs that have ended."""
@@ -97,26 +114,3 @@ def make_shared_links(state: State, tree: FatTree, compact: bool, slowdown: floa
     """Make the place of one run."""
     links = make_links(state, tree, slowdown, exponent)
     return SharedLinks(compact, links, empty_fabric(tree.shape), empty_grant(tree.shape))
-
-
-@part
-def pick(state, place, job, n):
-    """Keep the nodes that a job gets: the first rows, or as `allocate_compact` has it."""
-    shape, free, links = place.links.shape, place.free, place.links
-    for i in range(free.idle.size):
-        free.idle[i] = 0
-    for i in range(free.leaf_idle.size):
-        free.leaf_idle[i] = 0
-    for i in range(free.pod_idle.size):
-        free.pod_idle[i] = 0
-    for i in range(n):
-        at = links.place[state.chosen[i]]
-        free.idle[at] = 1
-        free.leaf_idle[at // shape.nodes] += 1
-        free.pod_idle[at // (shape.nodes * shape.leaves)] += 1
-    if place.compact:
-        allocate_compact(shape, free, state.n_nodes[job], place.grant)
-    else:
-        allocate_any(shape, free, links.place, state.n_nodes[job], place.grant)
-    for i in range(state.n_nodes[job]):
-        state.chosen[i] = links.row[place.grant.nodes[i]]

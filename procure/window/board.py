@@ -8,7 +8,6 @@ import numpy as np
 
 from procure.files.kernels import njit
 from procure.topology.fat_tree import Shape
-from procure.window.cost import code_cost
 
 compiled = njit(cache=True, nogil=True)
 MODULUS = 2_147_483_647
@@ -26,6 +25,7 @@ class Board(NamedTuple):
     pod: np.ndarray  # int64[n_idle], pod of each position
     owner: np.ndarray  # int64[n_idle], job that holds a position, −1 = none
     line: np.ndarray  # int64[n_idle], room for the positions that nobody holds
+    saved: np.ndarray  # int64[n_idle], room for the saved pairs of each start along the line
     on_leaf: np.ndarray  # int64[n_leaves], room for counts; zero between calls
     in_pod: np.ndarray  # int64[pods], likewise
     rng: np.ndarray  # int64[1], the state of the random numbers
@@ -55,10 +55,23 @@ def lay_out(shape, idle, sizes, seed):
         leaf // shape.leaves,
         np.full(idle.size, -1, np.int64),
         np.empty(idle.size, np.int64),
+        np.empty(idle.size, np.int64),
         np.zeros(shape.pods * shape.leaves, np.int64),
         np.zeros(shape.pods, np.int64),
         rng,
     )
+
+
+@compiled
+def code_cost(n, saved):
+    """Return the cost of ``n`` nodes as the published program counts them: max(⌊1000 · hops / n⌋, 1).
+
+    Parameters
+    ----------
+    saved
+        Pairs of nodes on one leaf plus pairs in one pod; each saves 2 of the 5 hops of a pair.
+    """
+    return max(1000 * (5 * (n * (n - 1) // 2) - 2 * saved) // n, 1)
 
 
 @compiled
@@ -100,37 +113,25 @@ def count(board, position, change):
 
 
 @compiled
-def saved_by_start(board, n_line, n, saved):
-    """Fill ``saved[start]`` with the saved pairs of ``n`` nodes along the line from each start, cyclic."""
-    here = 0
-    for i in range(n):
-        here += count(board, board.line[i], 1)
-    saved[0] = here
-    end = n if n < n_line else 0
-    for start in range(1, n_line):
-        here += count(board, board.line[start - 1], -1)
-        here += count(board, board.line[end], 1)
-        end = end + 1 if end + 1 < n_line else 0
-        saved[start] = here
-    _clear(board, n_line, n_line - 1, n)
-
-
-@compiled
 def best_start(board, n_line, n):
-    """Return the start along the line, cyclic, with most saved pairs, and these; ties: the first."""
-    here = 0
+    """Return the start of ``n`` nodes along the line, cyclic, with most saved pairs (ties: the first).
+
+    ``board.saved`` then holds the saved pairs of every start.
+    """
+    here = at = 0
     for i in range(n):
         here += count(board, board.line[i], 1)
-    best, at = here, 0
+    board.saved[0] = here
     end = n if n < n_line else 0
     for start in range(1, n_line):
         here += count(board, board.line[start - 1], -1)
         here += count(board, board.line[end], 1)
         end = end + 1 if end + 1 < n_line else 0
-        if here > best:
-            best, at = here, start
+        board.saved[start] = here
+        if here > board.saved[at]:
+            at = start
     _clear(board, n_line, n_line - 1, n)
-    return at, best
+    return at
 
 
 @compiled

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import part
 from procure.simulator.seams import place as seam
 from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
@@ -24,7 +23,22 @@ class Closest(NamedTuple):
 
     def pick(self, state, job, n):
         """Keep the nodes that the job gets, by place in the tree."""
-        pick(state, self, job, n)
+        shape, links, board, wanted = self.links.shape, self.links, self.board, state.n_nodes[job]
+        for at in range(links.row.size):
+            board.owner[at] = -1
+        for i in range(n):
+            board.owner[links.place[state.chosen[i]]] = 0
+        found = 0
+        for at in range(links.row.size):
+            if board.owner[at] == 0:
+                self.idle[found] = at
+                board.leaf[found] = at // shape.nodes
+                board.pod[found] = at // (shape.nodes * shape.leaves)
+                found += 1
+        start = best_start(board, n, wanted)
+        for i in range(wanted):  # in order along the tree: those past its end come first
+            past = max(0, start + wanted - n)
+            state.chosen[i] = links.row[self.idle[i if i < past else start + i - past]]
 
     def follow(self, state):
         """Deal with the jobs that have ended."""
@@ -41,24 +55,3 @@ def make_closest(state: State, tree: FatTree, slowdown: float, exponent: float) 
     board = make_board(tree.shape, every, np.ones(1, np.int64), 0)
     board.line[:] = every
     return Closest(make_links(state, tree, slowdown, exponent), every.copy(), board)
-
-
-@part
-def pick(state, place, job, n):
-    """Keep the nodes of a job."""
-    shape, links, board, wanted = place.links.shape, place.links, place.board, state.n_nodes[job]
-    for at in range(links.row.size):
-        board.owner[at] = -1
-    for i in range(n):
-        board.owner[links.place[state.chosen[i]]] = 0
-    found = 0
-    for at in range(links.row.size):
-        if board.owner[at] == 0:
-            place.idle[found] = at
-            board.leaf[found] = at // shape.nodes
-            board.pod[found] = at // (shape.nodes * shape.leaves)
-            found += 1
-    start = best_start(board, n, wanted)[0]
-    for i in range(wanted):  # in order along the tree: those past its end come first
-        past = max(0, start + wanted - n)
-        state.chosen[i] = links.row[place.idle[i if i < past else start + i - past]]

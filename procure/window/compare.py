@@ -16,8 +16,8 @@ from procure.simulator.drive import Policy
 from procure.simulator.state import State
 from procure.text import Shown, counted
 from procure.window.policies import Windows
-from procure.window.problem import Allocation, Window
-from procure.window.solve import Solver, make_solver, solve
+from procure.window.problem import Window
+from procure.window.solve import make_solver, solve
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,7 @@ class Collected(NamedTuple):
 
 
 def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None) -> Collected:
-    """Simulate the policy `window` and keep each window that has jobs of several nodes.
-
-    Parameters
-    ----------
-    parameters
-        Of the policy; its method drives the system.
-    most
-        Number of windows to keep, evenly spread over the run.
+    """Simulate the policy `window`; keep its windows that have jobs of several nodes, or ``most``, evenly spread.
 
     Raises
     ------
@@ -148,7 +141,11 @@ def compare_methods(
     rows, costs = [], {}
     for name, solver in solvers.items():
         progress(f"{name} on {len(windows):,} windows")
-        found = solve_all(windows, solver, seed=parameters.seed, steps=steps, time_limit=time_limit)
+        solve(windows[0], solver, seed=parameters.seed, steps=1, time_limit=time_limit)  # compiling is not measured
+        found = [
+            solve(window, solver, seed=parameters.seed + i, steps=steps, time_limit=time_limit)
+            for i, window in enumerate(windows, 1)
+        ]
         costs[name] = [each.cost_code for each in found]
         seconds = np.array([each.seconds for each in found])
         rows.append(
@@ -163,18 +160,3 @@ def compare_methods(
         )
     n_jobs = sum(len(window.ids) for window in windows)
     return Comparison(pd.DataFrame(rows), pd.DataFrame(costs), n_jobs)
-
-
-def solve_all(
-    windows: Sequence[Window],
-    solver: Solver,
-    *,
-    seed: int = 0,
-    steps: int = 0,
-    time_limit: float | None = None,
-) -> list[Allocation]:
-    """Solve windows one after the other, the i-th with ``seed`` + i + 1; compiling is not measured."""
-    solve(windows[0], solver, seed=seed, steps=1, time_limit=time_limit)
-    return [
-        solve(window, solver, seed=seed + i + 1, steps=steps, time_limit=time_limit) for i, window in enumerate(windows)
-    ]

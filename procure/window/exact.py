@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.window.board import compiled, line_up, saved_by_start
-from procure.window.cost import code_cost
+from procure.window.board import best_start, code_cost, compiled, line_up
 
 MOST_CELLS = 1 << 22
 """Positions × sets of jobs that the program holds: 40 MB, about 0.1 s."""
@@ -44,7 +43,7 @@ def solve_exact(board):
     earlier start. Of jobs of equal size the earlier one of the list stands further left.
     """
     kinds = np.unique(board.sizes)
-    cost = _costs(board, kinds)
+    cost = static_costs(board, kinds)
     m = board.owner.size
     digits, stride = _sets(board.sizes, kinds)
     program = _Program(cost, kinds, digits, stride)
@@ -80,14 +79,14 @@ def solve_exact(board):
 
 
 @compiled
-def _costs(board, kinds):
-    """Return the cost of each size at each start, cyclic."""
+def static_costs(board, kinds):
+    """Return int64[n_kinds, n_idle], the cost of each size at each start in the whole line, cyclic."""
     m = line_up(board)
     cost = np.empty((kinds.size, m), np.int64)
     for k in range(kinds.size):
-        saved_by_start(board, m, kinds[k], cost[k])
+        best_start(board, m, kinds[k])
         for start in range(m):
-            cost[k, start] = code_cost(kinds[k], cost[k, start])
+            cost[k, start] = code_cost(kinds[k], board.saved[start])
     return cost
 
 

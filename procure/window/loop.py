@@ -12,8 +12,8 @@ import numpy as np
 
 from procure.simulator.drive import loop
 from procure.simulator.state import WAIT
+from procure.topology.shared_links import MOMENT, SEEN, Links, note_ends, note_start
 from procure.window.board import MODULUS, compiled, lay_out
-from procure.window.placing import Placing, deal_with_ends, list_idle, start_on_places
 from procure.window.solve import solve_compiled
 
 CLOSED_AT, ARRIVED, ENDED, N_WINDOWS, START_AT, N_PICKED, N_ALONE, NEXT, N_IDLE = range(9)
@@ -31,7 +31,9 @@ class WindowOwn(NamedTuple):
     most_jobs: int  # of several nodes
     solve_time: int  # s
     solve_time_per_job: int  # s
-    placing: Placing
+    links: Links
+    idle: np.ndarray  # int64[n_places], room for the places of the idle nodes
+    n_ended: np.ndarray  # int64[1], jobs that have ended
     picked: np.ndarray  # int64[n_nodes], jobs of several nodes that are to start, then those of one node
     keys: np.ndarray  # int64[n_jobs], room for sorting
     admitted: np.ndarray  # int64[n_jobs], s of the first window that saw the job
@@ -58,9 +60,18 @@ def window_loop(world, state, own):
 
 
 @compiled
+def _count_ends(state, own):
+    """Count the jobs that ended since the last call, and what that means for the paces of the others."""
+    notes = own.links.notes
+    seen = notes[SEEN] if notes[MOMENT] == state.now[0] else 0
+    own.n_ended[0] += state.n_ended[0] - seen
+    note_ends(state, own.links)
+
+
+@compiled
 def close_window(state, own):
     """Say whether a window closes now with jobs that are to be solved; ``picked`` then holds them."""
-    deal_with_ends(state, own.placing)
+    _count_ends(state, own)
     notes, now = own.notes, state.now[0]
     if now % own.length or now == notes[CLOSED_AT] or notes[NEXT] < notes[N_PICKED] + notes[N_ALONE]:
         return False
@@ -68,10 +79,10 @@ def close_window(state, own):
     while arrived > 0 and state.submit[arrived - 1] == now:
         arrived -= 1
     notes[CLOSED_AT] = now
-    if arrived == notes[ARRIVED] and own.placing.n_ended[0] == notes[ENDED]:
+    if arrived == notes[ARRIVED] and own.n_ended[0] == notes[ENDED]:
         return False
     own.admitted[notes[ARRIVED] : arrived] = now
-    notes[ARRIVED], notes[ENDED] = arrived, own.placing.n_ended[0]
+    notes[ARRIVED], notes[ENDED] = arrived, own.n_ended[0]
     _pick(state, own, arrived)
     n_taken = notes[N_PICKED] + notes[N_ALONE]
     if n_taken > 0:
@@ -81,10 +92,21 @@ def close_window(state, own):
 
 
 @compiled
+def _list_idle(state, own):
+    """Write the places of the idle nodes to ``idle``, ascending; returns how many."""
+    n, row = 0, own.links.row
+    for place in range(row.size):
+        if row[place] >= 0 and state.free_cpus[row[place]] >= 0:
+            own.idle[n] = place
+            n += 1
+    return n
+
+
+@compiled
 def _pick(state, own, arrived):
     """Choose the window's jobs: ``picked`` begins with those of several nodes and ends with those of one."""
     notes = own.notes
-    left = notes[N_IDLE] = list_idle(state, own.placing)
+    left = notes[N_IDLE] = _list_idle(state, own)
     notes[N_PICKED] = notes[N_ALONE] = notes[NEXT] = 0
     n_jobs = state.submit.size
     job = state.next_waiting[n_jobs]
@@ -115,8 +137,8 @@ def solve_window(state, own):
     sizes = np.empty(own.notes[N_PICKED], np.int64)
     for i in range(sizes.size):
         sizes[i] = state.n_nodes[own.picked[i]]
-    idle = own.placing.idle[: own.notes[N_IDLE]]
-    board = lay_out(own.placing.links.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
+    idle = own.idle[: own.notes[N_IDLE]]
+    board = lay_out(own.links.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
     solve_compiled(board, own.method, own.steps, own.with_exact)
     note_places(state, own, board.first, board.held)
 
@@ -127,7 +149,7 @@ def note_places(state, own, first, held):
     for i in range(first.size - 1):
         begin = state.node_first[own.picked[i]]
         for k in range(first[i], first[i + 1]):
-            own.placing.links.places[begin + k - first[i]] = own.placing.idle[held[k]]
+            own.links.places[begin + k - first[i]] = own.idle[held[k]]
 
 
 @compiled
@@ -135,17 +157,25 @@ def next_start(state, own):
     """Answer with the next job that is to start now, or ask to be called when there may be one."""
     notes, now = own.notes, state.now[0]
     n_taken = notes[N_PICKED] + notes[N_ALONE]
-    if notes[NEXT] == n_taken:
-        state.wake[0] = (now // own.length + 1) * own.length
-        return WAIT, state.chosen[:0]
-    if now < notes[START_AT]:
-        state.wake[0] = notes[START_AT]
+    if notes[NEXT] == n_taken or now < notes[START_AT]:
+        state.wake[0] = (now // own.length + 1) * own.length if notes[NEXT] == n_taken else notes[START_AT]
         return WAIT, state.chosen[:0]
     i = notes[NEXT]
     notes[NEXT] += 1
     if i < notes[N_PICKED]:
-        return start_on_places(state, own.placing, own.picked[i])
+        return _start_on_places(state, own, own.picked[i])
     job = own.picked[own.picked.size - (i - notes[N_PICKED]) - 1]
-    list_idle(state, own.placing)
-    own.placing.links.places[state.node_first[job]] = own.placing.idle[0]
-    return start_on_places(state, own.placing, job)
+    _list_idle(state, own)
+    own.links.places[state.node_first[job]] = own.idle[0]
+    return _start_on_places(state, own, job)
+
+
+@compiled
+def _start_on_places(state, own, job):
+    """Answer with a job whose places stand in ``places``; it then uses the links between them."""
+    places = own.links.places[state.node_first[job] : state.node_first[job + 1]]
+    places.sort()
+    for i in range(places.size):
+        state.chosen[i] = own.links.row[places[i]]
+    note_start(state, own.links, job)
+    return job, state.chosen[: places.size]

@@ -1,4 +1,4 @@
-"""A network that proposes where along the idle nodes a job starts: its inputs, its file, and NumPy to ask it."""
+"""``neural``: annealing in which a network proposes the starts (NSA); its inputs, its file, and NumPy to ask it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import numpy as np
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.topology.fat_tree import FatTree
+from procure.window.board import Board, lift, line_up, put, restore
+from procure.window.heuristics import HIGHEST, LOWEST, begin_walk, chance_of, go_on, solve_seq
 
 SCHEMA = "procure.window.network/1"
 POSITIONS, FEATURES = 100, 5
@@ -62,33 +64,28 @@ def _tree(sizes: tuple[int, ...]) -> str:
     return "{} pods × {} leaves × {} nodes".format(*sizes)
 
 
-def observe(
-    leaf: np.ndarray, pod: np.ndarray, line: np.ndarray, size: int, others: np.ndarray, network: Network
-) -> np.ndarray:
+def observe(board: Board, n_line: int, sizes: np.ndarray, network: Network) -> np.ndarray:
     """Return what the network sees, float32[POSITIONS * FEATURES], zeros behind the last idle node.
 
-    Of each of the first idle nodes: its leaf and its pod, numbered and divided by the highest number;
-    1 for idle; the nodes of the job, and the mean nodes of the jobs that are still to be placed after
-    it, both divided by `Network.most_nodes`.
+    Of each of the first idle nodes: its leaf and its pod, numbered and divided by the highest number; 1 for idle; the
+    nodes of the job, and the mean nodes of the jobs after it, both divided by `Network.most_nodes`.
 
     Parameters
     ----------
-    leaf, pod
-        int64[n_idle], of every position.
-    line
-        int64[n], positions that nobody holds, ascending.
-    others
-        int64[n], sizes of the jobs that are still to be placed.
+    n_line
+        How many positions of the board's line nobody holds.
+    sizes
+        int64[n], of the job that is placed next, and of those that are still to be placed after it.
     """
     pods, leaves, _ = network.tree
     seen = np.zeros((POSITIONS, FEATURES), np.float32)
-    first = line[:POSITIONS]
+    first = board.line[: min(n_line, POSITIONS)]
     n = len(first)
-    seen[:n, 0] = leaf[first] / max(pods * leaves - 1, 1)
-    seen[:n, 1] = pod[first] / max(pods - 1, 1)
+    seen[:n, 0] = board.leaf[first] / max(pods * leaves - 1, 1)
+    seen[:n, 1] = board.pod[first] / max(pods - 1, 1)
     seen[:n, 2] = 1
-    seen[:n, 3] = size / network.most_nodes
-    seen[:n, 4] = others.mean() / network.most_nodes if len(others) else 0
+    seen[:n, 3] = int(sizes[0]) / network.most_nodes
+    seen[:n, 4] = sizes[1:].mean() / network.most_nodes if len(sizes) > 1 else 0
     return seen.ravel()
 
 
@@ -138,3 +135,35 @@ def read_network(path: str | Path) -> Network:
     if not fit or not weights or ends[-1] != POSITIONS or most_nodes < 1:
         raise TableError(f"{path}: the network's layers do not fit each other; train it again")
     return Network((tree[0], tree[1], tree[2]), most_nodes, weights, head.get("training", {}))
+
+
+def solve_neural(board: Board, network: Network, steps: int, seed: int) -> None:
+    """Anneal from ``seq``: remove one or two jobs, put them back, largest first, where the network says.
+
+    As `procure.window.heuristics.solve_sa` with rollback and the paper's temperatures, but for the start, which
+    is drawn from the network's probabilities for the first idle nodes instead of uniformly.
+    """
+    rng = np.random.default_rng(seed)
+    solve_seq(board)
+    n_jobs = len(board.sizes)
+    walk = begin_walk(board)
+    for t in range(steps):
+        n = min(int(rng.integers(1, 3)), n_jobs)
+        removed = rng.choice(n_jobs, n, replace=False)
+        removed = removed[np.argsort(-board.sizes[removed], kind="stable")]
+        for job in removed:
+            lift(board, job)
+        n_line = line_up(board)
+        for i, job in enumerate(removed):
+            n_line = put(board, job, n_line, _propose(board, network, n_line, removed[i:], rng))
+        chance = chance_of(board, walk, t, steps, HIGHEST, LOWEST)
+        go_on(board, walk, chance == 1 or rng.random() < chance, True)
+    restore(board, walk.best_held, walk.best_costs)
+
+
+def _propose(board: Board, network: Network, n_line: int, jobs: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw a start of the first of some jobs from the network's probabilities."""
+    seen = observe(board, n_line, board.sizes[jobs], network)
+    logits = network.logits(seen)[: min(n_line, POSITIONS)].astype(np.float64)
+    weights = np.cumsum(np.exp(logits - logits.max()))
+    return min(int(np.searchsorted(weights, rng.random() * weights[-1], side="right")), len(weights) - 1)

@@ -16,6 +16,7 @@ from procure.simulator.drive import CompiledPolicy, Policy
 from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
 from procure.topology.policies import OnSharedLinks
+from procure.topology.shared_links import make_links
 from procure.window.board import make_board
 from procure.window.closest import make_closest
 from procure.window.exact import MOST_CELLS
@@ -31,7 +32,6 @@ from procure.window.loop import (
     window_loop,
 )
 from procure.window.network import read_network
-from procure.window.placing import make_placing
 from procure.window.problem import Window
 from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method, make_solver
 
@@ -101,25 +101,16 @@ class Windows(OnSharedLinks):
         return self.follow(state, make_solver(self.method))
 
     def follow(
-        self,
-        state: State,
-        solver: Solver,
-        watch: Callable[[Window, int], None] = lambda window, now: None,
+        self, state: State, solver: Solver, watch: Callable[[Window, int], None] = lambda window, now: None
     ) -> Policy:
-        """Make the policy of one run in plain Python, with any solver.
-
-        Parameters
-        ----------
-        watch
-            Called with each window and the second at which it closes.
-        """
+        """Make the policy of one run in plain Python; ``watch`` is called with each window and when it closes, s."""
         tree = self.make_tree(state)
         own = self._own(state, tree, small=False)
 
         def decide(state: State) -> tuple[int, np.ndarray]:
             if close_window(state, own):
                 picked = own.picked[: own.notes[N_PICKED]]
-                idle = own.placing.idle[: own.notes[N_IDLE]].copy()
+                idle = own.idle[: own.notes[N_IDLE]].copy()
                 problem = Window(tree, idle, tuple(map(str, picked.tolist())), state.n_nodes[picked])
                 seed = self.seed + int(own.notes[N_WINDOWS])
                 board = make_board(tree.shape, idle, problem.sizes, seed)
@@ -141,7 +132,9 @@ class Windows(OnSharedLinks):
             most_jobs=self.most_jobs,
             solve_time=self.solve_time,
             solve_time_per_job=self.solve_time_per_job,
-            placing=make_placing(state, tree, self.slowdown, self.exponent),
+            links=make_links(state, tree, self.slowdown, self.exponent),
+            idle=np.zeros(tree.size, np.int64),
+            n_ended=np.zeros(1, np.int64),
             picked=np.zeros(len(tree), np.int64),
             keys=np.zeros(len(state.submit), np.int64),
             admitted=np.zeros(len(state.submit), np.int64),

@@ -5,18 +5,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from procure.errors import TableError, reason
+from procure.errors import ArgumentError, TableError, reason
 from procure.files.read import from_json, read_bytes
 from procure.settings import complaint, problems
-from procure.text import Shown, counted
+from procure.text import Shown, counted, nearest
 from procure.topology.fat_tree import FatTree
-from procure.window.cost import hop_cost
+
+
+class Hops(NamedTuple):
+    """Hops between two nodes on one leaf, in one pod, and of different pods."""
+
+    leaf: int
+    pod: int
+    far: int
+
+
+PROFILES = {"code": Hops(1, 3, 5), "paper": Hops(2, 4, 6)}
+"""The profiles by name. Each unordered pair counts once in ``code`` and twice in ``paper``."""
+
+
+def hop_cost(leaf: np.ndarray, pod: np.ndarray, profile: str = "code") -> float:
+    """Return the communication-hop cost of one job by the leaf and the pod of each of its nodes.
+
+    ``paper``: 1000/n times the hops over ordered pairs, 0 for a single node (Lan et al., eq. 1).
+    ``code``: the whole number max(⌊1000 · hops / n⌋, 1) over unordered pairs, as the published program
+    counts. As hops differ by one and C(n, 2) is fixed by the job's size, ``paper`` is twice the unrounded
+    ``code`` plus 1000 (n − 1): an allocation that is best in one is best in the other, but for rounding.
+
+    Raises
+    ------
+    ArgumentError
+        The profile is not known.
+    """
+    if profile not in PROFILES:
+        raise ArgumentError("profile", f"profile {profile!r} is not known; {nearest(profile, PROFILES)}")
+    hops, n = PROFILES[profile], len(leaf)
+    pairs, one_leaf, one_pod = (
+        sum(count * (count - 1) // 2 for count in counts)
+        for counts in ([n], *(np.unique(where, return_counts=True)[1].tolist() for where in (leaf, pod)))
+    )
+    total = hops.far * pairs - (hops.far - hops.pod) * one_pod - (hops.pod - hops.leaf) * one_leaf
+    return 2000 * total / n if profile == "paper" else max(1000 * total // n, 1)
 
 
 @dataclass(frozen=True)
@@ -79,7 +114,7 @@ class Window:
             raise TableError(f"window: idle node {twice[0]} is named twice")
 
     def cost(self, places: np.ndarray, profile: str = "code") -> float:
-        """Return the cost of one job on these places (`procure.window.cost.hop_cost`)."""
+        """Return the cost of one job on these places (`hop_cost`)."""
         leaf = np.asarray(places) // self.tree.nodes
         return hop_cost(leaf, leaf // self.tree.leaves, profile)
 
@@ -115,9 +150,8 @@ class Allocation(Shown):
     @property
     def table(self) -> Any:
         """A row per job: ``job n_nodes places``."""
-        jobs = zip(self.window.ids, self.window.sizes.tolist(), self.places, strict=True)
-        rows = [{"job": job, "n_nodes": n, "places": sorted(places.tolist())} for job, n, places in jobs]
-        return pd.DataFrame(rows, columns=["job", "n_nodes", "places"])
+        places = [sorted(each.tolist()) for each in self.places]
+        return pd.DataFrame({"job": self.window.ids, "n_nodes": self.window.sizes, "places": places})
 
     @cached_property
     def cost_code(self) -> int:
@@ -136,9 +170,7 @@ class Allocation(Shown):
             "cost_code": self.cost_code,
             "cost_paper": self.cost_paper,
             "seconds": self.seconds,
-            "assignment": {
-                job: sorted(places.tolist()) for job, places in zip(self.window.ids, self.places, strict=True)
-            },
+            "assignment": dict(zip(self.table["job"], self.table["places"], strict=True)),
             "optimal": self.optimal,
         }
 
@@ -193,21 +225,16 @@ def read_window(path: str | Path) -> Window:
         tree = instance.tree
         return Window(
             FatTree(tree.pods, tree.leaves, tree.nodes, uplinks=1, spines=1),
-            _as_int64(instance.idle),
+            np.array(instance.idle, np.int64),
             tuple(str(job.id) for job in instance.jobs),
-            _as_int64([job.n_nodes for job in instance.jobs]),
+            np.array([job.n_nodes for job in instance.jobs], np.int64),
         )
     except ValidationError as error:
         raise TableError(complaint(f"{path}", problems(error))) from None
+    except OverflowError:
+        raise TableError(f"{path}: a number has more than 63 bits") from None
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-def _as_int64(values: list[int]) -> np.ndarray:
-    try:
-        return np.array(values, np.int64)
-    except OverflowError:
-        raise TableError("a number has more than 63 bits") from None
 
 
 def write_window(window: Window) -> dict[str, Any]:

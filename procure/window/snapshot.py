@@ -16,9 +16,8 @@ from procure.tables import NODE, check
 from procure.text import Shown, listed
 from procure.topology.fat_tree import FatTree
 from procure.topology.metrics import average_hops
-from procure.window.compact import place_compact
 from procure.window.problem import Window, write_window
-from procure.window.solve import solve
+from procure.window.solve import place_compact, solve
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,20 +12,15 @@ import numpy as np
 
 from procure.errors import ArgumentError
 from procure.text import nearest
-from procure.topology.fat_tree import FatTree
+from procure.topology.compact import allocate_compact
+from procure.topology.fabric import empty_fabric, empty_grant, no_holders, take
+from procure.topology.fat_tree import FatTree, Shape
 from procure.window.board import Board, compiled, make_board
-from procure.window.compact import place_compact
-from procure.window.cp_sat import solve_cp_sat
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
-from procure.window.greedy import solve_greedy
-from procure.window.lns import solve_lns
-from procure.window.mip_published import solve_mip_published
-from procure.window.network import read_network
-from procure.window.neural import solve_neural
-from procure.window.partition import Solved, solve_partition
+from procure.window.heuristics import HIGHEST, HIGHEST_OF_PROGRAM, solve_greedy, solve_lns, solve_sa, solve_seq
+from procure.window.mip import Solved, solve_cp_sat, solve_mip_published, solve_partition
+from procure.window.network import read_network, solve_neural
 from procure.window.problem import Allocation, Window
-from procure.window.sa import HIGHEST, HIGHEST_OF_PROGRAM, solve_sa
-from procure.window.seq import solve_seq
 
 COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""
@@ -133,6 +128,21 @@ def _by_rule(board: Board, window: Window, options: Options) -> bool:
     return False
 
 
+def place_compact(shape: Shape, idle: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    """Return the places of each job, ascending, by the rule of Slurm's tree plugin in list order; all must fit."""
+    fabric, grant = empty_fabric(shape), empty_grant(shape)
+    fabric.idle[:] = 0
+    fabric.idle[idle] = 1
+    fabric.leaf_idle[:] = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
+    fabric.pod_idle[:] = fabric.leaf_idle.reshape(shape.pods, -1).sum(axis=1)
+    places = []
+    for job, n in enumerate(sizes):
+        allocate_compact(shape, fabric, n, grant)
+        take(shape, fabric, no_holders(shape), grant, job)
+        places.append(grant.nodes[:n].copy())
+    return places
+
+
 def _hold_all(board: Board, solved: Solved) -> bool:
     """Give the jobs what their starts in the static model say."""
     m = len(board.owner)
@@ -144,12 +154,7 @@ def _hold_all(board: Board, solved: Solved) -> bool:
 
 
 def solve(
-    window: Window,
-    method: str | Solver = "lns",
-    *,
-    seed: int = 0,
-    steps: int = 0,
-    time_limit: float | None = None,
+    window: Window, method: str | Solver = "lns", *, seed: int = 0, steps: int = 0, time_limit: float | None = None
 ) -> Allocation:
     """Place a window's jobs.
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, need
 from procure.progress import silent
 from procure.topology.fat_tree import FatTree
-from procure.window.board import line_up, make_board, put
+from procure.window.board import lift, line_up, make_board, put
 from procure.window.compare import collect_windows
 from procure.window.network import FEATURES, POSITIONS, Network, observe
 from procure.window.policies import Windows
@@ -29,18 +29,9 @@ def make_room(windows: Sequence[Window], network: Network, seed: int) -> Any:
 
     An episode begins with a window, solved at random or as the last episode left it, from which one or
     two jobs are removed. The reward is 0 until the last of them is placed, and then minus their cost.
-
-    Parameters
-    ----------
-    network
-        Tells the tree and the scale; its weights are not used.
-
-    Raises
-    ------
-    TableError
-        Gymnasium is not installed.
+    Of ``network`` only the tree and the scale are used.
     """
-    gymnasium = _extra("gymnasium")
+    gymnasium = need("gymnasium")
     env: Any = gymnasium.Env
     random = np.random.default_rng(seed)
 
@@ -65,7 +56,7 @@ def make_room(windows: Sequence[Window], network: Network, seed: int) -> Any:
             removed = random.choice(n_jobs, min(int(random.integers(1, 3)), n_jobs), replace=False)
             self.removed = removed[np.argsort(-self.board.sizes[removed], kind="stable")]
             for job in self.removed:
-                self.board.owner[self.board.held[self.board.first[job] : self.board.first[job + 1]]] = -1
+                lift(self.board, job)
             self.at = 0
             return self._see(), {}
 
@@ -73,10 +64,7 @@ def make_room(windows: Sequence[Window], network: Network, seed: int) -> Any:
             self.n_line = line_up(self.board)
             if self.at == len(self.removed):
                 return np.zeros(POSITIONS * FEATURES, np.float32)
-            job, others = self.removed[self.at], self.removed[self.at + 1 :]
-            board = self.board
-            line = board.line[: self.n_line]
-            return observe(board.leaf, board.pod, line, int(board.sizes[job]), board.sizes[others], network)
+            return observe(self.board, self.n_line, self.board.sizes[self.removed[self.at :]], network)
 
         def action_masks(self) -> np.ndarray:
             return np.arange(POSITIONS) < self.n_line
@@ -89,18 +77,6 @@ def make_room(windows: Sequence[Window], network: Network, seed: int) -> Any:
             return self._see(), reward, done, False, {}
 
     return Repair()
-
-
-def _extra(name: str) -> Any:
-    """Import what the extra ``rl`` brings."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise TableError(
-            f"training a network needs {name}, which is not installed; pip install 'procure-hpc[rl]'"
-        ) from None
 
 
 def train_network(
@@ -139,7 +115,7 @@ def train_network(
         raise ArgumentError("minutes", f"{minutes} minutes; training needs some")
     if steps is not None and steps < 1:
         raise ArgumentError("steps", f"{steps} steps; at least 1 is needed")
-    ppo, torch = _extra("sb3_contrib").MaskablePPO, _extra("torch")
+    ppo, torch = need("sb3_contrib").MaskablePPO, need("torch")
     parameters = Windows.model_validate({"length": length, "method": "greedy", "seed": seed})
     windows = collect_windows(jobs, nodes, parameters).windows
     tree = FatTree.from_nodes(nodes)
