@@ -23,6 +23,7 @@ from procure.serve import page
 from procure.serve.collector import Collector
 from procure.serve.guard import TooLarge
 from procure.serve.http import application, read_study
+from procure.serve.keeper import ENDS
 from procure.serve.settings import Http, Place, Service, Source
 
 ME = pwd.getpwuid(os.getuid()).pw_name
@@ -379,7 +380,8 @@ def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:
     app.live.store.db.execute("delete from asked")
     status, _, body = ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long", client=MINE)
     assert status == 200 and re.fullmatch(r"procure: this job is .*\n", body.decode())
-    assert app.live.store.rows("select user from asked") == [(ME,)]
+    [(user, kept)] = app.live.store.rows("select user, forecast from asked")
+    assert user == ME and all(json.loads(kept)[name] % 1 == 0 for name in ENDS if name != "median")
     ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long")
     assert app.live.store.rows("select count(*) from asked") == [(1,)]
 

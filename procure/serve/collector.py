@@ -237,8 +237,10 @@ class Collector:
         if not fresh:
             return
         rows = np.array(fresh)
-        started = table["start_time"].notna().to_numpy()[rows]
-        made = forecasts(site, table, rows, now, started & (not self.replay))
+        # After a gap what still waits is as late as what has started: to judge the former alone would be unfair.
+        after = now - table["submit_time"].to_numpy()[rows] > 2 * self.service.source.every + 60
+        late = (table["start_time"].notna().to_numpy()[rows] | after) & (not self.replay)
+        made = forecasts(site, table, rows, now, late)
         made = take_asked(self.store, table.iloc[rows], made)
         self.store.put_forecasts(made)
         self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))

@@ -33,6 +33,7 @@ RECENT = 0.1
 """The last share of the waits, on which a model that is trained again is compared with the one that there is."""
 TOLERANCE = 1.02
 """A new model's pinball loss may be so many times the old one's: less is luck."""
+ENDS = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
 AGAIN = 3600
 """Seconds after a training that failed, or a model that was refused, until the next."""
 
@@ -55,7 +56,7 @@ class Keeper:
         self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
         self.site: SiteModel | None = None
         self.updated, self.not_before, self.kept = 0, 0, 0.0
-        self.training: Future[tuple[SiteModel, float | None, int]] | None = None
+        self.training: Future[tuple[SiteModel, tuple[float, float] | None]] | None = None
         if place.model.is_file():
             try:
                 self.site = files.load(place.model)
@@ -111,9 +112,9 @@ class Keeper:
     def _train(self, now: int) -> bool:
         """Begin a training in another process; return whether the model has changed, where that is waited for."""
         jobs = queue_jobs(self.known(0)).tail(3 * self.how.max_rows).reset_index(drop=True)
-        compared = self.site is not None
+        record = self._record(int(jobs["submit_time"].min())) if self.site is not None else None
         pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent, (os.getpid(),))
-        self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, compared)
+        self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, record)
         pool.shutdown(wait=self.wait)
         return self._arrived(now) if self.wait else False
 
@@ -123,7 +124,7 @@ class Keeper:
         training, self.training = self.training, None
         self.not_before = now + AGAIN
         try:
-            new, lost, cut = training.result()
+            new, losses = training.result()
         except TableError as error:
             self.say("model" if self.site is None else "training", f"no model could be trained: {error}")
             return False
@@ -131,9 +132,9 @@ class Keeper:
             self.say("model" if self.site is None else "training", f"the training did not end: {where(error)}")
             return False
         self.say("training", None)
-        if lost is not None:
-            ours = self._loss_on_record(cut)
-            better = ours is None or lost <= TOLERANCE * ours
+        if losses is not None:
+            lost, ours = losses
+            better = lost <= TOLERANCE * ours
             self.store.remember(last_training={"at": now, "new": lost, "old": ours, "replaced": better})
             if not better:
                 return False
@@ -145,15 +146,11 @@ class Keeper:
         self._keep(now)
         return True
 
-    def _loss_on_record(self, cut: int) -> float | None:
-        """Return the loss of the forecasts that were given out for the jobs since ``cut``."""
-        found = self.store.rows(
-            "select wait, lower_90, lower_50, median, upper_50, upper_90 from forecasts where wait is not null and "
-            "submit_time >= ?",
-            (cut,),
-        )
-        values = np.array(found, dtype=float).reshape(-1, 6)
-        return pinball(values[:, 0], values[:, 1:]) if len(found) >= FEWEST // 2 else None
+    def _record(self, since: int) -> pd.DataFrame:
+        """Return the forecasts that were given out in time for jobs since a moment that have started."""
+        names = ("job_id", "submit_time", *ENDS)
+        text = f"select {', '.join(names)} from forecasts where wait is not null and source != 'late'"
+        return pd.DataFrame(self.store.rows(f"{text} and submit_time >= ?", (since,)), columns=list(names))
 
     def _keep(self, now: int) -> None:
         """Write the model; a hurried replay does so every ten seconds."""
@@ -177,18 +174,21 @@ def end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def learn(jobs: pd.DataFrame, settings: Settings, every: float, compared: bool) -> tuple[SiteModel, float | None, int]:
+def learn(
+    jobs: pd.DataFrame, settings: Settings, every: float, record: pd.DataFrame | None
+) -> tuple[SiteModel, tuple[float, float] | None]:
     """Train a model on all jobs, or, to compare it, on all but the last `RECENT` of the waits, which it then follows.
 
     Returns
     -------
     tuple
-        The model; its pinball loss on the jobs after those, s, or None; and from when on these were submitted.
+        The model; and the pinball losses, s, of its forecasts and of those of ``record`` on the same jobs after that,
+        or None where these are fewer than half of `FEWEST`.
     """
     wait = wait_times(jobs)
     started = np.sort((jobs["submit_time"].to_numpy() + wait)[~np.isnan(wait)])
-    if not compared or len(started) < 2 * FEWEST:
-        return train(jobs, settings=settings), None, 0
+    if record is None or len(started) < 2 * FEWEST:
+        return train(jobs, settings=settings), None
     cut = int(started[int(len(started) * (1 - RECENT))])
     past = jobs[jobs["submit_time"] < cut].copy()
     for name in ("start_time", "end_time"):
@@ -203,6 +203,16 @@ def learn(jobs: pd.DataFrame, settings: Settings, every: float, compared: bool) 
     said = Distribution(deepcopy(new.model.mixture).roll(after, raw, beyond, new.model.top, until, every).curve)
     outer, inner = said.interval(0.9), said.interval(0.5)
     ends = np.column_stack([outer[:, 0], inner[:, 0], said.quantile(0.5), inner[:, 1], outer[:, 1]])
-    known = ~np.isnan(wait[rows])
-    lost = pinball(wait[rows][known], ends[known])
-    return update(new, jobs)[0], lost, cut
+    keys = jobs[["job_id", "submit_time"]].astype({"job_id": str}).iloc[rows].reset_index(drop=True)
+    made = pd.concat([keys, pd.DataFrame(ends, columns=list(ENDS))], axis=1).assign(wait=wait[rows])
+    return update(new, jobs)[0], losses(made, record)
+
+
+def losses(made: pd.DataFrame, record: pd.DataFrame) -> tuple[float, float] | None:
+    """Return the pinball losses of new forecasts and of those given out, on the jobs that both are about."""
+    both = made.dropna(subset="wait").merge(record, on=["job_id", "submit_time"], suffixes=("", "_given"))
+    if len(both) < FEWEST // 2:
+        return None
+    given = [f"{name}_given" for name in ENDS]
+    values = both["wait"].to_numpy(dtype=float)
+    return tuple(pinball(values, both[names].to_numpy(dtype=float)) for names in (list(ENDS), given))  # type: ignore[return-value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import sqlite3
 import time as clock
 from collections import Counter
@@ -254,6 +255,8 @@ class Live:
         told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": int(clock.time())}
         told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
         told |= {"week_median": answer.week_median, "last_five": answer.last_five}
+        told |= {name: math.floor(told[name]) for name in ("lower_50", "lower_90")}  # as the ledger rounds
+        told |= {name: math.ceil(told[name]) for name in ("upper_50", "upper_90")}
         try:
             keep_asked(self.store, request.user, int(clock.time()), key, told)
         except sqlite3.Error as error:  # the disk is full: the answer is given all the same

@@ -58,8 +58,8 @@ def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataF
         )
         found = store.rows(
             "select number, forecast from asked where user = ? and request = ? and asked between ? and ? order by "
-            "number limit 1",
-            (str(job.user), key, int(job.submit_time) - BEFORE, int(job.submit_time) + AFTER),
+            "abs(asked - ?), number limit 1",
+            (str(job.user), key, int(job.submit_time) - BEFORE, int(job.submit_time) + AFTER, int(job.submit_time)),
         )
         for number, text in found:
             store.db.execute("delete from asked where number = ?", (number,))

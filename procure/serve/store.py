@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time as clock
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +30,8 @@ FORECAST_COLUMNS = tuple(
 """Of the ledger; ``source`` is ``poll`` or ``submission`` for a forecast that was made before its job started as far as
 was known, and ``late`` for one made from what had been known before the submission of a job that was first seen later;
 ``week_median`` and ``last_five`` are guesses that need no model."""
+ASKED_FOR = 5 * 86_400
+"""Seconds for which an answer given at a submission waits for its job, by this machine's clock."""
 _TEXT = ("job_id", "user", "partition", "state")
 _SCHEMA = """
 create table if not exists jobs (
@@ -150,10 +153,10 @@ class Store:
         return self.rows("select code, since, text from problems order by since, code")
 
     def prune(self, jobs_before: int, forecasts_before: int) -> None:
-        """Forget jobs that ended, and forecasts that were judged, before moments."""
+        """Forget jobs that ended, and forecasts that were judged, before moments; and answers without a job."""
         self.db.execute("delete from jobs where submit_time < ? and end_time is not null", (jobs_before,))
         self.db.execute("delete from forecasts where submit_time < ?", (forecasts_before,))
-        self.db.execute("delete from asked where asked < ?", (jobs_before,))
+        self.db.execute("delete from asked where asked < ?", (int(clock.time()) - ASKED_FOR,))
 
 
 def records(table: pd.DataFrame, columns: Iterable[str]) -> list[tuple[Any, ...]]:
