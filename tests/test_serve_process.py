@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from serve_cases import keep_model, make_log, quick_model
 
-from procure.serve import ask
+from procure.serve import ask, files
 from procure.serve.store import Store
 
 PROCURE = [sys.executable, "-c", "from procure.cli.start import run; run()"]
@@ -93,6 +93,37 @@ def test_the_clients_words_are_those_of_the_library() -> None:
 
     for seconds in (0, 2.4, 3, 57, 58, 89, 3599, 3600, 5000, 21_000, 22_000, 170_000, 172_000, 900_000, 2e6, 7e7):
         assert ask.roughly(seconds) == roughly(seconds)
+
+
+@pytest.mark.skipif(shutil.which("lua") is None, reason="lua is not installed here")
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"ntasks": 4, "nodes": "1-0", "gres": "gres:gpu:2"}, "cpus=4 nodes=1 gpus=2"),
+        ({"ntasks": 4, "nodes": "2", "gres": "gres:gpu:a100:2,gres:tmp:1"}, "cpus=4 nodes=2 gpus=4"),
+        ({"ntasks": 4, "gres": "gres:gpu:a100"}, "cpus=4 nodes=1 gpus=1"),
+        ({"ntasks": 4, "gres": "gres:tmp:7"}, "cpus=4 nodes=1"),
+        ({"ntasks": 1, "gpus": "a100:2,v100:1"}, "cpus=1 nodes=1 gpus=3"),
+        ({"ntasks": 2, "nodes": "2", "gpus-per-node": "4"}, "cpus=2 nodes=2 gpus=8"),
+        ({"ntasks": 4, "gpus-per-task": "a100:1"}, "cpus=4 nodes=1 gpus=4"),
+        ({"ntasks": 16, "nodes": "2", "mem-per-cpu": "8G"}, "cpus=16 nodes=2 mem=65536M"),
+        ({"ntasks": 1, "partition": "a", "mem": "4000"}, "cpus=1 nodes=1 partition=a mem=4000M"),
+        ({"ntasks": 1, "partition": "a,b"}, "nil"),
+        ({"ntasks": 1, "partition": "x&user=root"}, "nil"),
+        ({"ntasks": 1, "gpus": "2", "mem-per-gpu": "4G"}, "nil"),
+        ({"ntasks": 1, "gpus": "2", "cpus-per-gpu": 4}, "nil"),
+        ({"ntasks": 1, "gpus": "half"}, "nil"),
+        ({"ntasks": 1, "time": "1';touch x;'"}, "nil"),
+    ],
+)
+def test_the_filter_asks_about_the_job_that_is_submitted(options: dict[str, object], asked: str) -> None:
+    """As sbatch 22.05 spells its options; about a job that the filter does not understand nothing is asked."""
+    code = (Path(files.__file__).parent / "init/cli_filter.lua").read_text()
+    unset = {"time": "01:00:00", "cpus-per-task": 0, "ntasks-per-node": -2, "cpus-per-gpu": 0, "ntasks-per-gpu": -2}
+    given = ", ".join(f"[{json.dumps(name)}] = {json.dumps(value)}" for name, value in (unset | options).items())
+    code = code.replace("local function advise", f"print(question({{ {given} }}))\nlocal function advise")
+    done = subprocess.run(["lua", "-"], input=code, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().replace("time=01:00:00&", "").replace("&", " ") == asked
 
 
 class Running:

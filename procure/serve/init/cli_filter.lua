@@ -25,8 +25,23 @@ local function in_mb(value)
   return math.ceil(tonumber(count) * factor)
 end
 
+-- How many GPUs an option asks for: 2, a100:2 or, among generic resources, gres:gpu:a100:2,gres:tmp:1; false where that
+-- is not understood.
+local function gpus_of(value, generic)
+  local total = 0
+  for item in tostring(value or ""):gmatch("[^,]+") do
+    local own = item:gsub("^gres[:/]", "")
+    if generic then own = own:match("^gpu$") and "1" or own:match("^gpu[:=](.+)$") or "0" end
+    local count = own:match("^%d+$") or own:match("^%a[%w_-]*[:=](%d+)$") or (generic and own:match("^%a[%w_-]*$") and 1)
+    if not tonumber(count) then return false end
+    total = total + tonumber(count)
+  end
+  return total
+end
+
 -- The options of sbatch by their long names. One that was not given is nil, 0, a negative number or, for the limit,
--- a length of thousands of years; one task beside tasks per node is no number that was given.
+-- a length of thousands of years; one task beside tasks per node is no number that was given. Nothing is asked about a
+-- job with an option that is not understood here: the answer would be about another job.
 local function question(options)
   local time = plain(options["time"])
   if not time or (tonumber(time:match("^(%d+)%-")) or 0) > 3650 then return nil end
@@ -36,10 +51,16 @@ local function question(options)
   if tasks == 1 and per_node then tasks = nodes * per_node end
   local cpus = math.max(tasks * each, nodes)
   local parts = { "cpus=" .. cpus, "time=" .. time, "nodes=" .. nodes }
+  if number(options["cpus-per-gpu"]) or number(options["ntasks-per-gpu"]) then return nil end
+  if options["mem-per-gpu"] or options["gpus-per-socket"] then return nil end
   local partition, memory = plain(options["partition"]), in_mb(options["mem"])
-  local gpus = number(tostring(options["gpus"] or ""):match("(%d+)$"))
-  local each_node = number(tostring(options["gres"] or ""):match("^gpu[%w:_-]-:?(%d+)$"))
-  if each_node then gpus = nodes * each_node end
+  if options["partition"] and not partition then return nil end
+  local each_cpu = in_mb(options["mem-per-cpu"])
+  if each_cpu then memory = each_cpu * math.ceil(cpus / nodes) end
+  local all, generic = gpus_of(options["gpus"]), gpus_of(options["gres"], true)
+  local each_node, each_task = gpus_of(options["gpus-per-node"]), gpus_of(options["gpus-per-task"])
+  if not (all and generic and each_node and each_task) then return nil end
+  local gpus = number(math.max(all, nodes * math.max(generic, each_node), tasks * each_task))
   if partition then parts[#parts + 1] = "partition=" .. partition end
   if memory then parts[#parts + 1] = "mem=" .. memory .. "M" end
   if gpus then parts[#parts + 1] = "gpus=" .. gpus end
