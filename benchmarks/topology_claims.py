@@ -14,11 +14,10 @@ from procure.comparison.isolation import speed_up
 from procure.page.svg import figure
 from procure.run import simulate
 from procure.topology.compact import allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
+from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
 from procure.topology.metrics import hops_of_jobs
-from procure.topology.search import make_search
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
 from procure.workload.importing import import_log

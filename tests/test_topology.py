@@ -13,8 +13,8 @@ from policy_cases import few, node_table
 
 from procure.errors import ArgumentError, TableError
 from procure.site.network import attach, parse_slurm_topology
-from procure.topology.compact import allocate_any, allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
+from procure.topology.compact import allocate_compact
+from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
 from procure.topology.fat_tree import FatTree, make_nodes, uneven
 from procure.topology.isolated import allocate_isolated
 from procure.topology.metrics import (
@@ -22,7 +22,6 @@ from procure.topology.metrics import (
     hops_of_jobs,
     ideal_hops,
 )
-from procure.topology.search import make_search
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
 
@@ -233,8 +232,10 @@ class Tree:
         self.held: dict[int, np.ndarray] = {}
 
     def allocate(self, n):
-        if self.kind == "any":
-            return allocate_any(self.shape, self.fabric, self.order, n, self.grant)
+        if self.kind == "any":  # the first idle nodes in the node table's order
+            first = np.sort([place for place in self.order if self.fabric.idle[place]][:n])
+            self.grant.nodes[: len(first)], self.grant.n[0] = first, len(first)
+            return len(first) == n
         if self.kind == "compact":
             return allocate_compact(self.shape, self.fabric, n, self.grant)
         if self.kind == "tiers":
@@ -255,7 +256,7 @@ class Tree:
         return [array.copy() for array in (*self.fabric, *self.holders)]
 
 
-KINDS = ["any", "compact", "tiers", "isolated"]
+KINDS = ["compact", "tiers", "isolated"]
 
 
 def random_tree(rng, tapered=False, uneven=False):

@@ -1,7 +1,7 @@
-"""The fewest switches, as far as what is idle allows, or any nodes; links are shared.
+"""The fewest switches, as far as what is idle allows; links are shared.
 
-`allocate_compact` is the rule of Slurm's tree plugin, in our words: the smallest subtree that has room, and in it
-the leaves that the job fills best. `allocate_any` is a scheduler that does not know the network.
+The rule of Slurm's tree plugin, in our words: the smallest subtree that has room, and in it the leaves that the job
+fills best.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inne
 
 @njit(cache=True, nogil=True)
 def allocate_compact(shape, fabric, n, grant):
-    """Take ``n`` idle nodes under one leaf, else in one pod, else in the fewest pods.
+    """Take ``n`` idle nodes under one leaf, else in one pod, else in the fewest pods; says whether there is room.
 
     Of leaves (pods) with room, the one with the fewest idle nodes; where several are needed, those
     with the most idle nodes first, and for what is left the one that it fills best. Ties: the lower
     number.
-
-    Returns
-    -------
-    bool
-        Whether there is room; if not, ``grant`` means nothing.
     """
     clear(grant)
     if count_idle(fabric) < n:
         return False
-    leaf = _best(fabric.leaf_idle, 0, fabric.leaf_idle.size, n, grant.uplinks, 1)
-    if fabric.leaf_idle[leaf] >= n:
-        add_nodes(shape, fabric, grant, leaf, n)
+    if one_leaf(shape, fabric, n, grant):
         return True
     left = n
     while left > 0:
@@ -40,6 +33,16 @@ def allocate_compact(shape, fabric, n, grant):
     n = grant.n[0]
     clear(grant)
     grant.n[0] = n
+    return True
+
+
+@inner
+def one_leaf(shape, fabric, n, grant):
+    """Take ``n`` nodes of the leaf with the fewest idle nodes that has room; says whether there is one."""
+    leaf = _best(fabric.leaf_idle, 0, fabric.leaf_idle.size, n, grant.uplinks, 1)
+    if fabric.leaf_idle[leaf] < n:
+        return False
+    add_nodes(shape, fabric, grant, leaf, n)
     return True
 
 
@@ -68,31 +71,3 @@ def _best(idle, first, last, n, used, stride):
         if largest < 0 or idle[i] > idle[largest]:
             largest = i
     return tightest if tightest >= 0 else largest
-
-
-@njit(cache=True, nogil=True)
-def allocate_any(shape, fabric, order, n, grant):
-    """Take the first ``n`` idle nodes in the node table's order; no links.
-
-    Parameters
-    ----------
-    order
-        int64[n_nodes], places in the order of the node table's rows.
-
-    Returns
-    -------
-    bool
-        Whether there is room; if not, ``grant`` means nothing.
-    """
-    clear(grant)
-    at = 0
-    for row in range(order.size):
-        if at == n:
-            break
-        place = order[row]
-        if fabric.idle[place]:
-            grant.nodes[at] = place
-            at += 1
-    grant.n[0] = at
-    in_order(grant)
-    return at == n

@@ -1,4 +1,4 @@
-"""Who holds which node and which link of a fat-tree: taking and giving back, as exact inverses."""
+"""Who holds which node and which link of a fat-tree: taking and giving back, as exact inverses; masks of links."""
 
 from __future__ import annotations
 
@@ -126,15 +126,16 @@ def add_nodes(shape, fabric, grant, leaf, n):
 @inner
 def copy_free(source, target):
     """Copy what is free; ``target`` is modified."""
-    _copy(source.idle, target.idle)
-    _copy(source.leaf_idle, target.leaf_idle)
-    _copy(source.pod_idle, target.pod_idle)
-    _copy(source.uplinks, target.uplinks)
-    _copy(source.spines, target.spines)
+    copy(source.idle, target.idle)
+    copy(source.leaf_idle, target.leaf_idle)
+    copy(source.pod_idle, target.pod_idle)
+    copy(source.uplinks, target.uplinks)
+    copy(source.spines, target.spines)
 
 
 @inner
-def _copy(source, target):
+def copy(source, target):
+    """Copy one array; ``target`` is modified."""
     for i in range(source.size):  # written out: an assignment of slices takes seconds to compile
         target[i] = source[i]
 
@@ -160,30 +161,25 @@ def block(shape, fabric, grant, nodes_too):
 def take(shape, fabric, holders, grant, job):
     """Give a job what an answer names, all of which must be free."""
     block(shape, fabric, grant, True)
-    for leaf in range(grant.uplinks.size):
-        mask = grant.uplinks[leaf]
-        if mask:
-            for i in range(shape.uplinks):
-                if mask >> i & 1:
-                    holders.uplinks[leaf, i] = job
-    for switch in range(grant.spines.size):
-        mask = grant.spines[switch]
-        if mask:
-            for k in range(shape.spines):
-                if mask >> k & 1:
-                    holders.spines[switch, k] = job
+    _hold(holders.uplinks, grant.uplinks, job)
+    _hold(holders.spines, grant.spines, job)
+
+
+@inner
+def _hold(holders, masks, job):
+    for switch in range(masks.size):
+        if masks[switch]:
+            for i in range(holders.shape[1]):
+                if masks[switch] >> i & 1:
+                    holders[switch, i] = job
 
 
 @njit(cache=True, nogil=True)
 def give_back(shape, fabric, holders, places, job, forget):
-    """Free a job's nodes and links in ``fabric``; with ``forget``, in ``holders`` too.
+    """Free a job's nodes (``places``, ascending) and links in ``fabric``; with ``forget``, in ``holders`` too.
 
-    Without, ``holders`` stays as it is: so the future is looked at on a copy of what is free.
-
-    Parameters
-    ----------
-    places
-        int64[n], the job's nodes, ascending. A job on one leaf holds no link, one in one pod no spine.
+    Without, ``holders`` stays as it is: so the future is looked at on a copy of what is free. A job on one leaf holds
+    no link, one in one pod no spine.
     """
     last_leaf = last_pod = -1
     one_leaf = places[0] // shape.nodes == places[-1] // shape.nodes
@@ -214,3 +210,57 @@ def _freed(holders, switch, job, forget):
             if forget:
                 holders[switch, i] = -1
     return mask
+
+
+class Search(NamedTuple):
+    """Room for the backtracking search, and its bound."""
+
+    candidates: np.ndarray  # int64[max(leaves, pods)], switches that may be chosen
+    stack: np.ndarray  # int64[max(leaves, pods) + 1], positions in candidates that are chosen
+    common: np.ndarray  # int64[leaves + 1], uplinks that all chosen leaves have free
+    spines: np.ndarray  # int64[pods + 1, uplinks], spine links that all chosen pods have free
+    whole: np.ndarray  # int64[pods], leaves of which everything is free
+    bound: int  # switches that one call may try
+    tried: np.ndarray  # int64[1], switches that this call has tried
+    cut: np.ndarray  # int64[1], calls that found nothing and met the bound
+
+
+def make_search(shape: Shape, bound: int) -> Search:
+    """Lay out the room for a search that tries at most ``bound`` switches a call."""
+    most = max(shape.leaves, shape.pods)
+    return Search(
+        np.zeros(most, np.int64),
+        np.zeros(most + 1, np.int64),
+        np.zeros(shape.leaves + 1, np.int64),
+        np.zeros((shape.pods + 1, shape.uplinks), np.int64),
+        np.zeros(shape.pods, np.int64),
+        bound,
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@inner
+def share(part, links, whole):
+    """Return how many of a switch's links go with ``part`` of the ``whole`` below it, rounded up."""
+    return (part * links + whole - 1) // whole
+
+
+@inner
+def lowest(mask, n):
+    """Return the ``n`` lowest bits of a mask."""
+    kept = 0
+    for _ in range(n):
+        bit = mask & -mask
+        kept |= bit
+        mask ^= bit
+    return kept
+
+
+@inner
+def popcount(mask):
+    """Count the bits of a mask of fewer than 63."""
+    mask -= (mask >> 1) & 0x5555555555555555
+    mask = (mask & 0x3333333333333333) + ((mask >> 2) & 0x3333333333333333)
+    mask = (mask + (mask >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return (mask * 0x0101010101010101) >> 56

@@ -203,13 +203,7 @@ def links_of_leaves(nodes: pd.DataFrame) -> dict[int, int]:
 
 
 def leaf_and_pod(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the leaf and the pod of every node of a table, int64[n_nodes] each.
-
-    Raises
-    ------
-    TableError
-        A node without leaf or pod, or a leaf in two pods.
-    """
+    """Return the leaf and the pod of every node of a table, int64[n_nodes] each; errors as `FatTree.from_places`."""
     unknown = pd.Series(-1, index=nodes.index)
     leaf, pod = (nodes.get(name, unknown).fillna(-1).to_numpy(np.int64) for name in ("leaf", "pod"))
     _check_places(leaf, pod)
@@ -246,22 +240,15 @@ def leaf_table(nodes: pd.DataFrame) -> pd.DataFrame:
 def uneven(leaf: np.ndarray, pod: np.ndarray) -> list[str]:
     """Say of each leaf and each pod whose size differs from the most frequent one (ties: the larger)."""
 
-    def usual(sizes: dict[int, int]) -> int:
-        return max(Counter(sizes.values()).items(), key=lambda item: (item[1], item[0]))[0]
+    def unlike(sizes: dict[int, int]) -> list[tuple[int, int, int]]:
+        usual = max(Counter(sizes.values()).items(), key=lambda item: (item[1], item[0]))[0]
+        return [(number, n, usual) for number, n in sorted(sizes.items()) if n != usual]
 
-    of_leaf = Counter(leaf.tolist())
     pod_of = dict(zip(leaf.tolist(), pod.tolist(), strict=True))
-    of_pod = Counter(pod_of.values())
-    wrong = [
-        f"leaf {name} (pod {pod_of[name]}) has {counted(n, 'node')}, not {usual(of_leaf)} as most leaves"
-        for name, n in sorted(of_leaf.items())
-        if n != usual(of_leaf)
-    ]
-    return wrong + [
-        f"pod {name} has {counted(n, 'leaf', 'leaves')}, not {usual(of_pod)} as most pods"
-        for name, n in sorted(of_pod.items())
-        if n != usual(of_pod)
-    ]
+    leaves, pods = unlike(Counter(leaf.tolist())), unlike(Counter(pod_of.values()))
+    return [
+        f"leaf {i} (pod {pod_of[i]}) has {counted(n, 'node')}, not {usual} as most leaves" for i, n, usual in leaves
+    ] + [f"pod {i} has {counted(n, 'leaf', 'leaves')}, not {usual} as most pods" for i, n, usual in pods]
 
 
 def _check_size(n: int) -> None:

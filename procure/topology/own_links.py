@@ -19,19 +19,21 @@ from procure.topology.fabric import (
     Fabric,
     Grant,
     Holders,
+    Search,
     block,
     clear,
+    copy,
     copy_free,
     count_idle,
     empty_fabric,
     empty_grant,
     give_back,
+    make_search,
     no_holders,
     take,
 )
 from procure.topology.fat_tree import FatTree, Shape
 from procure.topology.isolated import allocate_isolated
-from procure.topology.search import Search, make_search
 from procure.topology.tiers import allocate_tiers
 
 MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED, N_PLANNED = range(7)
@@ -171,10 +173,8 @@ class OwnLinks(NamedTuple):
             return
         for i in range(state.n_nodes[job]):
             plan.nodes[state.node_first[job] + i] = self.grant.nodes[i]
-        for leaf in range(self.grant.uplinks.size):
-            self.planned.uplinks[job, leaf] = self.grant.uplinks[leaf]
-        for switch in range(self.grant.spines.size):
-            self.planned.spines[job, switch] = self.grant.spines[switch]
+        copy(self.grant.uplinks, self.planned.uplinks[job])
+        copy(self.grant.spines, self.planned.spines[job])
         self.planned.jobs[self.notes[N_PLANNED]] = job
         self.notes[N_PLANNED] += 1
 
@@ -223,11 +223,7 @@ def make_own_links(
         epoch=np.zeros(3, np.int64),
         notes=notes,
         log=Log(*(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))),
-        planned=Planned(
-            np.zeros(n_jobs, np.int64),
-            np.empty((n_jobs, n_leaves), np.int64),
-            np.empty((n_jobs, n_second), np.int64),
-        ),
+        planned=Planned(np.zeros(n_jobs, np.int64), *(np.empty((n_jobs, n), np.int64) for n in (n_leaves, n_second))),
     )
 
 
@@ -319,10 +315,8 @@ def _get_planned(state, own, plan, job, grant):
     grant.n[0] = state.n_nodes[job]
     for i in range(grant.n[0]):
         grant.nodes[i] = plan.nodes[state.node_first[job] + i]
-    for leaf in range(grant.uplinks.size):
-        grant.uplinks[leaf] = own.planned.uplinks[job, leaf]
-    for switch in range(grant.spines.size):
-        grant.spines[switch] = own.planned.spines[job, switch]
+    copy(own.planned.uplinks[job], grant.uplinks)
+    copy(own.planned.spines[job], grant.spines)
 
 
 @part

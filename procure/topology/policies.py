@@ -37,7 +37,7 @@ class OnTree(Parameters):
         return known.make(state)
 
     def make_tree(self, state: State) -> FatTree:
-        """Return the tree of a run's nodes.
+        """Return the tree of a run's nodes, all of whose places are alike.
 
         Raises
         ------
@@ -47,7 +47,21 @@ class OnTree(Parameters):
         links = {name: getattr(self, name, 0) for name in ("uplinks", "spines")}
         given = None if self._nodes is None else links_of_leaves(self._nodes)
         tree = FatTree.from_places(state.leaf, state.pod, **links, given=given)
-        refuse_unequal_nodes(state)
+        shapes = state.shapes
+        fits = (
+            (state.total_cpus >= shapes.cpus[:, None])
+            & (state.total_mem >= shapes.mem[:, None])
+            & (state.total_gpus >= shapes.gpus[:, None])
+            & ((state.node_types & shapes.types[:, None]) != 0)
+        )
+        n_fitting = fits.sum(axis=1)
+        partly = np.flatnonzero((n_fitting >= shapes.n_nodes) & (n_fitting < fits.shape[1]))
+        if len(partly):
+            i = partly[0]
+            raise TableError(
+                f"a job that asks for {shapes.cpus[i]} CPUs, {shapes.mem[i]:,} MB and {shapes.gpus[i]} GPUs per node "
+                f"fits {n_fitting[i]} of {fits.shape[1]} nodes; policies on a tree need nodes that fit every job"
+            )
         return tree
 
 
@@ -81,20 +95,14 @@ class _Isolating(OnTree):
         0, ge=0, le=LARGEST, description="uplinks of a second-level switch; 0 = as many as leaves in a pod"
     )
     hold_reserved_links: bool = Field(
-        False,
-        description="reserved links are held before the reservation begins, as in the published program",
+        False, description="reserved links are held before the reservation begins, as in the published program"
     )
 
     def make_place(self, state: State, n_lines: int) -> OwnLinks:
         """Make the place of one run."""
         tiers, bound = isinstance(self, Tiers), getattr(self, "bound", 1)
-        return make_own_links(
-            state,
-            self.make_tree(state),
-            tiers=tiers,
-            bound=bound,
-            hold_reserved_links=self.hold_reserved_links,
-        )
+        tree, hold = self.make_tree(state), self.hold_reserved_links
+        return make_own_links(state, tree, tiers=tiers, bound=bound, hold_reserved_links=hold)
 
     def columns(self, state: State, place: Any) -> Callable[[], dict[str, list]]:
         """Return which links each job was granted."""
@@ -110,23 +118,3 @@ class Isolated(_Isolating):
     """Links of a job's own, by a search."""
 
     bound: int = Field(100_000, ge=1, le=LARGEST, description="switches that the search for one job may try")
-
-
-def refuse_unequal_nodes(state: State) -> None:
-    """Refuse a workload of which some job runs on some nodes only: the tree's places are all alike."""
-    shapes = state.shapes
-    fits = (
-        (state.total_cpus >= shapes.cpus[:, None])
-        & (state.total_mem >= shapes.mem[:, None])
-        & (state.total_gpus >= shapes.gpus[:, None])
-        & ((state.node_types & shapes.types[:, None]) != 0)
-    )
-    n_fitting = fits.sum(axis=1)
-    partly = np.flatnonzero((n_fitting >= shapes.n_nodes) & (n_fitting < fits.shape[1]))
-    if len(partly):
-        shape = partly[0]
-        raise TableError(
-            f"a job that asks for {shapes.cpus[shape]} CPUs, {shapes.mem[shape]:,} MB and {shapes.gpus[shape]} GPUs "
-            f"per node fits {n_fitting[shape]} of {fits.shape[1]} nodes; policies on a tree need nodes that fit "
-            "every job"
-        )

@@ -19,18 +19,7 @@ _MOST_CONFLICTS = 20
 
 
 def write_report(schedule: pd.DataFrame, nodes: pd.DataFrame, path: str | Path, about: str) -> Path:
-    """Write the report, whole or not at all.
-
-    Parameters
-    ----------
-    schedule
-        A job table with ``start_time``, ``end_time`` and ``node_ids``.
-    nodes
-        A node table with ``leaf`` and ``pod``.
-    path
-        The HTML file.
-    about
-        Whose schedule it is.
+    """Write the report, whole or not at all; ``about`` says whose schedule it is.
 
     Raises
     ------
@@ -90,11 +79,7 @@ def _chart(by_size: pd.DataFrame) -> Markup:
     axes.bar(place - 0.2, by_size["mean_aph"], 0.4, color=BLUE, label="as placed")
     axes.bar(place + 0.2, by_size["ideal_aph"], 0.4, color=GREY, label="ideal, in an empty tree")
     axes.set_xticks(place, [literal(one) for one in by_size["nodes"]])
-    axes.set(
-        xlabel="nodes of a job",
-        ylabel="mean hops between its nodes",
-        ylim=(0, 4.2),
-        xlim=(-0.6, max(len(place), 4) - 0.4),
-    )
+    axes.set(xlabel="nodes of a job", ylabel="mean hops between its nodes")
+    axes.set(ylim=(0, 4.2), xlim=(-0.6, max(len(place), 4) - 0.4))
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return inline(made, "hops", "Mean hops between the nodes of a job, by its size")

@@ -17,17 +17,12 @@ from procure.topology.fabric import add_nodes, clear, in_order, inner
 
 @njit(cache=True, nogil=True)
 def allocate_tiers(shape, fabric, n, grant):
-    """Take ``n`` nodes by the rules of the three types.
+    """Take ``n`` nodes by the rules of the three types; says whether there is room, else ``grant`` means nothing.
 
     T1: the pod, then the leaf, with the fewest idle nodes that has room. T2: the pod with the fewest
     idle nodes that has room, its allowed leaves with the most idle nodes first. T3: allowed pods,
     then their allowed leaves, with the most idle nodes first. Ties as in the published program:
     ascending takes the lowest number, descending the highest.
-
-    Returns
-    -------
-    bool
-        Whether there is room; if not, ``grant`` means nothing.
     """
     clear(grant)
     if n <= shape.nodes:
