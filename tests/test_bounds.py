@@ -171,6 +171,7 @@ def test_an_error_names_no_option_that_the_command_has_not(tmp_path, monkeypatch
 
 
 def test_the_bound_is_generous():
-    """A million draws may be asked for."""
+    """A million draws may be asked for; links of a leaf are bits of one word."""
     assert MOST_COUNTED == 1_000_000
-    assert all(option.max >= 1_000 for _, option in whole_numbers() if option.max is not None)
+    narrow = {name for name, option in whole_numbers() if option.max is not None and option.max < 1_000}
+    assert narrow == {"topology check --uplinks", "topology check --spines"}

@@ -23,7 +23,13 @@ from procure.errors import TableError
 from procure.files.caches import kernel_places, kernels_kept
 
 DISTRIBUTION = "procure-hpc"
-_MODULES = {"dask": "distributed", "pyarrow": "pyarrow.parquet", "scikit-learn": "sklearn", "xgboost-cpu": "xgboost"}
+_MODULES = {
+    "dask": "distributed",
+    "pyarrow": "pyarrow.parquet",
+    "pyyaml": "yaml",
+    "scikit-learn": "sklearn",
+    "xgboost-cpu": "xgboost",
+}
 """What is imported of a package, where that is not its name."""
 _IN_PLACE_OF = {"xgboost-cpu": "xgboost", "xgboost": "xgboost-cpu"}
 """Packages that bring the same module: either will do."""

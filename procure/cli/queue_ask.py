@@ -7,16 +7,17 @@ from typing import Annotated, Literal
 import typer
 
 from procure.serve.ask import PLACES, main
+from procure.settings import LARGEST
 
 
 def ask(
-    cpus: Annotated[int | None, typer.Option(help="CPUs in all.")] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="CPUs in all.")] = None,
     time: Annotated[
         str | None, typer.Option(help="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00; or 8h.")
     ] = None,
     mem: Annotated[str | None, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs in all.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Nodes.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, max=LARGEST, help="GPUs in all.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Nodes.")] = None,
     partition: Annotated[str | None, typer.Option(help="Partition; the most used one by default.")] = None,
     pending: Annotated[bool, typer.Option("--pending", help="When may my own waiting jobs start?")] = False,
     advice: Annotated[bool, typer.Option("--advice", help="One line, as at a submission.")] = False,
