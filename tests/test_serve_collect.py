@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import stat
 import threading
 import time
@@ -173,7 +172,8 @@ def test_a_look_that_fails_is_followed_by_the_next(tmp_path: Path, log: pd.DataF
 
 def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
     """The database, the model's queue and the lock are their owner's alone."""
-    for path in (replayed.database, replayed.queue):
+    lock(replayed).close()
+    for path in (replayed.database, replayed.queue, replayed.lock):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
@@ -184,6 +184,17 @@ def test_a_second_collector_is_refused(replayed: Place) -> None:
         lock(replayed, patience=0)
     held.close()
     lock(replayed, patience=0).close()
+
+
+def test_a_folder_of_another_source_is_refused(tmp_path: Path, log: pd.DataFrame) -> None:
+    """Jobs of a log and of a Slurm, or of two, do not come into one database; the same source goes on."""
+    for _ in range(2):
+        collector = Collector(make_place(tmp_path, log))
+        assert collector.store.fact("finished") is False
+        collector.store.remember(finished=True)
+        collector.close()
+    with pytest.raises(TableError, match=r"is of the log log\.parquet, and config\.toml names Slurm"):
+        Collector(slurm_place(tmp_path))
 
 
 @pytest.mark.slow
@@ -559,22 +570,28 @@ def test_what_slurm_prints_amiss_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     collector.close()
 
 
-def test_a_full_disk_is_said_and_the_rest_goes_on(replayed: Place, tmp_path: Path, log: pd.DataFrame) -> None:
-    """What cannot be kept is one sentence in the log; the next look is made all the same."""
-    place = make_place(tmp_path, log)
-    collector = Collector(place)
-    stop, looks = threading.Event(), []
+def test_a_full_disk_is_said_and_the_rest_goes_on(
+    tmp_path: Path, log: pd.DataFrame, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that may not grow is one sentence in the log; each look is made all the same, and kept once it may."""
+    collector = Collector(make_place(tmp_path, log, train_share=0.1))
+    [(size,)] = collector.store.rows("pragma page_count")
+    collector.store.db.execute(f"pragma max_page_count = {size}")
+    stop, looks, tick = threading.Event(), [], collector.tick
 
-    def fail() -> None:
-        looks.append(1)
-        if len(looks) > 2:
+    def counted() -> None:
+        looks.append(collector.store.rows("select count(*) from jobs")[0][0])
+        if len(looks) == 4:
+            collector.store.db.execute(f"pragma max_page_count = {2**30}")
+        if len(looks) == 6:
             stop.set()
-        raise sqlite3.OperationalError("database or disk is full")
+        tick()
 
-    collector.tick = fail  # type: ignore[method-assign]
+    collector.tick = counted  # type: ignore[method-assign]
     collector.run(stop)
-    assert len(looks) == 3
-    assert "disk is full" in {code: text for code, _, text in collector.store.problems()}["disk"]
+    assert looks[3] < looks[5]
+    assert caplog.text.count("disk is full") == 1
+    assert "disk" not in {code for code, _, _ in collector.store.problems()}
     collector.close()
 
 

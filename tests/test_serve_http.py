@@ -8,6 +8,7 @@ import os
 import pwd
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +21,9 @@ from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place
 from procure.queue_time.answer import answer
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
+from procure.serve.ask import _table
 from procure.serve.collector import Collector
-from procure.serve.guard import TooLarge
-from procure.serve.http import application, read_study
+from procure.serve.http import application, open_study
 from procure.serve.keeper import ENDS
 from procure.serve.settings import Http, Place, Service, Source
 
@@ -213,7 +214,8 @@ def test_a_caller_sees_own_jobs_only(app: Any) -> None:
 def test_no_answer_names_another_user(app: Any, target: str) -> None:
     """Whatever is asked, no other user's name is in it, neither plain nor escaped."""
     for client in (MINE, ("127.0.0.1", 9)):
-        _, _, body = ask(app, target, client=client)
+        status, _, body = ask(app, target, client=client)
+        assert status == (403 if target == "/v1/pending" and client != MINE else 200)
         text = body.decode()
         assert "cleo" not in text and not re.search(r"other<|other&lt;", text)
 
@@ -234,7 +236,6 @@ def test_a_body_has_a_limit(app: Any) -> None:
     assert ask(app, "/v1/predict", method="POST", content_length="99999999")[0] == 413
     assert ask(app, "/v1/predict", method="POST", body=b" " * 70_000)[0] == 413
     assert ask(app, "/v1/predict", method="POST", content_length="-1")[0] == 413
-    assert issubclass(TooLarge, Exception)
 
 
 def test_a_caller_has_a_rate(place: Place) -> None:
@@ -256,9 +257,10 @@ def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
     (folder / "link.html").symlink_to(tmp_path / "secret.html")
     (folder / "dir.html").mkdir()
     os.mkfifo(folder / "pipe.html")
-    assert read_study(folder, "a") == b"<h1>a</h1>"
+    with open_study(folder, "a") as stream:
+        assert stream.read() == b"<h1>a</h1>"
     for name in ("../secret", "link", "dir", "pipe", "", ".", "..", "a\0", "a.html", "x" * 300, "/etc/passwd", "A"):
-        assert read_study(folder, name) is None, name
+        assert open_study(folder, name) is None, name
     assert page.studies(folder) == ["a"]
 
 
@@ -384,6 +386,29 @@ def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:
     assert user == ME and all(json.loads(kept)[name] % 1 == 0 for name in ENDS if name != "median")
     ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long")
     assert app.live.store.rows("select count(*) from asked") == [(1,)]
+
+
+def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:
+    """Ten hours after the last look every answer about a job says so; a replay that has ended is not old."""
+    app.live.facts["looked_wall"] = int(time.time()) - 36_000
+    said = "The queue was last seen 10 h ago"
+    mine = ask_json(app, "/v1/pending", client=MINE)[1]
+    one = ask_json(app, f"/v1/jobs/{mine['jobs'][0]['job_id']}", client=MINE)[1]
+    for found in (mine, one, ask_json(app, QUESTION)[1]):
+        assert said in " ".join(found["caution"])
+    assert said in ask(app, "/v1/advice?cpus=4&time=1:00:00")[2].decode()
+    assert said in _table(json.dumps(mine), True) and said in _table(json.dumps(mine | {"jobs": []}), True)
+    app.live.facts["finished"] = True
+    assert app.live.staleness() is None
+    app.live.place = Place(app.live.place.folder, Service(source=Source(kind="slurm")))
+    assert said in str(app.live.staleness())
+
+
+def test_a_full_disk_is_said_on_the_page(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page looks by itself: a database that is full cannot say so."""
+    assert "disk of the service is full" not in ask(app, "/")[2].decode()
+    monkeypatch.setattr("procure.serve.live.LEAST_FREE", 2**60)
+    assert "disk of the service is full" in ask(app, "/")[2].decode()
 
 
 def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -10,13 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
 from serve_cases import keep_model, make_log, quick_model
 
 from procure.serve import ask, files
+from procure.serve.serving import protocol, reached
+from procure.serve.settings import Http
 from procure.serve.store import Store
 
 PROCURE = [sys.executable, "-c", "from procure.cli.start import run; run()"]
@@ -93,6 +98,61 @@ def test_the_clients_words_are_those_of_the_library() -> None:
 
     for seconds in (0, 2.4, 3, 57, 58, 89, 3599, 3600, 5000, 21_000, 22_000, 170_000, 172_000, 900_000, 2e6, 7e7):
         assert ask.roughly(seconds) == roughly(seconds)
+
+
+def test_who_reads_nothing_of_an_answer_is_closed() -> None:
+    """A large answer that is not taken, and what was asked after it, hold a connection for two looks at most."""
+
+    async def large(scope: dict, receive: object, send: Callable) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"30000000")]})
+        await send({"type": "http.response.body", "body": b"x" * 30_000_000})
+
+    async def run() -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        how = uvicorn.Config(large, http=protocol(Http(idle=1)), lifespan="off", timeout_keep_alive=1, log_config=None)
+        server = uvicorn.Server(how)
+        serving = asyncio.create_task(server.serve([listening]))
+        _, writes = await asyncio.open_connection(*listening.getsockname(), limit=1024)
+        writes.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 2)
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if server.server_state.connections:
+                break
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if not server.server_state.connections:
+                break
+        assert not server.server_state.connections
+        writes.close()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(run())
+
+
+def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
+    """Whatever the umask, every account comes to the socket and the studies; one that is there stays as it is."""
+    (tmp_path / "closed").mkdir(mode=0o700)
+    before = os.umask(0o077)
+    try:
+        reached(tmp_path / "run")
+        reached(tmp_path / "closed")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("run", "closed")] == [0o755, 0o700]
+
+
+def test_root_gives_the_folder_to_the_units_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What root has written belongs to the account `procure`, where there is one."""
+    given = []
+    monkeypatch.setattr("procure.serve.files.os.getuid", lambda: 0)
+    monkeypatch.setattr("procure.serve.files.os.chown", lambda path, *ids, **how: given.append((path.name, ids)))
+    files.init(tmp_path / "a")
+    assert given == []
+    monkeypatch.setattr("procure.serve.files.pwd.getpwnam", lambda name: SimpleNamespace(pw_uid=7, pw_gid=8))
+    files.init(tmp_path / "b")
+    assert {name for name, _ in given} == {"b", "run", "studies", *files.NAMES}
+    assert {ids for _, ids in given} == {(7, 8)}
 
 
 @pytest.mark.skipif(shutil.which("lua") is None, reason="lua is not installed here")

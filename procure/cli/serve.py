@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -60,11 +60,15 @@ def run(config: ConfigOption) -> None:
     place = _place(config)
     _begin_log()
     try:
-        from procure.serve.collector import lock
+        from procure.serve.collector import lock, of_this
         from procure.serve.serving import run as answer
+        from procure.serve.store import Store
     except ImportError as error:
         raise TableError(f"the service needs {error.name}: pip install 'procure-hpc[serve]'") from None
     lock(place).close()  # refused now, not in the log of a child
+    if place.database.is_file():
+        with closing(Store(place.database, writer=True)) as store:
+            of_this(store, place)
     with suppress(KeyboardInterrupt):  # how it is told to stop
         answer(config.resolve(), place)
 

@@ -138,8 +138,9 @@ def _answer(said):
 
 
 def _jobs(said):
+    careful = [f"Careful: {one}" for one in said["caution"]]
     if not said["jobs"]:
-        return "none of your jobs waits"
+        return "\n".join(["none of your jobs waits", *careful])
     lines = [f"{'job':<16} {'CPUs':>6}  {'partition':<12} {'may start in':<14} 9 in 10"]
     for job in said["jobs"]:
         low, high = job["interval_s"]
@@ -149,7 +150,7 @@ def _jobs(said):
         )
     if said["n"] > len(said["jobs"]):
         lines.append(f"{len(said['jobs'])} of {said['n']} shown, those that wait longest")
-    return "\n".join(lines)
+    return "\n".join(lines + careful)
 
 
 def roughly(seconds):

@@ -54,11 +54,12 @@ class Collector:
         Raises
         ------
         TableError
-            Another collector has it.
+            Another collector has it, or it is of another source.
         """
         self.place, self.service = place, place.service
         self.lock = lock(place)
         self.store = Store(place.database, writer=True)
+        of_this(self.store, place)
         self.replay = self.service.source.kind == "replay"
         self.origin: Origin = (
             Replay(place, self.store.fact("moment")) if self.replay else Slurm(self.service.source, self.say)
@@ -67,6 +68,7 @@ class Collector:
         hurried = self.replay and self.service.source.speed == 0
         self.keeper = Keeper(place, self.store, self.say, hurried)
         self.accounted = int(self.store.fact("accounted", 0))
+        self.unkept = ""
         self.reread, self.at_once, self.alone = 0, DAY, set[str]()
         self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
@@ -89,10 +91,10 @@ class Collector:
             began = clock.monotonic()
             try:
                 self.tick()
+                self.unkept = ""
                 self.say("disk", None)
             except (sqlite3.Error, OSError) as error:
-                self.say("disk", f"what was seen could not be kept: {error}")
-                LOG.warning("what was seen could not be kept: %s", error)
+                self._not_kept(error)
             except TableError as error:
                 self.say("look", f"a look at the queue came to nothing: {error}")
             except Exception as error:  # whatever it is, the next look is made
@@ -111,6 +113,15 @@ class Collector:
                 return
             rest = pause - (0 if self.replay else clock.monotonic() - began)
             _sleep(stop, max(rest, 0.0), parent)
+
+    def _not_kept(self, error: Exception) -> None:
+        """Say once that nothing can be kept, in the log too if the database cannot say it."""
+        text, known = f"what was seen could not be kept: {error}", self.unkept
+        self.unkept = text
+        if text != known:
+            LOG.warning("%s", text)
+            with suppress(sqlite3.Error):
+                self.store.problem("disk", text, self.at)
 
     def tick(self) -> None:
         """Look once: at the accounting where it is due, at the queue, then forecast, settle and write."""
@@ -285,6 +296,18 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def of_this(store: Store, place: Place) -> None:
+    """Refuse a folder whose jobs came from another Slurm, or from a log: their ids and times would be mixed."""
+    source = place.service.source
+    mine = f"the log {source.log.name}" if source.log and source.kind == "replay" else "Slurm"
+    mine += f", cluster {source.cluster}" if source.cluster and source.kind == "slurm" else ""
+    known = store.fact("source", mine)
+    if known != mine:
+        text = f"what is kept there is of {known}, and config.toml names {mine}; use another folder, or remove"
+        raise TableError(f"{place.folder}: {text} {place.database.name}, {place.model.name} and {place.queue.name}")
+    store.remember(source=mine, finished=False)
+
+
 def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
     """Take the folder; the lock goes with the process, however it ends.
 
@@ -292,6 +315,7 @@ def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
     """
     until = clock.monotonic() + patience
     try:
+        place.lock.touch(mode=0o600)
         stream = place.lock.open("ab")
         while True:
             try:

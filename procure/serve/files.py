@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from procure.files import whole_file
 from procure.serve.settings import Source
 from procure.serve.sources import shell_commands
 
+ACCOUNT = "procure"
+"""As whom the unit runs that root has written."""
 _HERE = Path(__file__).parent / "init"
 NAMES = ("config.toml", "procure.service", "cli_filter.lua", "procure_widget.html.erb", "proxy.conf", "commands.sh")
 
@@ -40,7 +43,7 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
         "@FOLDER@": str(folder),
         "@SOURCE@": source,
         "@COMMAND@": str(command),
-        "@USER@": "procure" if os.getuid() == 0 else str(os.environ.get("USER", "procure")),
+        "@USER@": ACCOUNT if os.getuid() == 0 else str(os.environ.get("USER", "procure")),
         "@COMMANDS@": "\n".join(shell_commands(Source())),
     }
     written = []
@@ -55,7 +58,19 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
             temporary.write_text(text, encoding="utf-8")
         path.chmod(0o644)
         written.append(path)
+    if os.getuid() == 0:
+        _give(folder)
     return written
+
+
+def _give(folder: Path) -> None:
+    """Give a folder that root has made to the account of the unit, where there is that account."""
+    try:
+        account = pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        return
+    for path in (folder, folder / "studies", folder / "run", *(folder / name for name in NAMES)):
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
 def _toml(text: str) -> str:

@@ -6,16 +6,16 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as Asked
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from procure._version import __version__
@@ -34,7 +34,8 @@ MOST_TOGETHER = 100
 """Questions in one request."""
 _STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _JOB = re.compile(r"[0-9][0-9A-Za-z_+.\[\]%-]{0,59}")
-LARGEST_STUDY = 60_000_000
+LARGEST_STUDY, PART = 60_000_000, 65_536
+"""Bytes of a report at most, and of the parts in which it is sent: who does not read it holds no more of them."""
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
@@ -75,13 +76,13 @@ class Service:
             raise HTTPException(400, answer.error)
         # It is kept once the answer is on its way, for which a submission waits.
         keep = BackgroundTask(self.live.keep, request, answer) if caller.user else None
-        return PlainTextResponse(advice(answer), background=keep)
+        return PlainTextResponse(advice(answer, self.live.staleness()), background=keep)
 
     async def pending(self, asked: Asked) -> Response:
         """Say when the caller's waiting jobs may start."""
         user = self._own(asked)
         rows, n = await self.live.pending(user)
-        return json_of({"user": user, "n": n, "jobs": rows, "state_age_s": self.live.state_age()})
+        return json_of({"user": user, "n": n, "jobs": rows} | self._age())
 
     async def job(self, asked: Asked) -> Response:
         """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
@@ -89,7 +90,7 @@ class Service:
         found = await self.live.job(user, job_id) if _JOB.fullmatch(job_id) else None
         if found is None:
             raise HTTPException(404, "you have no such job that waits, runs, or ended lately")
-        return json_of(found | {"state_age_s": self.live.state_age()})
+        return json_of(found | self._age())
 
     async def queue(self, asked: Asked) -> Response:
         """Return totals by partition."""
@@ -148,14 +149,27 @@ class Service:
     async def study(self, asked: Asked) -> Response:
         """Return a report that the administrator has put into ``studies``."""
         name = asked.path_params["name"]
-        text = await run_in_threadpool(read_study, self.place.studies, name)
-        if text is None:
+        stream = await run_in_threadpool(open_study, self.place.studies, name)
+        if stream is None:
             raise HTTPException(404, "no study of that name is published here")
-        return HTMLResponse(text, headers={"content-security-policy": SANDBOX})
+
+        async def parts() -> AsyncIterator[bytes]:
+            with stream:
+                while part := await run_in_threadpool(stream.read, PART):
+                    yield part
+
+        length = str(os.fstat(stream.fileno()).st_size)
+        headers = {"content-security-policy": SANDBOX, "content-length": length}
+        return StreamingResponse(parts(), media_type="text/html", headers=headers)
 
     def _ready(self) -> None:
         if self.live.snapshot is None:
             raise HTTPException(503, "; ".join(self.live.readiness()["problems"]) or "the queue has not been seen yet")
+
+    def _age(self) -> dict[str, Any]:
+        """Return how old is what is known of a caller's jobs, and a caution where that is too old."""
+        stale = self.live.staleness()
+        return {"state_age_s": self.live.state_age(), "caution": [stale] if stale else []}
 
     def _own(self, asked: Asked) -> str:
         """Return who asks, or refuse who is not known."""
@@ -181,8 +195,8 @@ def json_of(value: Any, status: int = 200) -> Response:
     return JSONResponse(plain(value), status)
 
 
-def read_study(folder: Path, name: str) -> bytes | None:
-    """Return the bytes of ``NAME.html`` in a folder, a plain file there and no link; None where there is none."""
+def open_study(folder: Path, name: str) -> BinaryIO | None:
+    """Open ``NAME.html`` in a folder, a plain file there and no link; None where there is none."""
     if not _STUDY.fullmatch(name):
         return None
     try:
@@ -193,8 +207,7 @@ def read_study(folder: Path, name: str) -> bytes | None:
     if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
         os.close(number)
         return None
-    with os.fdopen(number, "rb") as stream:
-        return stream.read(LARGEST_STUDY)
+    return os.fdopen(number, "rb")
 
 
 async def _refused(asked: Asked, error: Exception) -> Response:

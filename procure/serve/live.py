@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import math
+import shutil
 import sqlite3
 import time as clock
 from collections import Counter
@@ -34,6 +35,8 @@ MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
 MOST_KEPT = 20_000
 FRESH = 30.0
 """Seconds for which the record is not counted again."""
+LEAST_FREE = 2_000_000
+"""Bytes below which the service's disk is full."""
 SPANS = (0, 1, 7, 28, 90, 365)
 """Days of the record that may be asked for, 0 = all: each is counted once for all who ask."""
 
@@ -116,7 +119,7 @@ class Live:
 
     def staleness(self) -> str | None:
         """Say that the queue has not been seen for long, where that is so."""
-        if self.facts.get("finished"):
+        if self.facts.get("finished") and self.place.service.source.kind == "replay":
             return None
         age = self.state_age()
         if age <= 4 * max(self.place.service.source.every if self.place.service.source.kind == "slurm" else 30, 30):
@@ -134,6 +137,8 @@ class Live:
     def readiness(self) -> dict[str, Any]:
         """Return whether questions can be answered, and what is amiss."""
         problems = list(self.problems)
+        if shutil.disk_usage(self.place.folder).free < LEAST_FREE:  # of which the database cannot tell
+            problems.append("The disk of the service is full: what happens in the queue cannot be kept.")
         if (stale := self.staleness()) is not None:
             problems.append(stale)
         found = {"ready": self.snapshot is not None, "problems": problems, "state_age_s": self.state_age()}

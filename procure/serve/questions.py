@@ -111,12 +111,12 @@ def told(answer: Answer, live: Live) -> dict[str, Any]:
     }
 
 
-def advice(answer: Answer) -> str:
-    """Say an answer in a line."""
+def advice(answer: Answer, stale: str | None) -> str:
+    """Say an answer in a line, and that the queue was seen long ago where that is so."""
     low, high = (roughly(one) for one in answer.interval_90)
     if answer.median < 2.5:
         when = "is likely to start at once"
     else:
         when = f"is expected to start in about {roughly(answer.median)}"
     between = "" if high == "at once" else f" (9 in 10: {'within' if low == 'at once' else f'{low} to'} {high})"
-    return printable(f"procure: this job {when}{between}. {answer.because}") + "\n"
+    return printable(f"procure: this job {when}{between}. {answer.because}{f' {stale}' if stale else ''}") + "\n"

@@ -40,6 +40,7 @@ def protocol(how: Http) -> type[H11Protocol]:
         peer = ""
         watch: asyncio.TimerHandle | None = None
         asked: Any = None
+        left = 0
 
         def connection_made(self, transport: Any) -> None:
             """Look who is there; refuse one too many."""
@@ -55,9 +56,11 @@ def protocol(how: Http) -> type[H11Protocol]:
             self.watch = self.loop.call_later(how.idle, self._look)
 
         def _look(self) -> None:
-            """Close a connection on which no whole request has come since the last look."""
+            """Close one on which since the last look no whole request has come, or nothing of an answer was read."""
+            left, self.left = self.left, self.transport.get_write_buffer_size()
             busy = self.cycle is not None and not self.cycle.response_complete
-            if not busy and self.cycle is self.asked:
+            idle = not busy and not self.left
+            if self.cycle is self.asked and (idle or 0 < left == self.left):
                 self.transport.abort()
                 return
             self.asked = self.cycle
@@ -76,12 +79,19 @@ def protocol(how: Http) -> type[H11Protocol]:
     return Connection
 
 
+def reached(folder: Path) -> None:
+    """Make a folder, where it is missing, that every account may enter, whatever the umask."""
+    if not folder.is_dir():
+        folder.mkdir()
+        folder.chmod(0o755)
+
+
 def listen(place: Place) -> list[socket.socket]:
     """Open the Unix socket, which every account may connect to, and the loopback address."""
     how, found = place.service.http, []
     path = place.socket
     try:
-        path.parent.mkdir(mode=0o755, exist_ok=True)
+        reached(path.parent)
         if path.is_socket():
             with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(str(path)) == 0:
@@ -125,7 +135,7 @@ def run(config: Path, place: Place) -> None:
     """
     _more_files(place.service.http)
     with contextlib.suppress(OSError):
-        place.studies.mkdir(mode=0o755, exist_ok=True)
+        reached(place.studies)
     sockets = listen(place)
     guard, service = application(place)
     settings = uvicorn.Config(
