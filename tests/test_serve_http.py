@@ -411,6 +411,28 @@ def test_a_full_disk_is_said_on_the_page(app: Any, monkeypatch: pytest.MonkeyPat
     assert "disk of the service is full" in ask(app, "/")[2].decode()
 
 
+def test_a_user_with_many_jobs_holds_nobody_up(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks about sixty jobs has one of them looked at, then another user's turn comes."""
+    asked: list[str] = []
+
+    def pending(snapshot: Any, user: str, job_id: str | None) -> tuple[pd.DataFrame, int]:
+        asked.append(user)
+        time.sleep(0.002)
+        return pd.DataFrame(), 0
+
+    monkeypatch.setattr("procure.serve.engine.Snapshot.pending", pending)
+
+    async def run() -> None:
+        many = [asyncio.create_task(app.live._own("ann", str(job))) for job in range(60)]
+        await asyncio.sleep(0)
+        await app.live.pending("ben")
+        assert asked.index("ben") <= 3
+        await asyncio.gather(*many)
+
+    asyncio.run(run())
+    assert asked.count("ann") == 60
+
+
 def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
     """A caller's questions in flight have a limit; so have all."""
     from starlette.exceptions import HTTPException

@@ -122,10 +122,11 @@ def test_who_reads_nothing_of_an_answer_is_closed() -> None:
             await asyncio.sleep(0.1)
             if not server.server_state.connections:
                 break
-        assert not server.server_state.connections
-        writes.close()
-        server.should_exit = True
+        still = len(server.server_state.connections)
+        writes.transport.abort()
+        server.should_exit = server.force_exit = True
         await serving
+        assert still == 0
 
     asyncio.run(run())
 

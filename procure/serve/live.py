@@ -64,6 +64,7 @@ class Live:
         self.counting = ThreadPoolExecutor(1, "record")
         self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
         self.mine: dict[tuple[str, str | None], Any] = {}
+        self.turns: dict[str, asyncio.Lock] = {}
         self.began = clock.time()
 
     async def follow(self) -> None:
@@ -106,7 +107,7 @@ class Live:
     def _show(self, snapshot: Snapshot) -> None:
         totals, hours = snapshot.totals(), snapshot.next_hours()
         self.snapshot, self.totals, self.hours = snapshot, totals, hours
-        self.kept, self.mine = {}, {}
+        self.kept, self.mine, self.turns = {}, {}, {}
 
     @property
     def cpus(self) -> dict[str, int]:
@@ -226,11 +227,14 @@ class Live:
         snapshot, mine = self.snapshot, self.mine
         assert snapshot is not None
         key = (user, job_id)
-        if key not in mine and len(mine) < MOST_KEPT:
-            loop = asyncio.get_running_loop()
-            mine[key] = loop.run_in_executor(self.aside, snapshot.pending, user, job_id)
-        elif key not in mine:
+        if key not in mine and len(mine) >= MOST_KEPT:
             raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
+        if key not in mine:
+            async with self.turns.setdefault(user, asyncio.Lock()):  # one task of a user, so that all come in turn
+                if key not in mine:
+                    loop = asyncio.get_running_loop()
+                    mine[key] = loop.run_in_executor(self.aside, snapshot.pending, user, job_id)
+                await asyncio.shield(mine[key])
         found, n = await asyncio.shield(mine[key])
         names = {"median": "median_s", "waited": "waited_s"}
         rows = []
