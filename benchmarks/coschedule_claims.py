@@ -12,9 +12,19 @@ import pandas as pd
 
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.drive import run
-from procure.coschedule.experts import N_METRICS, bin_of, mood_of
 from procure.coschedule.groups import folder_v1
-from procure.coschedule.learner import choose, happiness, learn, make_learner, mix, pair_loss, projected_loss
+from procure.coschedule.learner import (
+    N_METRICS,
+    bin_of,
+    choose,
+    happiness,
+    learn,
+    make_learner,
+    mix,
+    mood_of,
+    pair_loss,
+    projected_loss,
+)
 from procure.coschedule.measure import measure
 from procure.coschedule.regret import regret
 from procure.coschedule.settings import Driving, Measuring

@@ -7,8 +7,17 @@ import math
 import numpy as np
 
 from procure.coschedule.contention import IDLE, Contention, paces_of
-from procure.coschedule.experts import EDGES, IN_DANGER, mood_of
-from procure.coschedule.learner import TRUST, choose, happiness, learn, make_learner, projected_loss
+from procure.coschedule.learner import (
+    EDGES,
+    IN_DANGER,
+    TRUST,
+    choose,
+    happiness,
+    learn,
+    make_learner,
+    mood_of,
+    projected_loss,
+)
 from procure.simulator.state import PACE_ONE
 
 

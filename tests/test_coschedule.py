@@ -11,17 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.coschedule.contention import Contention, fit, paces_of
-from procure.coschedule.experts import ABOVE, IN_DANGER, N_METRICS, NEAR, make_experts, mood_of
 from procure.coschedule.learner import (
+    ABOVE,
+    IN_DANGER,
     MODES,
+    N_METRICS,
+    NEAR,
     ROUND,
     choose,
     gamma_of,
     happiness,
     learn,
     loss_of,
+    make_experts,
     make_learner,
     mix,
+    mood_of,
     projected_loss,
     weigh,
 )  # fmt: skip

@@ -20,9 +20,9 @@ import typer
 
 from procure.cli.coschedule import TwoCommands, run_command
 from procure.coschedule import drive
+from procure.coschedule.drive import draw
 from procure.coschedule.groups import Duty, GroupV1, GroupV2, choose_boxes, folder_v1
 from procure.coschedule.measure import measure
-from procure.coschedule.plot import draw
 from procure.coschedule.processes import Command, Progress, allocation
 from procure.coschedule.settings import Driving, Measuring
 from procure.errors import ArgumentError, TableError

@@ -11,10 +11,10 @@ from typer.core import TyperCommand
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
+from procure.coschedule.drive import draw
 from procure.coschedule.drive import run as run_pair
 from procure.coschedule.groups import clean as clean_boxes
 from procure.coschedule.measure import measure as measure_pair
-from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
 from procure.coschedule.settings import Driving, Measuring
 from procure.errors import ArgumentError

@@ -33,22 +33,12 @@ class Contention(NamedTuple):
 
 @kernel
 def paces_of(model, quota, part, donor, guest):
-    """Return the paces of donor and guest, each as a share of its pace alone.
+    """Return the paces of donor and guest, each as a share of its pace alone, at most 1.
 
-    Parameters
-    ----------
-    quota : float
-        Share of the shared CPUs that the guest may use; the donor has the rest. At 0 the guest stands
-        still and costs nothing. At `IDLE` the donor is first on every CPU.
-    part : float
-        Share of the donor's CPUs that the guest shares.
-    donor, guest : tuple of float
-        Share of its own CPUs that each keeps busy when alone, and share of their bandwidth that it draws, 0 to 1.
-
-    Returns
-    -------
-    tuple of float
-        Neither is above 1.
+    ``quota`` is the share of the shared CPUs that the guest may use; the donor has the rest. At 0 the guest stands
+    still and costs nothing. At `IDLE` the donor is first on every CPU. ``part`` of the donor's CPUs are shared.
+    ``donor`` and ``guest`` are two shares, 0 to 1: of its own CPUs that each keeps busy when alone, and of their
+    bandwidth that it draws.
     """
     if quota <= 0.0:
         return 1.0, 0.0
@@ -64,18 +54,10 @@ def paces_of(model, quota, part, donor, guest):
 
 
 def fit(measured: list[tuple[float, float, float, float, float, float, float]]) -> Contention:
-    """Fit overhead and severity to measured paces by least squares of the slowdowns.
+    """Fit overhead and severity, both at least 0, to measured paces by least squares of the slowdowns.
 
-    Parameters
-    ----------
-    measured
-        Per observation: quota, donor's and guest's CPU share alone, their bandwidth shares alone, and
-        the paces that were measured. Both ran on the same CPUs.
-
-    Returns
-    -------
-    Contention
-        With the bandwidth term if both draw bandwidth in any observation; both parameters at least 0.
+    Each observation is: quota, donor's and guest's CPU share alone, their bandwidth shares alone, and the paces that
+    were measured on the same CPUs. There is a bandwidth term if both draw bandwidth in any observation.
     """
     from scipy.optimize import nnls
 

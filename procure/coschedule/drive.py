@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,21 +14,26 @@ import pandas as pd
 import psutil
 
 from procure.coschedule.contention import Contention, paces_of
-from procure.coschedule.experts import EDGES, IN_DANGER, N_METRICS, bin_of, mood_of
 from procure.coschedule.groups import check_share, choose_boxes
 from procure.coschedule.learner import (
+    EDGES,
+    IN_DANGER,
+    N_METRICS,
     TRUST,
     Learner,
+    bin_of,
     choose,
     happiness,
     learn,
     make_learner,
+    mood_of,
     pair_loss,
     projected_loss,
 )
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
 from procure.coschedule.settings import Driving
 from procure.errors import ArgumentError
+from procure.page.svg import BLUE, GREY, ORANGE, figure
 from procure.progress import silent
 
 BELIEVED = Contention(0, 0.02, 0.0)
@@ -38,6 +44,8 @@ POLL = 0.02
 """s between looks at whether a command has ended."""
 MEASURABLE = 0.5
 """s that a command must run for its CPU share to be told: starting and ending it take some time, too."""
+LOGGED = ["seconds", "quota", "donor_share", "guest_share", "progress", "happiness", "loss"]
+"""What is kept of each interval."""
 
 
 @dataclass
@@ -52,7 +60,7 @@ class Driven:
     driver
         ``idle``, ``v2``, ``v1`` or ``duty``; ``why`` says why nothing better is used.
     log
-        A row per interval: ``seconds quota donor_share guest_share progress happiness loss``.
+        A row per interval, as `LOGGED`.
     interrupted
         Whether Ctrl-C or the like ended it.
     """
@@ -68,36 +76,17 @@ class Driven:
 
     def record(self) -> dict[str, Any]:
         """Return what scripts read."""
-        return {
-            "donor": self.donor,
-            "guest": self.guest,
-            "driver": self.driver,
-            "n_quota_changes": self.n_quota_changes,
-            "quotas": self.quotas,
-            "interrupted": self.interrupted,
-        }
+        names = ("donor", "guest", "driver", "n_quota_changes", "quotas", "interrupted")
+        return {name: getattr(self, name) for name in names}
 
 
-def run(
-    donor: Sequence[str],
-    guest: Sequence[str],
-    settings: Driving,
-    tell: Callable[[str], None] = silent,
-) -> Driven:
+def run(donor: Sequence[str], guest: Sequence[str], settings: Driving, tell: Callable[[str], None] = silent) -> Driven:
     """Run a donor and, inside its CPUs, a guest; returns when both have ended.
 
     The donor runs alone for one interval, by which its profile is taken. When it ends, the guest has all
     of the CPUs. What either leaves running when its first process ends is ended with it. Under idle priority the
-    guest runs whenever the donor leaves a CPU over, and no quota is chosen.
-
-    Parameters
-    ----------
-    donor, guest
-        Commands as lists of words.
-    settings
-        See `Driving`.
-    tell
-        Called with a line of text at every choice.
+    guest runs whenever the donor leaves a CPU over, and no quota is chosen. ``tell`` is called with a line of text at
+    every choice.
 
     Raises
     ------
@@ -183,17 +172,14 @@ class _Pair:
             if command.runs and not self._over() and not (command is self.guest and self.until_donor):
                 other.close()
                 command.box.limit(1.0, self.n_cpus)
-                self._until_end(command)
+                while command.runs and time.monotonic() - self.donor.began < self.seconds:
+                    time.sleep(POLL)
 
     def count(self) -> None:
         self.used = (self.donor.box.cpu_seconds(), self.guest.box.cpu_seconds())
 
     def _over(self) -> bool:
         return self.donor.seconds >= self.seconds
-
-    def _until_end(self, command: Command) -> None:
-        while command.runs and time.monotonic() - self.donor.began < self.seconds:
-            time.sleep(POLL)
 
     def _set(self, quota: float) -> None:
         if quota != self.quota:
@@ -227,17 +213,8 @@ class _Pair:
         happy = happiness(limit_left, pace, left)
         guests = 1.0 - min(1.0, shares[1] / max(self.guest_cpu, 0.01))
         loss = pair_loss(projected_loss(self.limit, limit_left, pace, left), guests)
-        self.rows.append(
-            {
-                "seconds": self.donor.seconds,
-                "quota": self.quota,
-                "donor_share": shares[0],
-                "guest_share": shares[1],
-                "progress": now,
-                "happiness": float(happy),
-                "loss": None if alone else loss,
-            }
-        )
+        row = (self.donor.seconds, self.quota, *shares, now, float(happy), None if alone else loss)
+        self.rows.append(dict(zip(LOGGED, row, strict=True)))
         self.left = (left, limit_left, happy, loss)
 
     def _pace(self, share: float, rate: float) -> float:
@@ -249,15 +226,9 @@ class _Pair:
         return 1.0 if pace > 1.0 - NOISE else pace
 
     def _look(self) -> np.ndarray:
-        memory = [_memory_share(command) for command in (self.donor, self.guest)]
-        values = (
-            self.cpu,
-            memory[0],
-            self.guest_cpu,
-            memory[1],
-            self.cpu + self.guest_cpu,
-            self.donor.seconds / self.limit,
-        )
+        one, other = _memory_share(self.donor), _memory_share(self.guest)
+        together, elapsed = self.cpu + self.guest_cpu, self.donor.seconds / self.limit
+        values = (self.cpu, one, self.guest_cpu, other, together, elapsed)
         assert len(values) == len(EDGES) == N_METRICS
         return np.array([*(bin_of(i, value) for i, value in enumerate(values)), mood_of(self.left[2])])
 
@@ -299,8 +270,7 @@ class _Pair:
             }
             for command, used in zip((self.donor, self.guest), self.used, strict=True)
         ]
-        columns = ["seconds", "quota", "donor_share", "guest_share", "progress", "happiness", "loss"]
-        log = pd.DataFrame(self.rows, columns=columns)
+        log = pd.DataFrame(self.rows, columns=LOGGED)
         quotas = [float(row["quota"]) for row in self.rows]
         return Driven(told[0], told[1], driver, why, log, interrupted, self.changes, quotas)
 
@@ -312,3 +282,16 @@ def _memory_share(command: Command) -> float:
         with contextlib.suppress(psutil.Error):
             total += process.memory_info().rss
     return total / psutil.virtual_memory().total
+
+
+def draw(log: pd.DataFrame) -> str:
+    """Draw the quota and what each command got over time, from `Driven.log`; returns SVG."""
+    made, axes = figure()
+    axes.step(log["seconds"], log["quota"], where="pre", color=GREY, label="quota of the guest")
+    axes.plot(log["seconds"], log["donor_share"], color=BLUE, label="donor")
+    axes.plot(log["seconds"], log["guest_share"], color=ORANGE, label="guest")
+    axes.set(xlabel="seconds since the donor's start", ylabel="share of the CPUs", ylim=(0, 1.05))
+    axes.legend(frameon=False, fontsize=8)
+    out = io.StringIO()
+    made.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

@@ -78,9 +78,12 @@ class Box:
     def cpu_seconds(self) -> float:
         """Return the CPU time that the job has used, s: of who lives, and of who ended under its keeper."""
         with contextlib.suppress(psutil.Error):
-            ended = psutil.Process(self.leader).cpu_times() if self.leader else None
-            if ended is not None:
-                now = ended.children_user + ended.children_system + cpu_seconds_of(self.members())
+            if self.leader:
+                ended = psutil.Process(self.leader).cpu_times()
+                now = ended.children_user + ended.children_system
+                for process in self.members():
+                    with contextlib.suppress(psutil.Error):
+                        now += sum(process.cpu_times()[:4])  # and of its children that ended
                 self._used = max(self._used, now)
         return self._before + self._used
 
@@ -225,32 +228,15 @@ def _alive(process: psutil.Process) -> bool:
 def signal_all(processes: list[psutil.Process], number: signal.Signals) -> None:
     """Send a signal to each, unless its number was given to another process meanwhile."""
     for process in processes:
-        try:
+        with contextlib.suppress(psutil.Error):
             process.send_signal(number)
-        except psutil.Error:
-            continue
-
-
-def cpu_seconds_of(processes: list[psutil.Process]) -> float:
-    """Return the CPU time of processes and of their children that ended."""
-    total = 0.0
-    for process in processes:
-        try:
-            times = process.cpu_times()
-        except psutil.Error:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
 
 
 def _remove(folder: Path) -> None:
     deadline = time.monotonic() + _KILL_FOR
-    while True:
+    while folder.is_dir():
         try:
             folder.rmdir()
-            return
-        except FileNotFoundError:
-            return
         except OSError:  # the last process is not gone yet
             if time.monotonic() > deadline:
                 raise
@@ -274,10 +260,7 @@ def _own(controller: str) -> str:
 def parent_v2() -> Path:
     """Return the nearest group of version 2, ours or above, in which we may make groups with a CPU quota.
 
-    Raises
-    ------
-    TableError
-        There is none; the message says which file and which delegation is missing.
+    The `TableError` where there is none says which file and which delegation is missing.
     """
     root = next((folder for kind, folder, _ in _mounts() if kind == "cgroup2"), None)
     if root is None:
@@ -309,13 +292,7 @@ def _hindrance(folder: Path) -> str:
 
 
 def folder_v1(controller: str) -> Path:
-    """Return our own group of version 1 in a controller's hierarchy, if we may make groups in it.
-
-    Raises
-    ------
-    TableError
-        The controller is not mounted, or its folder cannot be written.
-    """
+    """Return our own group of version 1 in a hierarchy; a `TableError` says why we may not make groups in it."""
     for kind, root, options in _mounts():
         if kind == "cgroup" and controller in options:
             folder = root / _own(controller)
@@ -328,12 +305,7 @@ def folder_v1(controller: str) -> Path:
 
 
 def choose_boxes(driver: str, weight: int = NORMAL_WEIGHT) -> tuple[Box, Box, str]:
-    """Make the boxes of donor and guest by the best means that this machine has.
-
-    Returns
-    -------
-    tuple
-        Both boxes, and why better means are not used; empty if the best is.
+    """Make the boxes of donor and guest by the best means that this machine has, and say why no better ones are used.
 
     Raises
     ------

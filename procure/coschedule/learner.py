@@ -1,5 +1,8 @@
 """How a quota is chosen, and what is learnt from the loss that follows: pure functions of arrays.
 
+An expert is a decision tree that looks at one metric and at the donor's happiness, and advises a quota: a
+reconstruction (section 3), for the trees are drawn but not listed. A leaf is a distribution over the quotas.
+
 Happiness (eq. 1), loss (section 4.4), risks, rounds and the mixture (eq. 2, 3) as reconstructed from
 Souza, Pelckmans and Tordsson (2021), whose formulas are lost. Equation 2 adds, for each expert, its
 chance of the sampled quota times the loss; that is no unbiased estimate of its loss, and the theorem's
@@ -17,9 +20,73 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.coschedule.experts import N_BINS, N_METRICS, N_MOODS, Experts, make_experts
 from procure.errors import ArgumentError
 from procure.simulator.kernel import kernel
+
+N_BINS, N_MOODS = 4, 3
+IN_DANGER, NEAR, ABOVE = range(N_MOODS)
+"""Happiness below 1, from 1 to `COMFORT`, and above."""
+COMFORT = 1.1
+FLOOR = 0.02
+"""The share of every leaf that is spread evenly, so that each quota keeps a chance."""
+WIDTH = 0.125
+"""How fast a leaf's chances fall with the distance from the quota that it prefers."""
+
+METRICS = ("cpu", "mem", "guest_cpu", "guest_mem", "both_cpu", "elapsed")
+"""The donor's CPU and memory share, the guest's, the CPU shares together, and the elapsed part of the limit."""
+N_METRICS = len(METRICS)
+EDGES = np.array([[0.75, 1.0, 1.25] if name == "both_cpu" else [0.25, 0.5, 0.75] for name in METRICS])
+"""float64[n_metrics, 3], the borders between a metric's bins; a value on a border is in the lower bin."""
+_PREFERRED = {
+    "cpu": (0.75, 0.5, 0.25, 0.0),
+    "mem": (0.5, 0.5, 0.25, 0.0),
+    "guest_cpu": (0.25, 0.5, 0.75, 0.75),
+    "guest_mem": (0.5, 0.5, 0.25, 0.0),
+    "both_cpu": (0.5, 0.5, 0.25, 0.0),
+    "elapsed": (0.25, 0.25, 0.5, 0.5),
+}
+"""The quota that each expert prefers per bin when the donor is above; near, half of it; in danger, 0."""
+
+
+class Experts(NamedTuple):
+    """What a learner mixes."""
+
+    quotas: np.ndarray  # float64[n_quotas], ascending from 0: the guest's share of the CPUs
+    metric: np.ndarray  # int64[n_experts], which metric an expert looks at
+    leaves: np.ndarray  # float64[n_experts, N_BINS, N_MOODS, n_quotas], each leaf sums to 1
+
+
+def make_experts(step: float = 0.25) -> Experts:
+    """Return one expert per metric; quotas 0, 0.25, 0.5 and 0.75 as published, or in another step."""
+    if not 0.01 <= step <= 0.5:
+        raise ArgumentError("step", f"the step between quotas is {step}; from 0.01 to 0.5 is allowed")
+    quotas = np.arange(0.0, 1.0 - 1e-9, step)
+    leaves = np.zeros((N_METRICS, N_BINS, N_MOODS, len(quotas)))
+    for i, name in enumerate(METRICS):
+        for part, preferred in enumerate(_PREFERRED[name]):
+            for mood, share in ((IN_DANGER, 0.0), (NEAR, 0.5), (ABOVE, 1.0)):
+                chances = np.exp(-np.abs(quotas - share * preferred) / WIDTH)
+                leaves[i, part, mood] = (1 - FLOOR) * chances / chances.sum() + FLOOR / len(quotas)
+    return Experts(quotas, np.arange(N_METRICS, dtype=np.int64), leaves)
+
+
+@kernel
+def bin_of(metric, value):
+    """Return how many of a metric's borders a value exceeds."""
+    n = 0
+    for k in range(N_BINS - 1):
+        if value > EDGES[metric, k]:
+            n += 1
+    return n
+
+
+@kernel
+def mood_of(happiness):
+    """Return IN_DANGER, NEAR or ABOVE."""
+    if happiness < 1.0:
+        return IN_DANGER
+    return NEAR if happiness <= COMFORT else ABOVE
+
 
 MODES = ("paper", "ips", "ix", "full", "ucb")
 PAPER, IPS, IX, FULL, UCB = range(len(MODES))
@@ -56,13 +123,7 @@ N_CELLS = N_BINS**5 * N_MOODS
 
 
 def make_learner(mode: str, seed: int, *, step: float = 0.25, trust: float = 0.0) -> Learner:
-    """Return a learner that has learnt nothing yet.
-
-    Raises
-    ------
-    ArgumentError
-        There is no such mode, or the step is not possible.
-    """
+    """Return a learner that has learnt nothing yet; an `ArgumentError` if there is no such mode or step."""
     if mode not in MODES:
         raise ArgumentError("learner", f"learner {mode!r} is not known; {', '.join(MODES)} are")
     experts = make_experts(step)
@@ -85,16 +146,9 @@ def make_learner(mode: str, seed: int, *, step: float = 0.25, trust: float = 0.0
 
 @kernel
 def happiness(limit_left, pace, work_left):
-    """Return eq. 1: the time left × the work rate / the work left; at least 1 means done in time.
+    """Return eq. 1: s until the limit × the pace (share of the full rate) / the work left (s at the full rate).
 
-    Parameters
-    ----------
-    limit_left : float
-        s until the limit.
-    pace : float
-        Share of the full work rate.
-    work_left : float
-        s at the full rate; nothing left is infinitely happy.
+    At least 1 means done in time; with nothing left a job is infinitely happy.
     """
     return math.inf if work_left <= 0.0 else limit_left * pace / work_left
 
@@ -167,19 +221,10 @@ def cell_of(context):
 
 @kernel
 def choose(learner, context, predicted):
-    """Choose a quota.
+    """Choose a quota; returns its row in ``quotas``. Ties go to the lower quota.
 
-    Parameters
-    ----------
-    context : numpy.ndarray
-        int64[N_METRICS + 1]: each metric's bin, and the donor's mood.
-    predicted : numpy.ndarray
-        float64[n_quotas], the loss that is believed to follow; only `ucb` with ``trust`` looks at it.
-
-    Returns
-    -------
-    int
-        Row of ``quotas``. Ties go to the lower quota.
+    ``context``, int64[N_METRICS + 1], are each metric's bin and the donor's mood; ``predicted``, float64[n_quotas], is
+    the loss that is believed to follow: only `ucb` with ``trust`` looks at it.
     """
     if learner.mode == UCB:
         return _lowest(learner, cell_of(context), predicted)
@@ -221,20 +266,11 @@ def mean_loss(learner, context, quota, predicted):
 
 @kernel
 def learn(learner, context, quota, losses, expected):
-    """Learn from the loss that a chosen quota brought; after `choose` in the same context.
+    """Learn from the loss that a chosen quota brought, after `choose` in the same context; says whether a round ended.
 
-    Parameters
-    ----------
-    losses : numpy.ndarray
-        float64[n_quotas] in [0, 1]. Only the chosen one's is looked at, but in the mode ``full``.
-    expected : float
-        The loss that was predicted for the quota when it was chosen, 0 without: ``ucb`` learns by how much
-        predictions are wrong in each context.
-
-    Returns
-    -------
-    bool
-        Whether this ended a round.
+    Of ``losses``, float64[n_quotas] in [0, 1], only the chosen one's is looked at, but in the mode ``full``.
+    ``expected`` is the loss that was predicted for the quota when it was chosen, 0 without: ``ucb`` learns by how much
+    predictions are wrong in each context.
     """
     loss = losses[quota]
     if learner.mode == UCB:

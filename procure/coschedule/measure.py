@@ -57,23 +57,15 @@ class Measured:
 
 
 def measure(
-    first: Sequence[str],
-    second: Sequence[str],
-    settings: Measuring | None = None,
-    tell: Callable[[str], None] = silent,
+    first: Sequence[str], second: Sequence[str], settings: Measuring | None = None, tell: Callable[[str], None] = silent
 ) -> Measured:
     """Measure two commands: the first as donor, the second as guest; each is started again when it ends.
+
+    ``tell`` is called with a line of text after each measurement.
 
     A command's rate is its progress per second where a pattern tells it; else its runs per second, if
     both ended at least three times while alone; else CPU seconds per second, which hides what memory
     contention costs.
-
-    Parameters
-    ----------
-    settings
-        See `Measuring`.
-    tell
-        Called with a line of text after each measurement.
 
     Raises
     ------
@@ -105,7 +97,7 @@ def measure(
                 counted = _count(pair, shares, len(cpus), seconds)
             finally:
                 with undisturbed(), contextlib.ExitStack() as last:
-                    for action in (boxes[0].close, boxes[1].close, *(each.close for each in pair)):
+                    for action in (boxes[0].close, boxes[1].close, *(each.command.close for each in pair)):
                         last.callback(action)
             side = "ab"[i] if quota is None else "ab"
             row: dict[str, Any] = {"quota": quota, "seconds": counted[0]["seconds"]}
@@ -166,9 +158,6 @@ class _Again:
             self.n_ended += 1
         self.command.start(quiet=True)
 
-    def close(self) -> None:
-        self.command.close()
-
 
 def _count(pair: list[_Again], shares: list[float], n_cpus: int, seconds: float) -> list[dict[str, float]]:
     for each, share in zip(pair, shares, strict=True):
@@ -182,12 +171,7 @@ def _count(pair: list[_Again], shares: list[float], n_cpus: int, seconds: float)
     for each, old in zip(pair, before, strict=True):
         share, progress, runs = (b - a for a, b in zip(old, _state(each), strict=True))
         found.append(
-            {
-                "seconds": passed,
-                "share": share / passed / n_cpus,
-                "progress": progress / passed,
-                "runs": runs / passed,
-            }
+            {"seconds": passed, "share": share / passed / n_cpus, "progress": progress / passed, "runs": runs / passed}
         )
     return found
 

@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from procure.coschedule.contention import FORMS, IDLE, Contention
-from procure.coschedule.experts import N_METRICS
-from procure.coschedule.learner import MODES, TRUST, make_learner
+from procure.coschedule.learner import MODES, N_METRICS, TRUST, make_learner
 from procure.coschedule.sharing import ABSENT, FIXED, IDLE_PRIORITY, Sharing, share, share_loop
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LARGEST, LAST_SEED
@@ -66,13 +65,7 @@ class Coschedule(Parameters):
         return self.make_with(state, Facts(unknown, np.zeros((1, n_jobs), np.int64), np.zeros(n_nodes, np.uint32)))
 
     def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
-        """Make the policy of one run.
-
-        Raises
-        ------
-        TableError
-            A quota step that is not possible.
-        """
+        """Make the policy of one run."""
         n_jobs = len(state.submit)
         if not self.exclusive:
             share_cpus(state, 2)

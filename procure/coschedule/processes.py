@@ -29,13 +29,7 @@ class Progress:
     """
 
     def __init__(self, pattern: str | None = None, file: Path | None = None) -> None:
-        """Refuse a pattern that cannot be read.
-
-        Raises
-        ------
-        ArgumentError
-            It is no regular expression, or has not one or two groups.
-        """
+        """Refuse a pattern that is no regular expression, or has not one or two groups."""
         try:
             self.pattern = re.compile(pattern or r"([\d.]+)(?:\s*/\s*([\d.]+)|\s*%)")
         except re.error as error:
@@ -85,10 +79,7 @@ class Command:
     def start(self, quiet: bool = False) -> None:
         """Start it, in its box from the first instruction on; what it prints goes to our standard error, marked.
 
-        Raises
-        ------
-        ArgumentError
-            There is no such command, or it may not be run.
+        There is an `ArgumentError` if there is no such command, or it may not be run.
         """
         self._let_go()
         listens = self.progress.from_output or not quiet
@@ -176,13 +167,7 @@ class Command:
 
 
 def allocation(n_cpus: int | None) -> list[int]:
-    """Return the CPUs of the donor's allocation: the first ``n_cpus`` that we may use, or all.
-
-    Raises
-    ------
-    ArgumentError
-        There are not as many.
-    """
+    """Return the CPUs of the donor's allocation: the first ``n_cpus`` that we may use, if there are as many, or all."""
     ours = sorted(os.sched_getaffinity(0))
     if n_cpus is not None and not 1 <= n_cpus <= len(ours):
         raise ArgumentError("cpus", f"{n_cpus} was given; this machine lets us use 1 to {len(ours)}")

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from procure.coschedule.experts import N_BINS, N_METRICS, N_MOODS
 from procure.coschedule.learner import (
     FULL,
     IX,
     MODES,
+    N_BINS,
+    N_METRICS,
+    N_MOODS,
     ROUND,
     choose,
     end_round,

@@ -28,9 +28,7 @@ class Sharing:
     n_cpus: Annotated[
         int | None,
         Field(
-            ge=1,
-            le=MOST_COUNTED,
-            description="CPUs of the allocation, both are pinned to; none = all that we may use.",
+            ge=1, le=MOST_COUNTED, description="CPUs of the allocation, both are pinned to; none = all that we may use."
         ),
     ] = None
     progress: Annotated[

@@ -19,14 +19,17 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.coschedule.contention import Contention, paces_of
-from procure.coschedule.experts import IN_DANGER, N_METRICS, bin_of, mood_of
 from procure.coschedule.learner import (
+    IN_DANGER,
+    N_METRICS,
     UCB,
     Learner,
+    bin_of,
     choose,
     happiness,
     learn,
     mean_loss,
+    mood_of,
     pair_loss,
     projected_loss,
 )
