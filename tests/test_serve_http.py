@@ -433,6 +433,21 @@ def test_a_user_with_many_jobs_holds_nobody_up(app: Any, monkeypatch: pytest.Mon
     assert asked.count("ann") == 60
 
 
+def test_a_hidden_partition_is_unknown_to_who_has_no_job_there(place: Place, log: pd.DataFrame) -> None:
+    """It is in no totals and no suggestion; who has jobs there is answered."""
+    mine = Place(place.folder, place.service.model_copy(update={"hide": ("long",)}))
+    guard, service = application(mine)
+    service.live.refresh()
+    app = SimpleNamespace(guard=guard, service=service, live=service.live)
+    for target in ("/v1/queue", "/v1/honesty?days=0", "/metrics", "/"):
+        status, _, body = ask(app, target)
+        assert status == 200 and not re.search(r"\"long\"|>long<", body.decode()), target
+    refused = ask_json(app, QUESTION)
+    assert refused[0] == 400 and "unknown partition 'long'" in refused[1]["error"]
+    assert "long" not in ask_json(app, QUESTION.replace("=long", "=lnog"))[1]["error"]
+    assert ask(app, QUESTION, client=MINE)[0] == 200
+
+
 def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
     """A caller's questions in flight have a limit; so have all."""
     from starlette.exceptions import HTTPException

@@ -205,7 +205,8 @@ class Collector:
         self.open = queue.jobs
         self.store.remember(looked=queue.now, looked_wall=int(clock.time()), cpus=queue.cpus, moment=queue.now)
         site = self.keeper.site
-        gone = sorted(set(site.about["partitions"]) - set(queue.cpus) - {"", "ALL"}) if site and queue.cpus else []
+        shown = set(site.about["partitions"]) - {"", "ALL", *self.service.hide} if site and queue.cpus else set()
+        gone = sorted(shown - set(queue.cpus))
         gone = gone if not self.replay else []
         text = f"the model knows partitions that are no longer there: {', '.join(gone[:5])}"
         self.say("partition", text if gone else None)

@@ -26,7 +26,7 @@ from procure.queue_time.predict import (
 from procure.queue_time.store import SiteModel
 from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.ledger import DEADLINES, naive
-from procure.text import be, counted, roughly
+from procure.text import be, counted, nearest, roughly
 
 _SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
 MOST_PENDING = 20
@@ -52,9 +52,9 @@ class Answer:
 class Snapshot:
     """The queue at a moment and a model, laid out for questions."""
 
-    def __init__(self, site: SiteModel, table: pd.DataFrame, now: int) -> None:
-        """Lay out a job table of what has ended lately and of what waits and runs."""
-        self.site, self.now = site, now
+    def __init__(self, site: SiteModel, table: pd.DataFrame, now: int, hide: Sequence[str] = ()) -> None:
+        """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden."""
+        self.site, self.now, self.hide = site, now, set(hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.log = read_jobs(self.table)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
@@ -68,12 +68,22 @@ class Snapshot:
         refused: dict[int, Answer] = {}
         for place, request in enumerate(requests):
             try:
-                check_request(self.site, request, self.open)
+                self._check(request)
             except TableError as error:
                 refused[place] = Answer(error=str(error))
         asked = [request for place, request in enumerate(requests) if place not in refused]
         answered = iter(self._answers(asked))
         return [refused[place] if place in refused else next(answered) for place in range(len(requests))]
+
+    def _check(self, request: Request) -> None:
+        """Refuse what this site cannot run, and a hidden partition to who has no job there."""
+        if self.hide and request.partition:
+            own = set(self.table.loc[self.table["user"] == request.user, "partition"]) if request.user else set()
+            known = {*self.site.about["partitions"], *self.partitions["partition"]} - (self.hide - own)
+            if request.partition not in known:
+                text = f"unknown partition {request.partition!r}; {nearest(request.partition, sorted(known))}"
+                raise TableError(text)
+        check_request(self.site, request, self.open)
 
     def _answers(self, asked: list[Request]) -> list[Answer]:
         if not asked:
@@ -152,7 +162,7 @@ class Snapshot:
             age=self.now - self.open["submit_time"],
         )
         found = []
-        for name, part in jobs.groupby("partition"):
+        for name, part in jobs[~jobs["partition"].isin(self.hide)].groupby("partition"):
             waiting, running = part[part["waits"]], part[~part["waits"]]
             found.append(
                 {

@@ -92,7 +92,7 @@ class Live:
             self.stamps.pop(self.place.queue, None)
         if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
-            self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1))
+            self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1, self.hide))
             self.stamps[self.place.queue] = stamp
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
@@ -112,7 +112,12 @@ class Live:
     @property
     def cpus(self) -> dict[str, int]:
         """The CPUs of each partition, where they are known."""
-        return dict(self.facts.get("cpus", {}))
+        return {name: n for name, n in self.facts.get("cpus", {}).items() if name not in self.hide}
+
+    @property
+    def hide(self) -> tuple[str, ...]:
+        """The partitions that are not shown."""
+        return self.place.service.hide
 
     def state_age(self) -> int:
         """Return how many seconds ago the queue was seen."""
@@ -294,7 +299,9 @@ class Live:
         return {
             "days": days,
             "all": whole,
-            "by_partition": ledger.record(store, since, "partition"),
+            "by_partition": [
+                row for row in ledger.record(store, since, "partition") if row["partition"] not in self.hide
+            ],
             "by_day": ledger.record(store, since, "day"),
             "counts": ledger.counts(store),
             "gaps": [

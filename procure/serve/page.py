@@ -72,7 +72,9 @@ def render(
         given=given,
         answer=answer,
         wrong=wrong,
-        partitions=sorted({str(one) for one in (live.site.about["partitions"] if live.site else [])} - {"", "ALL"}),
+        partitions=sorted(
+            {str(one) for one in (live.site.about["partitions"] if live.site else [])} - {"", "ALL", *live.hide}
+        ),
         studies=studies(live.place.studies),
         facts=live.model_facts(),
         width=WIDTH,

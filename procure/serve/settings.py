@@ -105,9 +105,13 @@ class Http(Settings):
 
 
 class Service(Settings):
-    """The whole of ``config.toml``; a relative path counts from its folder."""
+    """The whole of ``config.toml``; a relative path counts from its folder.
+
+    The partitions of ``hide`` are in no totals by partition, and unknown to who has no job there.
+    """
 
     name: Annotated[str, Field(max_length=60)] = "this cluster"
+    hide: tuple[str, ...] = ()
     source: Source = Source()
     model: Model = Model()
     http: Http = Http()
