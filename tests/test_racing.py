@@ -88,7 +88,7 @@ def test_a_race_by_class_lists_by_the_figure_that_the_recommendation_has(study):
     path.write_text(study.read_text().replace("past = false", "").replace("mean-wait", "rank-by-class"))
     found = search(path, runs=600, seed=2)
     listed = found.ranking["objective_value"]
-    assert listed.is_monotonic_increasing and listed.between(0, 1).all()
+    assert listed.is_monotonic_increasing and listed.between(0, 2**0.5).all()  # above 1: behind on the past
     done = recommend(path, k=3, verify=False)
     assert done.criteria.objective.name == "rank-by-class"
     assert done.ranking["objective_value"].head(3).is_monotonic_increasing
