@@ -47,6 +47,7 @@ def test_the_client_imports_nothing_heavy() -> None:
         ([], "ask with --cpus and --time", 2),
         (["--cpus"], "--cpus needs a value", 2),
         (["--cpu", "4"], "no such option: --cpu", 2),
+        (["--cpus", "ten", "--time", "1h"], "--cpus ten: a whole number", 2),
         ([*QUESTION, "--format", "xml"], "table or json", 2),
         ([*QUESTION, "--timeout", "0"], "seconds, above 0", 2),
         ([*QUESTION, "--socket", "/nowhere/x.sock"], "no service answers there", 1),

@@ -49,6 +49,9 @@ def read(arguments):
         else:
             known = ", ".join(f"--{one}" for one in (*OPTIONS, *SWITCHES))
             raise Refused(f"no such option: {word[:60]}; there are {known}", 2)
+    for name in ("cpus", "gpus", "nodes"):
+        if not (given.get(name, "0").isascii() and given.get(name, "0").isdigit()):
+            raise Refused(f"--{name} {given[name][:40]}: a whole number", 2)
     if given.get("format", "table") not in ("table", "json"):
         raise Refused(f"--format {given['format'][:40]}: table or json", 2)
     try:
