@@ -155,10 +155,12 @@ class Kept(QueueTimeModel):
         if not self.told:
             super().boost(features, wait)
 
-    def experts_in_time(self, features_at: FeaturesAt, outcomes: Outcomes, asked: np.ndarray) -> np.ndarray:
+    def experts_in_time(
+        self, features_at: FeaturesAt, outcomes: Outcomes, asked: np.ndarray, since: float = 0.0, every: float = 0.0
+    ) -> np.ndarray:
         """Return what they said, in the order in which they were asked."""
         ask = super().experts_in_time
-        return self.keep(len(asked), lambda: {"raw": ask(features_at, outcomes, asked)})["raw"]
+        return self.keep(len(asked), lambda: {"raw": ask(features_at, outcomes, asked, since, every)})["raw"]
 
     @classmethod
     def keep(cls, n: int, ask: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

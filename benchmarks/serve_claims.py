@@ -136,11 +136,11 @@ def judged(folder: Path, step: int, first: int) -> dict[tuple[str, int], tuple[f
     """Return what `procure.evaluate_queue` states of the first jobs, trained and updated when the service was; kept."""
     kept = folder / "evaluate.npz"
     if not kept.exists():
-        jobs = procure.read_log(folder / "log.parquet").jobs.sort_values("submit_time", kind="stable")
+        jobs = procure.read_log(folder / "log.parquet").jobs.sort_values(["submit_time", "job_id"])  # as it is kept
         place = read_service(folder / "config.toml")
         cut = int(jobs["submit_time"].iloc[int(len(jobs) * place.service.source.train_share)])
         how, jobs = place.service.model.boosters(), jobs.iloc[: first + int((jobs["submit_time"] < cut).sum())]
-        found = evaluate(jobs, ["chronological"], ["procure"], test_from=cut, settings=how, every=step)
+        found = evaluate(jobs, ["chronological"], ["procure"], test_from=cut + 1, settings=how, every=step)
         test, said = found.forecasts["chronological", "procure"]
         assert said.interval is not None
         names, submit = found.jobs["job_id"].astype(str).to_numpy("U")[test], found.jobs["submit_time"].to_numpy()[test]

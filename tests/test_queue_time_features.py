@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER, Events, Queue
-from procure.queue_time.features import BACKLOG, features_now, site_features
+from procure.queue_time.events import NEVER, Events, Line, Queue
+from procure.queue_time.features import BACKLOG, Laid, features_in, features_now, features_of, site_features
 from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
@@ -155,17 +155,18 @@ def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     """Sums, the oldest age and earlier rows, of all jobs and of one group's."""
     submit, left, rows = np.array([0, 5, 9, 9]), np.array([9, 6, 99, NEVER]), np.arange(4)
     group = np.array([0, 1, 0, 0])
-    everyone, by_group = Queue(submit, left, submit, rows), Queue(submit, left, submit, rows, group, group)
+    whole, parted = Line(submit, left), Line(submit, left, group, 3)
+    everyone, by_group = Queue(whole, submit, rows), Queue(parted, submit, rows, group)
     amount = np.array([1.0, 2, 4, 8])
-    assert everyone.total(amount).tolist() == [0, 1, 1, 5]
-    assert by_group.total(amount).tolist() == [0, 0, 1, 5]
+    assert everyone.total(whole.sums(amount)).tolist() == [0, 1, 1, 5]
+    assert by_group.total(parted.sums(amount)).tolist() == [0, 0, 1, 5]
     assert everyone.oldest_age().tolist() == [0, 5, 9, 9]
     assert by_group.oldest_age().tolist() == [0, 0, 9, 9]
     assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
     assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
-    later = Queue(submit, left, np.array([50, 50, 50]), np.array([4, 4, 4]), group, np.array([0, 1, 2]))
-    assert later.total(amount).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
+    later = Queue(parted, np.array([50, 50, 50]), np.array([4, 4, 4]), np.array([0, 1, 2]))
+    assert later.total(parted.sums(amount)).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
     assert later.earlier(1).tolist() == [3, 1, -1]
 
 
@@ -210,6 +211,32 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
             atol=1e-2,
             check_exact=False,
         )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_that_are_kept_say_what_sums_laid_out_anew_say(seed: int) -> None:
+    """Question after question, known and unknown users, partitions and sizes: the same bits as from a fresh layout."""
+    jobs = random_jobs(seed, 300, 6000)
+    log, now, rng = read_jobs(jobs), int(jobs["submit_time"].max()) + 1, np.random.default_rng(seed)
+    most = {"cpus": 5.0, "mem": 1e9, "gpus": 1e4}
+    kept = Laid(log, most)
+    for n in (1, 3, 40):
+        asked = [
+            {
+                "cpus": int(rng.integers(1, 700)),
+                "mem": int(rng.integers(0, 9000)),
+                "gpus": int(rng.integers(0, 2)),
+                "nodes": 1,
+                "limit": int(rng.integers(0, 90_000)),
+                "user": str(rng.choice([*jobs["user"].unique(), "nobody", ""])),
+                "partition": str(rng.choice([*jobs["partition"].unique(), "none"])),
+                "model": "",
+            }
+            for _ in range(n)
+        ]
+        whole, ask = log.grouped(log.asking(now, asked))
+        found = features_in(kept, kept.numbered(log.asking(now, asked)))
+        pd.testing.assert_frame_equal(found, features_of(whole, ask, most), check_exact=True)
 
 
 def test_a_long_log_is_left_out_for_one_question() -> None:

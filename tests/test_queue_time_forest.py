@@ -63,6 +63,15 @@ def test_chances_that_were_all_the_same_stay_finite(answer: float) -> None:
     np.testing.assert_allclose(kept.predict(rows), answer, atol=1e-4)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["quantiles", "chance", "mean", "median"]), st.integers(0, 10_000))
+def test_a_walk_ends_at_the_last_node_of_the_way(kind: str, seed: int) -> None:
+    """The walk that leaves each tree as it arrives reaches the leaves of the one that keeps every step."""
+    one, rows = fitted(kind, seed)
+    kept, rows = taken(one), np.concatenate([rows, np.array([[np.inf, -np.inf, np.nan, 0, 0]], np.float32)])
+    np.testing.assert_array_equal(kept._reached(rows), kept._leaves(rows)[-1])
+
+
 def test_the_compiled_walk_adds_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows take the compiled walk, with the same bits as NumPy's."""
     one, rows = fitted("quantiles", 3)

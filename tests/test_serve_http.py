@@ -23,6 +23,7 @@ from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
 from procure.serve.ask import _table
 from procure.serve.collector import Collector
+from procure.serve.engine import Snapshot
 from procure.serve.http import application, open_study
 from procure.serve.keeper import ENDS
 from procure.serve.settings import Http, Place, Service, Source
@@ -80,6 +81,18 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
         assert one.interval_90 == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
         assert one.interval_50 == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
         assert list(one.caution) == want["caution"]
+
+
+def test_sums_laid_out_once_answer_as_sums_laid_out_for_each_question(app: Any) -> None:
+    """A look's answers are, to the bit, those of a layout made anew for each question, alone or together."""
+    one = app.live.snapshot
+    slow = Snapshot(one.site, one.table, one.now, keep=False)
+    asked = [
+        Request(cpus, limit, 1000, user=user) for cpus in (1, 3, 8) for limit in (60, 9000) for user in (ME, "new")
+    ]
+    answers = one.answer(asked)
+    assert answers == slow.answer(asked) == [slow.answer([request])[0] for request in asked]
+    assert len({found.median for found in answers}) > 3
 
 
 def test_what_cannot_run_is_a_sentence(app: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.queue_time.features import picked
 from procure.text import roughly
 
 WATCHED = {
@@ -50,8 +51,9 @@ def warnings(known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int
         Now, Unix seconds.
     """
     lines = []
-    for name, (low, high) in known.items():
-        value, slack = float(now[name].iloc[-1]), SLACK * (high - low)
+    last = picked(now, tuple(known))[-1:].ravel().tolist()
+    for (name, (low, high)), value in zip(known.items(), last, strict=False):
+        slack = SLACK * (high - low)
         if value < low - slack or value > high + slack:
             given, least, most = (_written(name, one) for one in (value, low, high))
             lines.append(f"{WATCHED[name]} {given} now, {least} to {most} in training")

@@ -341,7 +341,8 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
         model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
-        raw = model.experts_in_time(lambda rows: found.features.iloc[rows], outcomes, asked)
+        since = mixture.usual.until
+        raw = model.experts_in_time(lambda rows: found.features.iloc[rows], outcomes, asked, since, how.every)
         beyond = model.beyond(found.features.iloc[asked])
         parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, how.every))
         rows.append(asked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -100,8 +101,8 @@ class Events:
         return [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
 
 
-class Queue:
-    """The jobs that wait at given moments: one sort per grouping serves every amount.
+class Line:
+    """The jobs that wait and have waited, sorted once by group: what any number of `Queue` are read off.
 
     Parameters
     ----------
@@ -109,50 +110,69 @@ class Queue:
         (n,) seconds, ascending.
     left
         (n,) when each job left the queue, `NEVER` if it has not.
-    now, row
-        (m,) the moments of the questions, and how many of the jobs came before each.
-    group, own
-        (n,) codes from 0, and (m,) those of the questions: only the same group's jobs count.
+    group
+        (n,) codes from 0; without it all jobs are of one group.
+    n_groups
+        How many codes there are, those of the questions included.
     """
 
     def __init__(
-        self,
-        submit: np.ndarray,
-        left: np.ndarray,
-        now: np.ndarray,
-        row: np.ndarray,
-        group: np.ndarray | None = None,
-        own: np.ndarray | None = None,
+        self, submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None, n_groups: int = 1
     ) -> None:
         """Sort once."""
-        self.submit, self.left, self.now = submit, left, now
-        n, one = len(submit), 1 if own is None else int(own.max(initial=0)) + 1
-        group = np.zeros(n, np.int64) if group is None else group
-        own = np.zeros(len(now), np.int64) if own is None else own
-        gone = Events.of(left, {}, group, max(int(group.max(initial=0)) + 1, one))
-        self.order, self.position, self.begin = gone.order, gone.before(now, own), gone.begin(len(now), own)
+        group = np.zeros(len(submit), np.int64) if group is None else group
+        self.submit, self.left, self.gone = submit, left, Events.of(left, {}, group, n_groups)
         self.rows = np.argsort(group, kind="stable")
-        key = group[self.rows] * (n + 1) + self.rows
-        self.first, self.came = np.searchsorted(key, own * (n + 1)), np.searchsorted(key, own * (n + 1) + row)
-        self._group, self._own = group, own
+        self.group = group[self.rows]
+        self.key = self.group * (len(submit) + 1) + self.rows
 
-    def total(self, values: np.ndarray) -> np.ndarray:
-        """Sum values over the jobs that wait at each question."""
-        gone, come = (np.concatenate([[0.0], np.cumsum(values[order])]) for order in (self.order, self.rows))
+    def sums(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return running sums of values (n,) over the jobs that left, and over those that came, for `Queue.total`."""
+        gone, come = (np.concatenate([[0.0], np.cumsum(values[order])]) for order in (self.gone.order, self.rows))
+        return gone, come
+
+    @cached_property
+    def ceiling(self) -> np.ndarray:
+        """The running maximum, within each group, of the times at which jobs left the queue: ascending."""
+        return np.maximum.accumulate(self.group * (2 * NEVER) + self.left[self.rows])
+
+
+class Queue:
+    """The jobs that wait at given moments.
+
+    Parameters
+    ----------
+    line
+        All jobs, sorted.
+    now, row
+        (m,) the moments of the questions, and how many of the jobs came before each.
+    own
+        (m,) the groups of the questions: only the same group's jobs count.
+    """
+
+    def __init__(self, line: Line, now: np.ndarray, row: np.ndarray, own: np.ndarray | None = None) -> None:
+        """Find the questions' places."""
+        n, own = len(line.submit), np.zeros(len(now), np.int64) if own is None else own
+        self.line, self.now, self._own = line, now, own
+        self.position, self.begin = line.gone.before(now, own), line.gone.begin(len(now), own)
+        self.first, self.came = np.searchsorted(line.key, own * (n + 1)), np.searchsorted(line.key, own * (n + 1) + row)
+
+    def total(self, sums: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Sum over the jobs that wait at each question what `Line.sums` was given."""
+        gone, come = sums
         return come[self.came] - come[self.first] - (gone[self.position] - gone[self.begin])
 
     def oldest_age(self) -> np.ndarray:
         """Return the age of the oldest job that waits at each question; 0 without one.
 
-        Within a group the running maximum of the times at which jobs left the queue is ascending, so that the
-        first row which had not left by now is a binary search away.
+        The first row which had not left by now is a binary search away.
         """
-        ceiling = np.maximum.accumulate(self._group[self.rows] * (2 * NEVER) + self.left[self.rows])
-        found = np.maximum(np.searchsorted(ceiling, self._own * (2 * NEVER) + self.now, side="left"), self.first)
+        line = self.line
+        found = np.maximum(np.searchsorted(line.ceiling, self._own * (2 * NEVER) + self.now, side="left"), self.first)
         waits = found < self.came
-        return np.where(waits, self.now - self.submit[self.rows[np.where(waits, found, 0)]], 0)
+        return np.where(waits, self.now - line.submit[line.rows[np.where(waits, found, 0)]], 0)
 
     def earlier(self, steps: int) -> np.ndarray:
         """Return the row ``steps`` places before each question in its group; −1 where there is none."""
         place = self.came - steps
-        return np.where(place >= self.first, self.rows[np.maximum(place, 0)], -1)
+        return np.where(place >= self.first, self.line.rows[np.maximum(place, 0)], -1)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.queue_time import recent
 from procure.queue_time.calibrate import GRID
-from procure.queue_time.features import BACKLOG
+from procure.queue_time.features import BACKLOG, picked
 
 PRIOR = {
     "together": 0.16, "quantile": 0.14, "chance": 0.12, "hgb": 0.14, "hgb_mean": 0.12, "hgb_log": 0.08, "again": 0.08,
@@ -65,7 +65,7 @@ def guess(features: pd.DataFrame, name: str, otherwise: float) -> np.ndarray:
     found = np.full(len(features), np.nan)
     for column in _FALLBACKS[name]:
         if column in features.columns:
-            values = features[column].to_numpy(dtype=float)
+            values = picked(features, (column,))[:, 0].astype(float)
             found = np.where(np.isnan(found), values if "_wait_5" in column else np.expm1(values), found)
     return np.where(np.isnan(found), otherwise, found)
 
@@ -101,7 +101,7 @@ def stack(boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.n
     points = {"zero": np.zeros(n), "mean": np.full(n, mean)}
     points |= {name: boosted[name] for name in ("hgb_mean", "hgb_log", "kmeans_gbt", "again")}
     points |= {name: guess(features, name, middle) for name in _FALLBACKS}
-    points |= dict.fromkeys(("backlog", "backlog_moved"), features[BACKLOG].to_numpy(dtype=float))
+    points |= dict.fromkeys(("backlog", "backlog_moved"), picked(features, (BACKLOG,))[:, 0].astype(float))
     curves |= {name: np.log1p(np.maximum(values, 0))[:, None] for name, values in points.items()} | lately
     for position, name in enumerate(NAMES):
         found[:, position] = curves[name]
@@ -114,7 +114,7 @@ def _lately(features: pd.DataFrame, usual: np.ndarray) -> dict[str, np.ndarray]:
     wider = {"month": None, "week": "month", "day": "week", "shape": "week", "user": "week"}
     seven: dict[str | None, np.ndarray] = {None: np.tile(np.interp(recent.LEVELS, GRID, usual), (len(features), 1))}
     names = [column for name in wider for column in recent.columns(name)]
-    every = features[names].to_numpy(dtype=float).reshape(len(features), len(wider), -1)
+    every = picked(features, names).astype(float).reshape(len(features), len(wider), -1)
     for place, (name, other) in enumerate(wider.items()):
         columns = every[:, place]
         seven[name] = np.where(np.isnan(columns), seven[other], columns)

@@ -7,14 +7,16 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.events import NEVER, Events, Queue
+from procure.queue_time.events import NEVER, Events, Line, Queue
 from procure.queue_time.log import Log, read_jobs
-from procure.queue_time.recent import KINDS, recent_waits
+from procure.queue_time.recent import KINDS, recent_waits, sorted_waits
 from procure.queue_time.recent import columns as recent_columns
 
 HOUR, DAY = 3600, 86400
@@ -29,10 +31,66 @@ NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
 BACKLOG = "expected_backlog"
 """Of the feature that an expert of its own reads and no booster: the arithmetic of the work ahead."""
 
+N_LEVELS = 10
+"""Of a job's width, doublings of its CPUs from one, and of its length, steps of 2^1.5 of its limit from a minute."""
 _MOST_COLUMNS = 256
+_RESOURCES = ("cpus", "mem", "gpus")
 
 Starts: TypeAlias = dict[str, tuple[Events, np.ndarray | None]]
 """Sorted starts by grouping, and beside them the groups of the jobs asked about."""
+T = TypeVar("T")
+
+
+class Laid:
+    """A log whose sorted events and sums are laid out once and kept, so that a question only looks them up.
+
+    Parameters
+    ----------
+    log
+        All jobs that are known.
+    most
+        As for `site_features`.
+    keep
+        Without it nothing is kept: features of a whole log are computed in one pass, and a million jobs fill memory.
+    """
+
+    def __init__(self, log: Log, most: dict[str, float] | None = None, keep: bool = True) -> None:
+        """Take a log; what is laid out is made when it is first asked for."""
+        self.log, self.most = log, most or {}
+        self._kept: dict[Hashable, object] | None = {} if keep else None
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what was made under a name, or make it."""
+        if self._kept is None:
+            return make()
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]  # type: ignore[return-value]
+
+    def numbered(self, ask: Log) -> Log:
+        """Number the shapes and kinds of questions as the log's own; see `Log.grouped`."""
+        return self.log.numbered(ask, self.once("numbers", self.log.numbers))
+
+    def n_groups(self, label: str, ask: Log) -> int:
+        """Return how many groups of a label there are, with one more for questions of none of them."""
+        own = 0 if self._kept is not None else int(getattr(ask, label).max(initial=0)) + 1
+        return self.once(("n", label), lambda: max(int(getattr(self.log, label).max(initial=0)) + 2, own))
+
+    def waiting(self, queue: Queue, label: str, amount: str) -> np.ndarray:
+        """Sum one of `_AMOUNTS` over the jobs that wait at each question, of the queue of a label."""
+        sums = self.once((label, amount), lambda: queue.line.sums(_AMOUNTS[amount](self.log)))
+        return queue.total(sums)
+
+
+_AMOUNTS: dict[str, Callable[[Log], np.ndarray]] = {
+    "n": lambda log: np.ones(log.n),
+    "work": lambda log: log.work,
+    "cpus": lambda log: log.cpus.astype(float),
+    "gpu_seconds": lambda log: log.gpus * log.limit.astype(float),
+    "mem": lambda log: log.mem.astype(float),
+    "submit": lambda log: log.submit.astype(float),
+    "endless": lambda log: np.where(log.limit > 0, 0.0, log.cpus.astype(float)),
+}
 
 
 def site_features(
@@ -79,7 +137,26 @@ class _Columns(dict[str, np.ndarray]):
 
     def table(self) -> pd.DataFrame:
         """Return them as a table, without a copy."""
-        return pd.DataFrame(self._matrix[: len(self)].T, columns=list(self), copy=False)
+        return pd.DataFrame(self._matrix[: len(self)].T, columns=_index(tuple(self)), copy=False)
+
+
+@functools.lru_cache(8)
+def _index(names: tuple[str, ...]) -> pd.Index:
+    """Return names as columns, made once: a question of one row waits for little else."""
+    return pd.Index(names, dtype=object)
+
+
+@functools.lru_cache(64)
+def _places(columns: tuple[str, ...], names: tuple[str, ...]) -> np.ndarray:
+    return np.array([columns.index(name) for name in names], np.int64)
+
+
+def picked(features: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    """Return columns of a table (n, k) by name, as ``features[names].to_numpy()``, which takes a tenth of a ms each."""
+    values = features.to_numpy()
+    if values.dtype.hasobject:
+        return features[list(names)].to_numpy()
+    return values[:, _places(tuple(features.columns), tuple(names))]
 
 
 def features_of(log: Log, ask: Log, most: dict[str, float] | None = None, replay: bool = False) -> pd.DataFrame:
@@ -87,24 +164,29 @@ def features_of(log: Log, ask: Log, most: dict[str, float] | None = None, replay
 
     ``ask`` are jobs of the log, of `Log.take`, or questions numbered with it, of `Log.near` or `Log.grouped`.
     """
-    columns = _Columns(ask.n)
+    return features_in(Laid(log, most, keep=False), ask, replay)
+
+
+def features_in(laid: Laid, ask: Log, replay: bool = False) -> pd.DataFrame:
+    """Do as `features_of` from sums that are kept; ``ask`` are jobs of the log, or questions of `Laid.numbered`."""
+    log, columns = laid.log, _Columns(ask.n)
     _request(ask, columns)
-    _in_use(log, ask, columns, most or {})
-    queues = _queue(log, ask, columns)
-    starts = _starts(log, ask)
-    _flow(log, ask, starts["all"][0], columns)
+    _in_use(laid, ask, columns)
+    queues = _queue(laid, ask, columns)
+    starts = _starts(laid, ask)
+    _flow(laid, ask, starts["all"][0], columns)
     _recent_waits(ask, starts, columns)
     _last_submitted(log, ask, queues, columns)
-    _user_habits(log, ask, columns)
-    _drain(log, ask, queues, starts, columns)
-    columns[BACKLOG] = _expected_backlog(log, ask, queues, columns)
+    _user_habits(laid, ask, columns)
+    _drain(laid, ask, queues, starts, columns)
+    columns[BACKLOG] = _expected_backlog(laid, ask, queues, columns)
     del queues
     if replay:
         # Its kernels import Numba, for which only those wait who ask for a replay.
         from procure.queue_time.replay import replay_wait
 
         columns["replay_wait"] = replay_wait(log, ask, columns["capacity_seen"])
-    lately = recent_waits(log, ask, {label: events for label, (events, _) in starts.items()})
+    lately = recent_waits(ask, _sorted_waits(laid, starts))
     del starts
     for position, kind in enumerate(KINDS):
         for name, values in zip(recent_columns(kind), lately[:, position].T, strict=True):
@@ -131,103 +213,138 @@ def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
             out[name] = ask.optional[name]
 
 
-def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> None:
+def _in_use(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add what runs, and the CPUs taken for the site's capacity: the most seen so far."""
-    amounts = {"cpus": log.cpus.astype(float), "mem": log.mem.astype(float), "gpus": log.gpus.astype(float)}
-    starts = Events.of(log.start, amounts | {"n": np.ones(log.n)})
-    ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
-    names = [*amounts, "n"]
-    in_use = dict(zip(names, _difference(starts, ends, names, log.submit), strict=True))
+    log, names = laid.log, ("cpus", "mem", "gpus", "n")
+    starts, ends = laid.once("in use", lambda: _begun_and_over(log, log.end))
+    most = laid.once("most", lambda: _most_so_far(log, _difference(starts, ends, names, log.submit), laid.most))
     now = dict(zip(names, _difference(starts, ends, names, ask.submit), strict=True))
     whole = {}
-    for name in amounts:
-        before = np.concatenate([[max(seen.get(name, 1), 1)], in_use[name]])
-        whole[name] = np.maximum(np.maximum.accumulate(before)[ask.row], now[name])
+    for name in names[:3]:
+        whole[name] = np.maximum(most[name][ask.row], now[name])
         out[f"{name}_in_use"] = now[name]
         out[f"{name}_in_use_share"] = now[name] / whole[name]
         out[f"{name}_free_after"] = whole[name] - now[name] - getattr(ask, name)
     out["n_running"] = now["n"]
-    limited = (log.start < NEVER) & (log.limit > 0)
-    promised = {"cpus": amounts["cpus"], "until": amounts["cpus"] * (log.start + log.limit)}
-    begun = Events.of(np.where(limited, log.start, NEVER), promised)
-    done = Events.of(np.where(limited, log.due, NEVER), promised)
+    begun, done = laid.once("promised", lambda: _promised(log))
     holds, until = _difference(begun, done, ["cpus", "until"], ask.submit)
     out["running_cpu_seconds"] = np.maximum(until - holds * ask.submit, 0)
     out["running_mean_remaining"] = out["running_cpu_seconds"] / np.maximum(holds, 1)
     out["capacity_seen"] = whole["cpus"]
 
 
+def _begun_and_over(log: Log, end: np.ndarray) -> tuple[Events, Events]:
+    amounts = {name: getattr(log, name).astype(float) for name in ("cpus", "mem", "gpus")} | {"n": np.ones(log.n)}
+    return Events.of(log.start, amounts), Events.of(np.where(log.start < NEVER, end, NEVER), amounts)
+
+
+def _most_so_far(log: Log, in_use: list[np.ndarray], seen: dict[str, float]) -> dict[str, np.ndarray]:
+    """Return the most of each resource in use before each job of a log, and after its last, (n + 1,)."""
+    before = {
+        name: np.append(max(seen.get(name, 1), 1), values) for name, values in zip(_RESOURCES, in_use, strict=False)
+    }
+    return {name: np.maximum.accumulate(values) for name, values in before.items()}
+
+
+def _promised(log: Log) -> tuple[Events, Events]:
+    """Return the starts of jobs with a limit, and when they reach it or end."""
+    limited, cpus = (log.start < NEVER) & (log.limit > 0), log.cpus.astype(float)
+    promised = {"cpus": cpus, "until": cpus * (log.start + log.limit)}
+    times = (np.where(limited, moment, NEVER) for moment in (log.start, log.due))
+    begun, done = (Events.of(time, promised) for time in times)
+    return begun, done
+
+
 def _difference(
-    begun: Events, done: Events, names: list[str], now: np.ndarray, group: np.ndarray | None = None
+    begun: Events, done: Events, names: Sequence[str], now: np.ndarray, group: np.ndarray | None = None
 ) -> list[np.ndarray]:
     pairs = zip(begun.total(names, now, group), done.total(names, now, group), strict=True)
     return [more - less for more, less in pairs]
 
 
-def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
+def _queue(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
-    queues = {"all": Queue(log.submit, log.left, ask.submit, ask.row)}
+    log = laid.log
+    queues = {"all": Queue(laid.once("line", lambda: Line(log.submit, log.left)), ask.submit, ask.row)}
     everyone = queues["all"]
-    one = np.ones(log.n)
-    depth = everyone.total(one)
-    out["queue_depth"], out["queued_cpus"] = depth, everyone.total(log.cpus.astype(float))
-    out["queued_cpu_seconds"] = everyone.total(log.work)
-    out["queued_gpu_seconds"] = everyone.total(log.gpus * log.limit.astype(float))
-    out["queued_mem"] = everyone.total(log.mem.astype(float))
-    mean_submit = everyone.total(log.submit.astype(float)) / np.maximum(depth, 1)
+    depth = laid.waiting(everyone, "all", "n")
+    out["queue_depth"], out["queued_cpus"] = depth, laid.waiting(everyone, "all", "cpus")
+    out["queued_cpu_seconds"] = laid.waiting(everyone, "all", "work")
+    out["queued_gpu_seconds"] = laid.waiting(everyone, "all", "gpu_seconds")
+    out["queued_mem"] = laid.waiting(everyone, "all", "mem")
+    mean_submit = laid.waiting(everyone, "all", "submit") / np.maximum(depth, 1)
     out["queue_mean_age"] = np.where(depth > 0, ask.submit - mean_submit, 0)
     out["queue_oldest_age"] = everyone.oldest_age()
     out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
     for label in GROUPS:
-        queues[label] = Queue(log.submit, log.left, ask.submit, ask.row, getattr(log, label), getattr(ask, label))
-        out[f"{label}_depth"] = queues[label].total(one)
+        queue = queues[label] = Queue(
+            laid.once(("line", label), functools.partial(_line, laid, label, ask)),
+            ask.submit,
+            ask.row,
+            getattr(ask, label),
+        )
+        out[f"{label}_depth"] = laid.waiting(queue, label, "n")
         if label != "like":
-            out[f"{label}_queued_cpu_seconds"] = queues[label].total(log.work)
-        out[f"{label}_oldest_age"] = queues[label].oldest_age()
+            out[f"{label}_queued_cpu_seconds"] = laid.waiting(queue, label, "work")
+        out[f"{label}_oldest_age"] = queue.oldest_age()
     for label, of in (("narrower", _width), ("shorter", _length)):
-        n_ahead, work_ahead = _at_most(everyone, of(log), log.work, of(ask))
+        n_ahead, work_ahead = _at_most(laid, everyone, label, of, ask)
         out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
     return queues
 
 
+def _line(laid: Laid, label: str, ask: Log) -> Line:
+    log = laid.log
+    return Line(log.submit, log.left, getattr(log, label), laid.n_groups(label, ask))
+
+
 def _width(log: Log) -> np.ndarray:
-    return np.clip(np.ceil(np.log2(np.maximum(log.cpus, 1))), 0, 9)
+    return np.clip(np.ceil(np.log2(np.maximum(log.cpus, 1))), 0, N_LEVELS - 1)
 
 
 def _length(log: Log) -> np.ndarray:
-    return np.clip(np.log2(np.maximum(log.limit / 60, 1)) // 1.5, 0, 9)
+    return np.clip(np.log2(np.maximum(log.limit / 60, 1)) // 1.5, 0, N_LEVELS - 1)
 
 
-def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Count the waiting jobs, and their CPU-seconds, whose level is at most each question's ``own``."""
-    n_ahead, work_ahead = np.zeros(len(own)), np.zeros(len(own))
+def _at_most(
+    laid: Laid, queue: Queue, label: str, level_of: Callable[[Log], np.ndarray], ask: Log
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the waiting jobs, and their CPU-seconds, whose level is at most each question's own."""
+    own, found = level_of(ask), (np.zeros(ask.n), np.zeros(ask.n))
+    level = laid.once(label, lambda: level_of(laid.log))
     for value in np.unique(own):
-        chosen, asks = level <= value, own == value
-        n_ahead[asks] = queue.total(chosen.astype(float))[asks]
-        work_ahead[asks] = queue.total(np.where(chosen, work, 0.0))[asks]
-    return n_ahead, work_ahead
+        asks = own == value
+        for amount, into in zip(("n", "work"), found, strict=True):
+
+            def sums(name: str = amount, most: float = value) -> tuple[np.ndarray, np.ndarray]:
+                return queue.line.sums(np.where(level <= most, _AMOUNTS[name](laid.log), 0.0))
+
+            into[asks] = queue.total(laid.once((label, amount, float(value)), sums))[asks]
+    return found
 
 
-def _starts(log: Log, ask: Log) -> Starts:
+def _starts(laid: Laid, ask: Log) -> Starts:
     """Sort the starts, of all jobs and by each grouping; beside them the groups of the jobs asked about."""
-    wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
-    values = {
-        "log_wait": np.log1p(wait),
-        "wait": wait,
-        "at": log.start.astype(float),
-        "n": np.ones(log.n),
-        "work": log.work,
-    }
-    starts: Starts = {"all": (Events.of(log.start, values), None)}
+    log = laid.log
+
+    def values() -> dict[str, np.ndarray]:
+        wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
+        at = log.start.astype(float)
+        return {"log_wait": np.log1p(wait), "wait": wait, "at": at, "n": np.ones(log.n), "work": log.work}
+
+    starts: Starts = {"all": (laid.once("starts", lambda: Events.of(log.start, values())), None)}
     for label in GROUPS:
-        group, own = getattr(log, label), getattr(ask, label)
-        n_groups = int(max(group.max(initial=0), own.max(initial=0))) + 1
-        starts[label] = Events.of(log.start, values, group, n_groups), own
+
+        def sort(one: str = label) -> Events:
+            return Events.of(log.start, values(), getattr(log, one), laid.n_groups(one, ask))
+
+        starts[label] = laid.once(("starts", label), sort), getattr(ask, label)
     return starts
 
 
-def _flow(log: Log, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> None:
-    submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": log.work})
+def _flow(laid: Laid, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> None:
+    log, one = laid.log, _AMOUNTS["n"]
+    submissions = laid.once("submissions", lambda: Events.of(log.submit, {"n": one(log), "work": log.work}))
     for hours in (1, 6, 24):
         seconds = hours * HOUR
         n_started, sum_log, started = starts.within(["n", "log_wait", "work"], ask.submit, seconds)
@@ -236,10 +353,18 @@ def _flow(log: Log, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> Non
         out[f"log_wait_mean_{hours}h"] = sum_log / np.where(n_started > 0, n_started, np.nan)
         out[f"started_cpu_seconds_{hours}h"] = started
         out[f"submitted_{hours}h"], out[f"submitted_cpu_seconds_{hours}h"] = n_submitted, submitted
-    n_users = int(max(log.user.max(initial=0), ask.user.max(initial=0))) + 1
-    own = Events.of(log.submit, {"n": np.ones(log.n)}, log.user, n_users)
+    n_users = laid.n_groups("user", ask)
+    own = laid.once("own submissions", lambda: Events.of(log.submit, {"n": one(log)}, log.user, n_users))
     for hours in (1, 24):
         [out[f"user_submitted_{hours}h"]] = own.within(["n"], ask.submit, hours * HOUR, ask.user)
+
+
+def _sorted_waits(laid: Laid, starts: Starts) -> dict[str, tuple[Events, np.ndarray]]:
+    found = {}
+    for label in {label for label, _ in KINDS.values()}:
+        events, _ = starts[label]
+        found[label] = events, laid.once(("waits", label), functools.partial(sorted_waits, laid.log, events))
+    return found
 
 
 def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
@@ -274,16 +399,10 @@ def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str,
             out[f"{label}_before_{step}_ago"] = np.where(known, now - log.submit[row], np.nan)
 
 
-def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
+def _user_habits(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
-    n_users = int(max(log.user.max(initial=0), ask.user.max(initial=0))) + 1
-    ran = log.start < NEVER
-    run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
-    share = np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 2), 1.0)
-    values = {"share": share, "run": np.log1p(run), "used": run * log.cpus}
-    end = np.where(ran, log.end, NEVER)
-    own = Events.of(end, values, log.user, n_users)
-    everyone = Events.of(end, values)
+    log, n_users = laid.log, laid.n_groups("user", ask)
+    everyone, own = laid.once("ends", lambda: _ends(log, n_users))
     out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], ask.submit, 5, ask.user)
     out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100)
     for days in (1, 7):
@@ -291,24 +410,36 @@ def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
         [whole] = everyone.within(["used"], ask.submit, days * DAY)
         out[f"user_used_{days}d"] = mine
         out[f"user_share_{days}d"] = mine / np.maximum(whole, 1)
-    amounts = {"cpus": log.cpus.astype(float), "n": np.ones(log.n)}
-    begun = Events.of(log.start, amounts, log.user, n_users)
-    done = Events.of(end, amounts, log.user, n_users)
-    running = _difference(begun, done, ["cpus", "n"], ask.submit, ask.user)
-    out["user_running_cpus"], out["user_running_n"] = running
+
+    def running() -> tuple[Events, Events]:
+        amounts = {name: _AMOUNTS[name](log) for name in ("cpus", "n")}
+        over = np.where(log.start < NEVER, log.end, NEVER)
+        return Events.of(log.start, amounts, log.user, n_users), Events.of(over, amounts, log.user, n_users)
+
+    begun, done = laid.once("own running", running)
+    out["user_running_cpus"], out["user_running_n"] = _difference(begun, done, ["cpus", "n"], ask.submit, ask.user)
 
 
-def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
+def _ends(log: Log, n_users: int) -> tuple[Events, Events]:
+    """Return the ends of jobs that ran, of all and by user, with what each used."""
+    ran = log.start < NEVER
+    run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
+    share = np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 2), 1.0)
+    values = {"share": share, "run": np.log1p(run), "used": run * log.cpus}
+    end = np.where(ran, log.end, NEVER)
+    return Events.of(end, values), Events.of(end, values, log.user, n_users)
+
+
+def _drain(laid: Laid, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
     """Add the seconds that the work ahead takes at the recent rate at which such work has started."""
-    amounts = {"n": np.ones(log.n), "work": log.work}
     mine = {"n": np.ones(ask.n), "work": ask.work}
     for label, queue in queues.items():
         events, own = starts[label]
         now = events.before(ask.submit, own)
-        ahead = {name: queue.total(values) for name, values in amounts.items()}
+        ahead = {name: laid.waiting(queue, label, name) for name in mine}
         for days in (1, 7) if label in ("all", "user") else (7,):
             since = events.before(ask.submit - days * DAY, own)
-            for name in amounts:
+            for name in mine:
                 pace = events.sums[name][now] - events.sums[name][since] + 0.5 * mine[name]
                 column = f"{'queue' if label == 'all' else label}_drain_{name}_{days}d"
                 out[column] = ahead[name] * (days * DAY) / np.maximum(pace, 0.5)
@@ -316,32 +447,37 @@ def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: di
     out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]
 
 
-def _expected_backlog(log: Log, ask: Log, queues: dict[str, Queue], known: dict[str, np.ndarray]) -> np.ndarray:
+def _expected_backlog(laid: Laid, ask: Log, queues: dict[str, Queue], known: dict[str, np.ndarray]) -> np.ndarray:
     """Return the seconds that the most CPUs which the partition has used within a day need for the work ahead.
 
     The user's own waiting jobs use the share of their limits that the user's last jobs used, all others what the last
     jobs to end used; a job without a limit runs as long as they did. Where nobody waits and the job fits it is 0.
     """
-    n_partitions = int(max(log.partition.max(initial=0), ask.partition.max(initial=0))) + 1
-    cpus, limit = log.cpus.astype(float), log.limit.astype(float)
     usual = np.nan_to_num(known["limit_used"], nan=1.0)
     mine = np.where(np.isnan(known["user_limit_used"]), usual, known["user_limit_used"])
     ahead = known["partition_queued_cpu_seconds"]
     own = np.minimum(known["user_queued_cpu_seconds"], ahead)
-    endless = queues["partition"].total(np.where(limit > 0, 0.0, cpus)) * np.expm1(np.nan_to_num(known["log_run"]))
-    ran = log.start < NEVER
-    amounts = {"cpus": cpus, "until": cpus * (log.start + limit)}
-    begun = Events.of(log.start, amounts, log.partition, n_partitions)
-    over = Events.of(np.where(ran, log.due, NEVER), amounts, log.partition, n_partitions)
+    endless = laid.waiting(queues["partition"], "partition", "endless")
+    endless *= np.expm1(np.nan_to_num(known["log_run"]))
+    n_partitions = laid.n_groups("partition", ask)
+    begun, over, freed = laid.once("backlog", lambda: _held(laid.log, n_partitions))
     holds, until = _difference(begun, over, ["cpus", "until"], ask.submit, ask.partition)
     running = np.maximum(until - holds * ask.submit, 0)
-    used = Events.of(log.start, {"cpus": cpus}, log.partition, n_partitions)
-    freed = Events.of(np.where(ran, log.end, NEVER), {"cpus": cpus}, log.partition, n_partitions)
     most = ask.cpus.astype(float)
     for hours in (0, 1, 6, 24):
-        [held] = _difference(used, freed, ["cpus"], ask.submit - hours * HOUR, ask.partition)
+        [held] = _difference(begun, freed, ["cpus"], ask.submit - hours * HOUR, ask.partition)
         most = np.maximum(most, held)
     work = (ahead - own) * np.clip(usual, 0, 1) + own * np.clip(mine, 0, 1) + endless
     work += running * np.clip(usual, 0, 1)
     idle = (known["partition_depth"] == 0) & (known["cpus_free_after"] >= 0)
     return np.where(idle, 0.0, work / np.maximum(most, 1))
+
+
+def _held(log: Log, n_partitions: int) -> tuple[Events, Events, Events]:
+    """Return by partition the starts, when jobs reach their limits or end, and their ends, with the CPUs they hold."""
+    cpus, ran = log.cpus.astype(float), log.start < NEVER
+    amounts = {"cpus": cpus, "until": cpus * (log.start + log.limit.astype(float))}
+    begun = Events.of(log.start, amounts, log.partition, n_partitions)
+    over = Events.of(np.where(ran, log.due, NEVER), amounts, log.partition, n_partitions)
+    freed = Events.of(np.where(ran, log.end, NEVER), {"cpus": cpus}, log.partition, n_partitions)
+    return begun, over, freed

@@ -77,13 +77,39 @@ class Booster:
             way.append(at)
 
     def _sum(self, features: np.ndarray) -> np.ndarray:
-        reached = self.nodes["value"][self._leaves(features)[-1]].astype(np.float64)
+        reached = self.nodes["value"][self._reached(features)].astype(np.float64)
         total = np.empty((len(features), len(self.base)))
         for output, base in enumerate(self.base):
             own = reached[:, self.trees["output"] == output]
             first = np.full((len(features), 1), base)  # one after another, as the compiled walk adds
             total[:, output] = np.cumsum(np.column_stack([first, own]), axis=1)[:, -1]
         return total
+
+    def _reached(self, features: np.ndarray) -> np.ndarray:
+        """Return the leaf of each row in each tree, (n, trees): a walk that ends for each where it arrives."""
+        column, child = self._ways
+        wide = np.concatenate([np.where(np.isnan(features), side, features) for side in (-np.inf, np.inf)], axis=1)
+        wide, threshold, trees = wide.ravel(), self.nodes["threshold"], len(self.trees["root"])
+        found = np.tile(self.trees["root"], len(features))
+        on = np.arange(len(found))
+        row, at = on // trees * (2 * self.n_features), found
+        while len(on):
+            at = child[2 * at + (wide[row + column[at]] < threshold[at])]
+            walks = column[at] >= 0
+            found[on[~walks]] = at[~walks]
+            on, row, at = on[walks], row[walks], at[walks]
+        return found.reshape(len(features), trees)
+
+    @functools.cached_property
+    def _ways(self) -> tuple[np.ndarray, np.ndarray]:
+        """For `_reached`: the column that each node looks at, −1 of a leaf, and its children, the right one first.
+
+        A row's columns stand there twice, with what is unknown below every threshold and above it.
+        """
+        nodes, own = self.nodes, np.arange(len(self.nodes["left"]))
+        column = np.where(nodes["nan_left"] == 1, nodes["feature"], nodes["feature"] + self.n_features)
+        child = np.column_stack([nodes["right"], nodes["left"]]).ravel()
+        return np.where(nodes["left"] == own, -1, column), child
 
     def _sum_compiled(self, features: np.ndarray) -> np.ndarray:
         total = np.tile(self.base, (len(features), 1))

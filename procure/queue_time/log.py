@@ -77,7 +77,7 @@ class Log:
         amounts = ("cpus", "mem", "gpus", "nodes", "limit")
         of: dict[str, Any] = {name: np.array([one[name] for one in asked]) for name in amounts}
         for name, known in self.names.items():
-            code = known.get_indexer([one[name] for one in asked])
+            code = known.get_indexer(pd.Index([one[name] for one in asked], dtype=object))
             of[name] = np.where(code < 0, len(known), code)  # those not known are one group without a past
         submit, never = np.full(n, now - self.origin), np.full(n, NEVER)
         row = np.full(n, int(np.searchsorted(self.submit, now - self.origin, side="right")))
@@ -153,6 +153,23 @@ class Log:
         both = [_pack(*map(np.concatenate, zip(ours[label], asked[label], strict=True))) for label in ("shape", "like")]
         first, then = ([codes[rows] for codes in both] for rows in (slice(self.n), slice(self.n, None)))
         return replace(self, shape=first[0], like=first[1]), replace(ask, shape=then[0], like=then[1])
+
+    def numbers(self) -> dict[str, dict[tuple[int, ...], int]]:
+        """Return the code of each shape and kind of job, by what its jobs have in common."""
+        kinds, found = _kinds(self), {}
+        for label in ("shape", "like"):
+            codes, first = np.unique(getattr(self, label), return_index=True)
+            common = zip(*(values[first].tolist() for values in kinds[label]), strict=True)
+            found[label] = dict(zip(common, codes.tolist(), strict=True))
+        return found
+
+    def numbered(self, ask: Log, numbers: Mapping[str, Mapping[tuple[int, ...], int]]) -> Log:
+        """Number the shapes and kinds of questions by `numbers`; what no job has is one group without a past."""
+        kinds, codes = _kinds(ask), {}
+        for label, known in numbers.items():
+            asked = zip(*(values.tolist() for values in kinds[label]), strict=True)
+            codes[label] = np.array([known.get(one, len(known)) for one in asked], np.int64)
+        return replace(ask, shape=codes["shape"], like=codes["like"])
 
 
 _ARRAYS = tuple(one.name for one in fields(Log) if one.name not in ("origin", "names", "optional"))
@@ -312,10 +329,10 @@ def _kinds(log: Log) -> dict[str, tuple[np.ndarray, ...]]:
 
 def _codes(jobs: pd.DataFrame, name: str) -> tuple[np.ndarray, pd.Index]:
     if name not in jobs.columns:
-        return np.zeros(len(jobs), np.int64), pd.Index([""])
+        return np.zeros(len(jobs), np.int64), pd.Index([""], dtype=object)
     values = jobs[name].where(jobs["gpus_per_node"] > 0, "") if name == "gpu_type" else jobs[name]
     code, names = pd.factorize(values.astype(str))
-    return code.astype(np.int64), pd.Index(names)
+    return code.astype(np.int64), pd.Index(names, dtype=object)
 
 
 def _pack(*codes: np.ndarray) -> np.ndarray:

@@ -193,7 +193,7 @@ class Mixture:
         chance = chances_at(plain)
         for begin in range(first, n, EVERY):
             rows = slice(begin, min(begin + EVERY, n))
-            now = _last_news(both.submit[begin], began, every)
+            [now] = last_looks(both.submit[[begin]], began, every)
             moved = relevelled(plain[rows], self._shifts(begin, now, plain, chance))
             self.even[rows] = np.log1p(moved)
             corrected = with_interval(moved, self._share(begin, now))
@@ -283,11 +283,12 @@ def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float)
     return np.maximum.accumulate(curve, axis=1)
 
 
-def _last_news(now: float, began: float, every: float) -> float:
-    """Return when outcomes were last looked at."""
-    if now <= began or every == 0:
+def last_looks(now: np.ndarray, began: float, every: float) -> np.ndarray:
+    """Return when outcomes were last looked at by moments (n,): all the time, or every so often from ``began`` on."""
+    if every == 0:
         return now
-    return began if np.isinf(every) else began + (now - began) // every * every
+    last = np.full(len(now), began) if np.isinf(every) else began + (now - began) // every * every
+    return np.where(now <= began, now, last)
 
 
 def _news(

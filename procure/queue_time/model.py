@@ -31,10 +31,10 @@ from procure.queue_time.booster import (
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES, broad, stack
-from procure.queue_time.features import BACKLOG, PUBLISHED
+from procure.queue_time.features import BACKLOG, PUBLISHED, picked
 from procure.queue_time.log import UNKNOWN, Outcomes
 from procure.queue_time.metrics import LEVELS
-from procure.queue_time.mixture import Mixtures
+from procure.queue_time.mixture import Mixtures, last_looks
 from procure.queue_time.published import Published
 from procure.queue_time.recent import PREFIX
 
@@ -220,31 +220,49 @@ class QueueTimeModel:
         return fit_plain(matrix[last], wait[last], self.settings.seed, np.array([0.5]), 40, **settings)
 
     def experts_in_time(
-        self, features_at: Callable[[np.ndarray], pd.DataFrame], outcomes: Outcomes, asked: np.ndarray
+        self,
+        features_at: Callable[[np.ndarray], pd.DataFrame],
+        outcomes: Outcomes,
+        asked: np.ndarray,
+        since: float = 0.0,
+        every: float = 0.0,
     ) -> np.ndarray:
         """Return what each expert says of rows (m,) of a log in submission order, ``again`` trained as waits are known.
 
-        It is trained once their number has grown by a tenth of the rows that it learns from. ``features_at`` returns
-        the features of rows of the log.
+        Outcomes are looked at as `mixture.Mixture.roll` does: each as it comes, or ``every`` s from ``since`` on.
+        ``features_at`` returns the features of rows of the log.
         """
-        features = features_at(asked)
-        known = np.flatnonzero(outcomes.started & (outcomes.left < UNKNOWN))
-        known = known[np.argsort(outcomes.left[known], kind="stable")]
-        left = outcomes.left[known]
-        n_known = np.searchsorted(left, outcomes.submit[asked])
+        features, moments = features_at(asked), last_looks(outcomes.submit[asked], since, every)
         matrix, said, first = self.matrix(features), np.empty(len(asked)), 0
+        known, left = _starts_known(outcomes)
+        n_known = np.searchsorted(left, moments)
         while first < len(asked):
-            n, grown = int(n_known[first]), int(np.searchsorted(left, self.again_until, side="right"))
-            rows = known[max(0, n - AGAIN) : n]
-            more = max(len(rows) // 10, LEAST_AGAIN // 4)
-            if len(rows) >= LEAST_AGAIN and n - grown >= more:
-                wait = outcomes.left[rows] - outcomes.submit[rows]
-                self.plain["again"] = self.fit_again(self.matrix(features_at(rows)), wait)
-                self.again_until, grown = float(left[n - 1]), n
-            last = max(int(np.searchsorted(n_known, max(grown + more, LEAST_AGAIN))), first + 1)
+            enough = self._train_again(features_at, outcomes, known, int(n_known[first]))
+            last = max(int(np.searchsorted(n_known, enough)), first + 1)
             said[first:last] = predict(self.plain["again"], matrix[first:last]).ravel()
             first = last
         return self.experts(features, said)
+
+    def train_again(self, features_at: Callable[[np.ndarray], pd.DataFrame], outcomes: Outcomes, moment: float) -> None:
+        """Train ``again`` on what is known at a moment, Unix s, if that has grown enough; see `experts_in_time`."""
+        known, left = _starts_known(outcomes)
+        self._train_again(features_at, outcomes, known, int(np.searchsorted(left, moment)))
+
+    def _train_again(
+        self, features_at: Callable[[np.ndarray], pd.DataFrame], outcomes: Outcomes, known: np.ndarray, n: int
+    ) -> int:
+        """Train ``again`` on the first ``n`` starts known, and return from how many on it is due the next time.
+
+        It is due once their number has grown by a tenth of the rows that it learns from.
+        """
+        left = outcomes.left[known]
+        grown, rows = int(np.searchsorted(left, self.again_until, side="right")), known[max(0, n - AGAIN) : n]
+        more = max(len(rows) // 10, LEAST_AGAIN // 4)
+        if len(rows) >= LEAST_AGAIN and n - grown >= more:
+            wait = outcomes.left[rows] - outcomes.submit[rows]
+            self.plain["again"] = self.fit_again(self.matrix(features_at(rows)), wait)
+            self.again_until, grown = float(left[n - 1]), n
+        return max(grown + more, LEAST_AGAIN)
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:
         def one_curve(member: Member) -> np.ndarray:
@@ -282,7 +300,7 @@ class QueueTimeModel:
 
     def matrix(self, features: pd.DataFrame) -> np.ndarray:
         """Take the model's columns out of a feature table."""
-        return features[self.names].to_numpy(dtype=np.float32)
+        return picked(features, self.names).astype(np.float32)
 
     def curve(self, features: pd.DataFrame) -> np.ndarray:
         """Return each row's wait in seconds at the levels `calibrate.GRID` as the booster pairs alone state it."""
@@ -326,6 +344,13 @@ class QueueTimeModel:
         return np.asarray((_depths(features) > FAR * np.array(self.most_waiting) + 10).any(axis=1))
 
 
+def _starts_known(outcomes: Outcomes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the jobs that have started, in the order in which they did, and when each did."""
+    known = np.flatnonzero(outcomes.started & (outcomes.left < UNKNOWN))
+    known = known[np.argsort(outcomes.left[known], kind="stable")]
+    return known, outcomes.left[known]
+
+
 def _through(five: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """Return curves (n, len(GRID)) through quantiles (n, 5) at `LEVELS`, elsewhere shaped as others, s."""
     shift = np.log1p(np.maximum(np.sort(five, axis=1), 0)) - np.log1p(quantiles_at(shape, LEVELS))
@@ -338,6 +363,8 @@ def _through(five: np.ndarray, shape: np.ndarray) -> np.ndarray:
 
 def _depths(features: pd.DataFrame) -> np.ndarray:
     """Return `DEPTHS` of each row, (n, 2); 0 where ready features, as published ones, lack them."""
+    if set(DEPTHS) <= set(features.columns):
+        return picked(features, DEPTHS).astype(float)
     return features.reindex(columns=list(DEPTHS), fill_value=0).to_numpy(dtype=float)
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import from_json
 from procure.queue_time.booster import Booster, fit_published, predict
-from procure.queue_time.features import PUBLISHED
+from procure.queue_time.features import PUBLISHED, picked
 
 LARGE_GROUP = 100
 """A group has a regressor of its own if it has more training rows than this."""
@@ -73,7 +73,7 @@ class Published:
         return self
 
     def _scaled(self, features: pd.DataFrame) -> np.ndarray:
-        matrix = features[PUBLISHED].to_numpy(dtype=float).copy()
+        matrix = picked(features, PUBLISHED).astype(float)
         span = np.where(self.high > self.low, self.high - self.low, 1.0)
         matrix[:, :2] = 100 * (matrix[:, :2] - self.low) / span
         return matrix

@@ -32,15 +32,21 @@ def columns(kind: str) -> list[str]:
     return [f"{PREFIX}{kind}_{round(100 * level):02d}" for level in LEVELS]
 
 
-def recent_waits(log: Log, ask: Log, starts: Mapping[str, Events]) -> np.ndarray:
+def sorted_waits(log: Log, starts: Events) -> np.ndarray:
+    """Return the natural logarithm of 1 + wait of a log's starts as they are sorted, and a 0 after them."""
+    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
+    return np.append(log_wait[starts.order], 0.0)
+
+
+def recent_waits(ask: Log, starts: Mapping[str, tuple[Events, np.ndarray]]) -> np.ndarray:
     """Return quantiles of the recent waits that were known when each job was submitted.
 
     Parameters
     ----------
-    log, ask
-        All jobs, and those asked about.
+    ask
+        The jobs asked about.
     starts
-        The log's starts sorted by each grouping.
+        The log's starts sorted by each grouping, and `sorted_waits` of them.
 
     Returns
     -------
@@ -48,12 +54,10 @@ def recent_waits(log: Log, ask: Log, starts: Mapping[str, Events]) -> np.ndarray
         (n, len(KINDS), len(LEVELS)) float32, the natural logarithm of 1 + seconds; NaN without a start in the
         window.
     """
-    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
     found = np.full((ask.n, len(KINDS), len(LEVELS)), np.nan, np.float32)
     for position, (label, seconds) in enumerate(KINDS.values()):
-        events, own = starts[label], getattr(ask, label)
+        (events, values), own = starts[label], getattr(ask, label)
         begin, end = events.before(ask.submit - seconds, own), events.before(ask.submit, own)
-        values = np.append(log_wait[events.order], 0.0)
         for first in range(0, ask.n, _BLOCK):
             rows = slice(first, first + _BLOCK)
             found[rows, position] = _quantiles(values, begin[rows], end[rows])

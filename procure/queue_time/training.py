@@ -304,8 +304,10 @@ def _learn_more(
     until, every = _known_until(outcomes), 0.0
     if moment is not None and moment > model.mixture.usual.until:
         until, every = moment, moment - model.mixture.usual.until
-    raw, new = model.experts_in_time(features_at, outcomes, fresh), features_at(fresh)
-    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(new), model.top, until, every)
+    raw = model.experts_in_time(features_at, outcomes, fresh, model.mixture.usual.until, every)
+    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(features_at(fresh)), model.top, until, every)
+    if every:
+        model.train_again(features_at, outcomes, until)
 
 
 def choose_k(

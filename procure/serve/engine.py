@@ -13,14 +13,15 @@ from procure.errors import TableError
 from procure.queue_time import cautions
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
-from procure.queue_time.log import read_jobs
+from procure.queue_time.features import N_LEVELS, Laid, features_in, picked
+from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.predict import (
     Request,
     Situation,
     check_request,
     pending_waits,
-    situations,
     stated,
+    usual_partition,
     widened,
 )
 from procure.queue_time.store import SiteModel
@@ -52,16 +53,25 @@ class Answer:
 class Snapshot:
     """The queue at a moment and a model, laid out for questions."""
 
-    def __init__(self, site: SiteModel, table: pd.DataFrame, now: int, hide: Sequence[str] = ()) -> None:
-        """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden."""
+    def __init__(
+        self, site: SiteModel, table: pd.DataFrame, now: int, hide: Sequence[str] = (), keep: bool = True
+    ) -> None:
+        """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden.
+
+        Without ``keep`` every question lays out the sums anew: the same answers, at twenty times the cost.
+        """
         self.site, self.now, self.hide = site, now, set(hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
-        self.log = read_jobs(self.table)
+        self.laid = Laid(read_jobs(self.table), site.about["most"], keep)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates()
         begun = self.table[self.table["start_time"].notna()]
         self.starts_in = {str(name): int(n) for name, n in begun["partition"].value_counts().items()}
         self.jobs_of = {str(name): int(n) for name, n in self.table["user"].value_counts().items()}
+        log = self.laid.log
+        self.starts_like = np.append(np.bincount(log.shape[log.start < NEVER], minlength=log.n), 0)
+        if keep:
+            self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer requests as if each were submitted now, alone."""
@@ -85,20 +95,29 @@ class Snapshot:
                 raise TableError(text)
         check_request(self.site, request, self.open)
 
-    def _answers(self, asked: list[Request]) -> list[Answer]:
-        if not asked:
+    def _answers(self, given: list[Request]) -> list[Answer]:
+        if not given:
             return []
-        here = situations(self.site, asked, self.open, self.now, self.log)
-        features = pd.concat([one.features for one in here], ignore_index=True)
+        asked = [replace(one, partition=one.partition or usual_partition(self.site)) for one in given]
+        ask, features = self._features(asked)
         said = stated(self.site, features)
         if not isinstance(said, Distribution):
             raise TableError("the service needs a model of the method procure")
-        careful = [self._cautions(request, own) for request, own in zip(asked, here, strict=True)]
+        here = [
+            Situation(one, self.now, self.laid.log, ask.one(place), features.iloc[[place]])
+            for place, one in enumerate(asked)
+        ]
+        careful = [self._cautions(request, own) for request, own in zip(given, here, strict=True)]
         doubts = np.array([cautions.doubt_of(one) for one in careful])
         for doubt in np.unique(doubts[doubts > 0]):
             rows = doubts == doubt
             said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
         return self._told(here, said, features, careful)
+
+    def _features(self, asked: list[Request]) -> tuple[Log, pd.DataFrame]:
+        """Return requests as questions to the log, and their features."""
+        ask = self.laid.numbered(self.laid.log.asking(self.now, [one.amounts for one in asked]))
+        return ask, features_in(self.laid, ask, self.site.about.get("replay", False))
 
     def _told(
         self,
@@ -111,7 +130,7 @@ class Snapshot:
         guesses, median = naive(self.site, features), said.quantile(0.5)
         inner, outer = (said.interval(share) for share in (0.5, 0.9))
         chances = {name: said.chance(seconds) for name, seconds in DEADLINES.items()}
-        seen = features[_SEEN].to_numpy(dtype=float)
+        seen = picked(features, _SEEN).astype(float)
         return [
             Answer(
                 "",
@@ -134,8 +153,7 @@ class Snapshot:
 
     def _cautions(self, given: Request, here: Situation) -> list[cautions.Caution]:
         """Return what the model does not know of a request; what that does not ask of its neighbours is left out."""
-        [groups] = self.log.same(here.ask)
-        n_like = int((groups["shape"] & (self.log.start < NEVER)).sum())
+        n_like = int(self.starts_like[here.ask.shape[0]])
         none = np.zeros(0)
         counts = (n_like, self.jobs_of.get(given.user, 0), self.starts_in.get(here.request.partition, 0))
         near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, 0, len(self.starts_in), {})

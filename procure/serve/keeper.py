@@ -77,7 +77,7 @@ class Keeper:
         jobs = self.known(self._since(self.site))
         try:
             due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
-            self.site, _, _ = update(self.site, jobs, lean=True, now=now)
+            self.site, _, _ = update(self.site, jobs, lean=True, now=now + 1)  # what this second brought is known, too
         except TableError as error:
             self.say("update", f"the model could not be continued: {error}")
             return changed
@@ -140,7 +140,7 @@ class Keeper:
                 return False
         self.site = new
         with suppress(TableError):  # nothing came meanwhile
-            self.site, _, _ = update(new, self.known(self._since(new)), lean=True, now=now)
+            self.site, _, _ = update(new, self.known(self._since(new)), lean=True, now=now + 1)
         self.say("model", None)
         self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
         self._keep(now)

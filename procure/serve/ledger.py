@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time.experts import guess
-from procure.queue_time.features import site_features
+from procure.queue_time.features import picked, site_features
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
@@ -95,7 +95,7 @@ def naive(site: SiteModel, features: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the guesses that need no model: the partition's median of the week, the mean of its last five, s."""
     usual = site.model.usual if isinstance(site.model, QueueTimeModel) else np.zeros(13)
     middle = float(usual[len(usual) // 2])
-    week = np.expm1(features[_WEEK_MEDIAN].to_numpy(dtype=float))
+    week = np.expm1(picked(features, (_WEEK_MEDIAN,))[:, 0].astype(float))
     return {
         "week_median": np.where(np.isnan(week), middle, week),
         "last_five": guess(features, "partition_5", middle),
