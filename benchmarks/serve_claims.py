@@ -68,13 +68,16 @@ def until_ready(folder: Path, seconds: float, finished: bool = False) -> None:
 
 
 def memory(service: subprocess.Popen) -> dict[str, float]:
-    """Return the resident MB of the web side, the collector and a training."""
+    """Return the resident MB of the web side, the collector and a training; ``shared out``, shared pages divided."""
     found = {"web": psutil.Process(service.pid).memory_info().rss / 2**20}
+    found["shared out"] = psutil.Process(service.pid).memory_full_info().pss / 2**20
     for child in psutil.Process(service.pid).children(recursive=True):
         try:
             words = " ".join(child.cmdline())
             name = "collector" if "collect" in words else "training" if "spawn_main" in words else "other"
             found[name] = found.get(name, 0) + child.memory_info().rss / 2**20
+            if name == "collector":
+                found["shared out"] += child.memory_full_info().pss / 2**20
         except psutil.Error:
             continue
     return found
@@ -123,7 +126,7 @@ def replay(given: argparse.Namespace) -> None:
 
 
 def _print_memory(rows: list[tuple[float, dict[str, float]]]) -> None:
-    for name in ("web", "collector", "training"):
+    for name in ("web", "collector", "training", "shared out"):
         own = np.array([mb[name] for _, mb in rows if name in mb])
         if len(own):
             thirds = [part.max() for part in np.array_split(own, 3) if len(part)]

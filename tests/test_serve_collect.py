@@ -347,7 +347,7 @@ def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "NNodes|NodeList|Priority|ElapsedRaw\n"
     )
     (folder / "sacct.txt").write_text(head)
-    (folder / "sinfo.txt").write_text("cpu|4/4/0/8\n")
+    (folder / "sinfo.txt").write_text("cpu|up|4/4/0/8\n")
     (folder / "squeue.txt").write_text(
         "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY\n"
     )
@@ -411,6 +411,22 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     collector.close()
 
 
+def test_a_partition_that_starts_no_job_is_said_until_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that is down or drained is a problem in plain words, and none any more when it is up."""
+    fake = fake_slurm(tmp_path, monkeypatch)
+    now = 1_700_000_000
+    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    collector, told = Collector(slurm_place(tmp_path)), []
+    for text in ("cpu|up|4/4/0/8\ngpu|drain|0/4/0/4\nold|down|0/0/2/2\n", "cpu|up|4/4/0/8\ngpu|up|0/4/0/4\n"):
+        (fake / "sinfo.txt").write_text(text)
+        collector.tick()
+        told.append([said for code, _, said in collector.store.problems() if code == "shut"])
+        assert collector.origin.cpus["gpu"] == 4
+        now += 400
+    assert told == [["partitions that start no job now: gpu (drain), old (down)"], []]
+    collector.close()
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A Slurm of this process: what squeue and sacct know, at a clock that the test moves."""
@@ -420,7 +436,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
 
     def run(command: list[str]) -> str:
         if command[0] == "sinfo":
-            return "cpu|4/4/0/8\n"
+            return "cpu|up|4/4/0/8\n"
         if command[0] == "squeue":
             return heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
         when = (one.split("=")[1] for one in command if one.startswith(("--starttime", "--endtime")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -14,6 +15,8 @@ def run() -> None:
             sys.exit(ask(sys.argv[3:]))
         except KeyboardInterrupt:
             sys.exit(130)
+    if sys.argv[1:2] == ["serve"]:  # read as Arrow is imported; what its own pool has taken, a service keeps for ever
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from procure.errors import INTERRUPTED
 
     try:

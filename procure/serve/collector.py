@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import logging
 import os
@@ -24,7 +23,7 @@ from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
 from procure.serve.sources import Origin, Queue, Replay, Slurm
-from procure.serve.store import JOB_COLUMNS, Store, job_table
+from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table
 
 LOG = logging.getLogger("procure.serve")
 ACCOUNTING_EVERY = 60
@@ -289,12 +288,6 @@ class Collector:
         kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
         self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
         self.seen = self.store.with_forecast(now - self.surfaced)
-
-
-def give_back() -> None:
-    """Give memory that an update has left behind back to the system, where its library can."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def of_this(store: Store, place: Place) -> None:

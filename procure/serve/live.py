@@ -26,7 +26,7 @@ from procure.serve import ledger
 from procure.serve.engine import Answer, Snapshot
 from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
-from procure.serve.store import Store
+from procure.serve.store import Store, give_back
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
@@ -94,6 +94,7 @@ class Live:
             table = pd.read_parquet(self.place.queue)
             self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1, self.hide))
             self.stamps[self.place.queue] = stamp
+            give_back()
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
         """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""

@@ -28,6 +28,8 @@ from procure.workload.read_sacct import read_sacct
 
 PATIENCE = 60
 """Seconds that a command of Slurm may take."""
+PARTITIONS = "%R|%a|%C"
+"""What is asked of sinfo: partitions, whether they start jobs, and their CPUs."""
 OVERLAP = 1800
 """Seconds of accounting that are read again each time: slurmdbd may lag, and clocks may differ."""
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
@@ -91,8 +93,9 @@ class Slurm:
         if now - self.counted_at > 300:
             self.counted_at = now
             try:
-                self.cpus = _cpus(_run(["sinfo", "--all", "--noheader", "--format=%R|%C"]))
+                self.cpus, shut = _partitions(_run(["sinfo", "--all", "--noheader", f"--format={PARTITIONS}"]))
                 self.say("sinfo", None)
+                self.say("shut", f"partitions that start no job now: {', '.join(shut[:5])}" if shut else None)
             except TableError as error:
                 self.say("sinfo", str(error))
         return Queue(now, jobs, self.cpus)
@@ -202,15 +205,18 @@ def _joined(jobs: pd.DataFrame) -> pd.DataFrame:
     return found.assign(start_time=start, end_time=none, state=np.where(start.isna(), "PENDING", "RUNNING"))
 
 
-def _cpus(text: str) -> dict[str, int]:
-    """Read sinfo's partitions and their CPUs, allocated/idle/other/total."""
-    found: dict[str, int] = {}
+def _partitions(text: str) -> tuple[dict[str, int], list[str]]:
+    """Read sinfo's partitions: their CPUs, of allocated/idle/other/total, and which start no job: ``gpu (drain)``."""
+    cpus: dict[str, int] = {}
+    shut: list[str] = []
     for line in text.splitlines():
-        name, _, counts = line.strip().partition("|")
+        name, state, counts = [*line.strip().split("|"), "", ""][:3]
         parts = counts.split("/")
         if len(parts) == 4 and parts[3].isdigit() and len(parts[3]) < 12:
-            found[name] = found.get(name, 0) + int(parts[3])
-    return found
+            cpus[name] = cpus.get(name, 0) + int(parts[3])
+            if state in ("down", "drain", "inact"):
+                shut.append(f"{name} ({state})")
+    return cpus, shut
 
 
 class Replay:
@@ -278,7 +284,7 @@ def shell_commands(service_source: Source) -> list[str]:
     which = f" --clusters={service_source.cluster}" if service_source.cluster else ""
     return [
         f"SLURM_BITSTR_LEN=0 SLURM_TIME_FORMAT=%s {COMMAND}  # every {service_source.every} s",
-        'sinfo --all --noheader --format="%R|%C"  # every 5 minutes',
+        f'sinfo --all --noheader --format="{PARTITIONS}"  # every 5 minutes',
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
         f"--starttime={since} --endtime=now --state={ENDED}{which} --format={ACCOUNTING}  # every minute",
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sqlite3
 import time as clock
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,9 @@ def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     whole = [name for name in JOB_COLUMNS if name not in (*_TEXT, "start_time", "end_time")]
     table["gpu_type"] = ""
     return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(_TEXT, object))
+
+
+def give_back() -> None:
+    """Give memory that a look or an update has left behind back to the system, where its library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
