@@ -71,7 +71,7 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
                 continue
             row = runs[-1]
             ended = row["End"].isdigit() and row["State"] in ("COMPLETED", "TIMEOUT", "FAILED")
-            took = int(row["End"]) - int(row["Start"]) if ended else job["run_time"]
+            took = int(row["ElapsedRaw"]) if ended else job["run_time"]  # without the time that it was suspended
             found.append(
                 job
                 | {"job_id": name, "submit_time": int(runs[0]["Submit"]), "run_time": took}

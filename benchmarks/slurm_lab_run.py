@@ -246,8 +246,11 @@ def _submit(scenario: dict[str, Any], first: int) -> None:
             for state in ("Drain", "Down") if what[0] == "Down" else (what[0],):
                 _run("scontrol", "update", f"NodeName={what[1]}", f"State={state}", *reason)
             continue
+        script = f"sleep {what.run_time}"
+        if scenario.get("in_seconds"):
+            script = f"for i in $(seq {what.run_time}); do sleep 1; done"
         answer = subprocess.run(
-            ["sbatch", "--parsable", *_options(what, numbers), f"--wrap=sleep {what.run_time}"],
+            ["sbatch", "--parsable", *_options(what, numbers), f"--wrap={script}"],
             capture_output=True, text=True, cwd="/tmp",
         )  # fmt: skip
         if answer.returncode:

@@ -37,12 +37,14 @@ _LINES = (
     ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
     ("preempted", re.compile(rf"preempted {_ID} has been (requeued|killed)")),
+    ("grace", re.compile(rf"preemption grace time for {_ID} to (reclaim)")),
     ("failed", re.compile(rf"requeue job {_ID} due to failure of node (\S+)")),
     ("priorities", re.compile(r"init: Priority (MULTIFACTOR) plugin loaded()()")),
 )
 _KEPT = (
     "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
     "ready", "preempted_at", "ending", "restarts", "lost", "ended_by",
+    "until", "grace_end", "cores", "paused", "suspended",
 )  # fmt: skip
 _NEVER = 2**50
 
@@ -78,6 +80,7 @@ class Passes:
         self.open: tuple[str, float, dict[int, list[int]], set[int]] | None = None
         self.actual: dict[int, list[int]] = {}
         self.ended: list[int] = []
+        self.graces: list[int] = []
 
     def compute_priorities(self, at: float, first: bool) -> None:
         """Compute priorities at a moment of the log."""
@@ -93,13 +96,15 @@ class Passes:
         self.close()
         twin = self.twin
         twin.now = math.floor(at)
+        self.graces = []
         kept = {name: copy.deepcopy(getattr(twin, name)) for name in _KEPT}
         if kind == "main":
             twin.main(full=full)
         else:
             twin.backfill()
         started = [job for job in range(twin.n_jobs) if twin.start[job] >= 0 and kept["start"][job] < 0]
-        self.open = (kind, at, {job: sorted(twin.on_nodes[job]) for job in started}, set(twin.ending))
+        gives_way = set(twin.ending) | (set(twin.grace_end) - set(kept["grace_end"]))
+        self.open = (kind, at, {job: sorted(twin.on_nodes[job]) for job in started}, gives_way)
         self.actual = {}
         for name, value in kept.items():
             setattr(twin, name, value)
@@ -116,12 +121,17 @@ class Passes:
         self.counts[f"{kind} starts alike, same nodes"] += sum(
             expected.get(job) == nodes for job, nodes in self.actual.items()
         )
-        self.counts[f"{kind} preempted"] += len(self.ended)
-        self.counts[f"{kind} preempted alike"] += len(ending & set(self.ended))
+        gave_way = set(self.ended) | set(self.graces)
+        self.counts[f"{kind} preempted"] += len(gave_way)
+        self.counts[f"{kind} preempted alike"] += len(ending & gave_way)
         now, self.twin.now = self.twin.now, math.floor(at)
         for job, nodes in self.actual.items():
+            if self.twin.suspends:  # so that it takes the CPUs that it may
+                self.twin.find(job, set(range(self.twin.n_nodes)) - set(nodes), [], [])
             self.twin.begin(job, nodes)
             self.twin.end[job] = _NEVER
+        for job in self.graces:
+            self.twin.grace_is_over(job)
         for job in self.ended:
             self.twin.stop(job, "preempted", bool(self.twin.jobs["again"][job]))
         self.ended = []
@@ -152,11 +162,15 @@ class Passes:
             self.close()
             twin.now = math.floor(at)
             twin.stop(job, "node_fail", True)
+        elif what == "grace" and job in twin.running:
+            self.graces.append(job)
         elif what == "end":
             self.close()
             if job in twin.running:
+                twin.paused.pop(job, None)
                 twin.end[job] = twin.now = math.floor(at)
                 twin.finish(job)
+                twin.take_turns()
 
 
 def passes(scenario: dict[str, Any], folder: Path) -> pd.Series:

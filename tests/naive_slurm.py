@@ -14,12 +14,15 @@ from itertools import pairwise
 from procure.site.layout import Layout
 from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.model import Site
-from procure.site.names import DOWN, DRAINED
+from procure.site.names import DOWN, DRAINED, SUSPEND
 
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 
 
+LIMIT_CHECK = 30
+"""s; so often Slurm looks for jobs that outlast their limits, or the grace time that they were left."""
+STOPPED = 2**50
 HOPELESS = 3_000
 """So many rounds in which nothing runs, everything was submitted and nobody starts: what waits fits nowhere."""
 
@@ -55,6 +58,12 @@ class NaiveSlurm:
         self.ended_by = [""] * self.n_jobs
         self.more_cpus = [0] * self.n_jobs
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
+        self.until = [-1] * self.n_jobs
+        self.grace_end: dict[int, int] = {}
+        self.cores: dict[int, set[tuple[int, int]]] = {}
+        self.paused: dict[int, tuple[int, int]] = {}  # since when, and s that are left
+        self.suspended = [0] * self.n_jobs
+        self.suspends = bool((jobs.preempts == SUSPEND).any())
         started = site.latency.clock
         self.asked = False
         self.reported = False
@@ -72,6 +81,8 @@ class NaiveSlurm:
             times = [t for job in self.running for t in (self.end[job], self.free_at(job)) if t > self.now]
             if self.running:
                 times += [start for start, *_ in self.failures() if start > self.now][:1]
+            if self.grace_end:
+                times.append(self.now + LIMIT_CHECK - (self.now - self.site.latency.clock) % LIMIT_CHECK)
             if n_submitted < self.n_jobs:
                 times.append(jobs["submit"][n_submitted])
             if self.waiting:
@@ -91,6 +102,7 @@ class NaiveSlurm:
             n_idle = n_idle + 1 if idle else 0
             if idle and (not self.any_may_start() or n_idle > HOPELESS):
                 break
+            self.take_turns()
             self.finish_due()
             if any(t == now for t in changes):
                 self.asked = True
@@ -103,7 +115,9 @@ class NaiveSlurm:
                 self.asked = True
                 n_submitted += 1
             self.fail_nodes()
+            self.end_graces()
             self.schedule_if_due()
+            self.take_turns()
             self.finish_due()
         return self.start, self.end, self.on_nodes
 
@@ -169,10 +183,20 @@ class NaiveSlurm:
             self.stop(job, "node_fail", self.site.preemption.requeue)
             self.asked = True
 
+    def end_graces(self) -> None:
+        """preempt, GraceTime: the job is ended "upon reaching its new end time", when limits are looked at next."""
+        if (self.now - self.site.latency.clock) % LIMIT_CHECK == 0:
+            for job in [job for job, until in self.grace_end.items() if until <= self.now < self.end[job]]:
+                self.stop(job, "preempted", bool(self.jobs["again"][job]))
+                self.asked = True
+
     def stop(self, job: int, why: str, again: bool) -> None:
         """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
+        if job in self.paused:
+            self.suspended[job] += self.now - self.paused.pop(job)[0]
         began, self.end[job] = self.start[job], self.now
         self.finish(job)
+        self.take_turns()
         if not again:
             self.ended_by[job] = why
         else:
@@ -186,6 +210,8 @@ class NaiveSlurm:
 
     def finish(self, job: int) -> None:
         self.running.remove(job)
+        self.grace_end.pop(job, None)
+        self.cores.pop(job, None)
         self.charge(job, self.end[job])
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
@@ -347,15 +373,82 @@ class NaiveSlurm:
             return sorted(found, key=lambda other: (-self.start[other], other))
         return sorted(found, key=lambda other: (jobs["yields"][other], other))
 
-    def without(self, gone: list[int]):
-        """Return what is free, and how many jobs are on each node, without some running jobs."""
+    def how(self, job: int, other: int) -> int:
+        """preempt, PreemptMode: what a waiting job does with a running one."""
+        return int(self.jobs["preempts"][self.jobs["rank"][job]][self.jobs["rank"][other]])
+
+    def without(self, gone: list[int], suspended: list[int] = []):  # noqa: B006
+        """Return what is free, and how many jobs are on each node, without some running jobs.
+
+        preempt, PreemptMode: "the suspended jobs will still use memory on the allocated nodes".
+        """
         free, n_on = [list(column) for column in self.free], list(self.n_on)
-        for job in gone:
+        for job in [*gone, *suspended]:
+            if job in suspended and self.jobs["whole"][job]:
+                continue
             for node in self.on_nodes[job]:
-                for column, asked in zip(free, self.taken(job, node), strict=True):
+                columns = free[:1] if job in suspended else free
+                for column, asked in zip(columns, self.taken(job, node), strict=False):
                     column[node] += asked
                 n_on[node] -= 1
         return free, n_on
+
+    def find(self, job, closed, gone, suspended, group=None):
+        """preempt: jobs of a higher partition may take CPUs "already in use by jobs from partitions with a lower" tier.
+
+        First of nobody; then of as many of the lower partitions as are needed, the lowest first.
+        """
+        free, n_on = self.without(gone, suspended)
+        if not self.suspends:
+            return self.choose(job, closed, free, n_on, group)
+        ranks = range(len(self.layout.partition_nodes))
+        tier = [each.priority_tier for each in self.site.partitions]
+        lower = sorted(ranks, key=lambda rank: (-tier[rank], rank))
+        lower = [rank for rank in lower if self.jobs["preempts"][self.jobs["rank"][job]][rank] == SUSPEND]
+        gone_now = {other for other in [*gone, *suspended] if not self.jobs["whole"][other]}
+
+        def with_cpus_of(those):
+            held = set()
+            for other in self.running:
+                if other not in gone_now and (self.jobs["rank"][other] not in those or self.jobs["whole"][other]):
+                    held |= self.cores[other]
+            for node in range(self.n_nodes):
+                free[0][node] = self.totals[0][node] - len({core for n, core in held if n == node})
+            return self.choose(job, closed, free, n_on, group), held
+
+        nodes, self.left_to_others = with_cpus_of([])
+        if nodes is None and not self.jobs["whole"][job]:
+            nodes, self.left_to_others = with_cpus_of(lower)
+            while nodes is not None:
+                fewer, held = with_cpus_of(lower := lower[1:])
+                if fewer is None:
+                    break
+                nodes, self.left_to_others = fewer, held
+        return nodes
+
+    def take_turns(self) -> None:
+        """preempt: the "shadow" of a job suspends those of lower partitions on its CPUs, until it ends."""
+        if not self.suspends:
+            return
+        shadows: set[tuple[int, int]] = set()
+        running = [job for job in self.running if self.end[job] > self.now]
+        for tier in sorted({self.jobs["tier"][job] for job in running}, reverse=True):
+            active = set()
+            for job in running:
+                if self.jobs["tier"][job] != tier:
+                    continue
+                if self.cores[job] & shadows:
+                    if job not in self.paused:
+                        self.paused[job] = (self.now, self.end[job] - self.now)
+                        self.end[job] = STOPPED
+                    continue
+                if job in self.paused:
+                    since, left = self.paused.pop(job)
+                    self.end[job] = self.now + left
+                    self.until[job] += self.now - since
+                    self.suspended[job] += self.now - since
+                active |= self.cores[job]
+            shadows |= active
 
     def preempt(self, job: int, closed: set[int]) -> None:
         """preempt, Preemption Design and Operation: end one after the other until the job fits, then reorder them.
@@ -364,6 +457,7 @@ class NaiveSlurm:
         as long as KillWait and MessageTimeout.
         """
         prey, rules, last = self.prey(job), self.site.preemption, self.preempted_at[job]
+        prey = [other for other in prey if self.how(job, other) != SUSPEND]
         if not prey or (last is not None and self.now - last < rules.patience):
             return
         nodes, n_gone = None, 0
@@ -378,13 +472,21 @@ class NaiveSlurm:
                     before = before[:n_sharing]
                 prey = [needed, *before, *behind]
             for n_gone in range(1, len(prey) + 1):
-                nodes = self.choose(job, closed, *self.without(prey[:n_gone]))
+                nodes = self.find(job, closed, prey[:n_gone], [])
                 if nodes is not None:
                     break
             if nodes is None:
                 return
         self.preempted_at[job] = self.now
-        self.ending += [other for other in prey[:n_gone] if set(self.on_nodes[other]) & set(nodes or [])]
+        for other in prey[:n_gone]:
+            if set(self.on_nodes[other]) & set(nodes or []) and self.grace_is_over(other):
+                self.ending.append(other)
+
+    def grace_is_over(self, job: int) -> bool:
+        """preempt, GraceTime: the job's "end time is set to the current time plus GraceTime"."""
+        if self.jobs["grace"][job] and job not in self.grace_end:
+            self.until[job] = self.grace_end[job] = min(self.until[job], self.now + self.jobs["grace"][job])
+        return self.grace_end.get(job, 0) <= self.now
 
     # ------------------------------------------------------------------ hold-back
     def held(self, job: int) -> bool:
@@ -458,7 +560,7 @@ class NaiveSlurm:
                     blocked_partitions.add(partition)
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
-            nodes = self.choose(job, closed, self.free, self.n_on)
+            nodes = self.find(job, closed, [], [])
             if nodes is not None:
                 self.begin(job, nodes)
                 rejected_array = -1
@@ -581,7 +683,7 @@ class NaiveSlurm:
             start, nodes = found
             start = max(start, at)
             if start <= self.now:
-                chosen = self.choose(job, closed, self.free, self.n_on)
+                chosen = self.find(job, closed, [], [])
                 if chosen is None:
                     return self.now, nodes, False, closed
                 return self.now, chosen, True, None
@@ -627,18 +729,19 @@ class NaiveSlurm:
         places, place = self.layout.places, self.jobs["place"][job]
         groups = range(places.first[place], places.first[place + 1]) if group is None else [group]
         usable = {n for n in range(self.n_nodes) if any(places.reach[g, n] for g in groups)} - set(closed)
-        nodes = self.choose(job, closed, self.free, self.n_on, group)
+        nodes = self.find(job, closed, [], [], group)
         if nodes is not None:
             return self.now, nodes
         prey = self.prey(job)
-        free, n_on = self.without(prey)
+        suspended = [other for other in prey if self.how(job, other) == SUSPEND]
+        gone = [other for other in prey if other not in suspended]
         if prey:
-            nodes = self.choose(job, closed, free, n_on, group)
+            nodes = self.find(job, closed, gone, suspended, group)
             if nodes is not None:
                 return self.now, nodes
         if only_now:
             return None
-        order = sorted(self.running, key=lambda j: (self.start[j] + self.jobs["limit"][j], j))
+        order = sorted(self.running, key=lambda j: (self.until[j], j))
         order = [j for j in order if j not in prey and j not in self.ending]
         window, first_end, last, i = GROUPED, None, -1, 0
         while i < len(order):
@@ -646,14 +749,11 @@ class NaiveSlurm:
                 other = order[i]
                 i += 1
                 if set(self.on_nodes[other]) & usable:
-                    last, ends = other, self.start[other] + self.jobs["limit"][other]
+                    last, ends = other, self.until[other]
                     if first_end is None:
                         first_end = ends + window - (ends + self.began) % window
-                    for node in self.on_nodes[last]:
-                        for column, asked in zip(free, self.taken(last, node), strict=True):
-                            column[node] += asked
-                        n_on[node] -= 1
-                    if i < len(order) and self.start[order[i]] + self.jobs["limit"][order[i]] > first_end + window:
+                    gone.append(last)
+                    if i < len(order) and self.until[order[i]] > first_end + window:
                         break
                 if i == len(order):
                     break
@@ -663,11 +763,11 @@ class NaiveSlurm:
                 window *= 2
                 if i == len(order):
                     break
-                if self.start[order[i]] + self.jobs["limit"][order[i]] <= first_end + window:
+                if self.until[order[i]] <= first_end + window:
                     break
-            nodes = self.choose(job, closed, free, n_on, group)
+            nodes = self.find(job, closed, gone, suspended, group)
             if nodes is not None:
-                ends = self.start[last] + self.jobs["limit"][last]
+                ends = self.until[last]
                 return (ends if ends > self.now else self.now + 1), nodes
         return None
 
@@ -771,8 +871,11 @@ class NaiveSlurm:
         self.running.append(job)
         self.start[job], self.end[job] = self.now, self.now + self.durations[job]
         self.charged[job] = self.now
+        self.until[job] = self.now + self.jobs["limit"][job]
         self.preempted_at[job] = None
         self.on_nodes[job] = nodes
+        if self.suspends:
+            self.cores[job] = self.cores_of(job, nodes)
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
             row, amount = limits.row[i], float(limits.amount[i])
@@ -784,3 +887,12 @@ class NaiveSlurm:
             self.n_on[node] += 1
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] += 1
+        self.take_turns()
+
+    def cores_of(self, job, nodes):
+        """cons_tres: the first CPUs of each node that the job need not leave to others."""
+        found = set()
+        for node in nodes:
+            open_ = [core for core in range(self.totals[0][node]) if (node, core) not in self.left_to_others]
+            found |= {(node, core) for core in open_[: self.taken(job, node)[0]]}
+        return found

@@ -90,8 +90,13 @@ def test_what_is_not_understood_is_listed(folder):
     (folder / "slurm.conf").write_text(CONF + "PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\n")
     (folder / "accounts.script").write_text(ACCOUNTS.replace("Priority=5", "Priority=5 GraceTime=120 Preempt=part"))
     told = [each for each in read_slurm(folder).rules.not_understood if each.setting not in found]
-    assert [each.setting for each in told] == ["PreemptMode", "PreemptMode", "QOS long GraceTime"]
-    assert ["SUSPEND" in told[0].effect, "GANG" in told[1].effect, told[2].value] == [True, True, "120"]
+    assert [each.setting for each in told] == ["PreemptMode"] and "SUSPEND" in told[0].effect
+    gang = "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n"
+    gang += "PartitionName=more Nodes=n2 OverSubscribe=FORCE\n"
+    (folder / "slurm.conf").write_text(CONF + gang)
+    told = [each for each in read_slurm(folder).rules.not_understood if each.setting not in found]
+    assert [each.setting for each in told] == ["partition more OverSubscribe", "PriorityTier"]
+    assert "time slices are not simulated" in told[0].effect and "batch and more share nodes" in told[1].value
 
 
 def test_preemption_is_read(folder):
@@ -261,6 +266,8 @@ def compare_with_twin(feature: str, seed: int, folder: Path) -> None:
     if "restarts" in found:
         assert found["ended_by"].tolist() == twin.ended_by, (feature, seed)
         assert found["restarts"].tolist() == twin.restarts and found["lost_time"].tolist() == twin.lost, (feature, seed)
+    if "suspended_time" in found:
+        assert found["suspended_time"].tolist() == twin.suspended, (feature, seed)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -298,6 +305,63 @@ def test_a_job_that_takes_nodes_whole_is_as_large_as_it_asks(tmp_path):
     jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=10, requested_time=60, mem_mb_per_node=0)
     base = lay_out(rules, nodes, check(jobs, JOB)).jobs.base
     assert base[0] == base[1] == pytest.approx(1000 * (1 / 2 + 1 / 16) / 2 + 100 / 16)
+
+
+def two_tiers(folder: Path, mode: str, jobs: dict, grace: int = 0) -> pd.DataFrame:
+    """Simulate jobs of partitions low and high on a node of eight CPUs and 8,000 MB."""
+    low = Partition(name="low", nodes="ALL", default=True, preempt_mode=mode, grace_time=grace)
+    site = Site(
+        partitions=(low, Partition(name="high", nodes="ALL", priority_tier=2)), priority=Priority(type="basic"),
+        preemption=Preemption(type="partition", mode=mode),
+    )  # fmt: skip
+    nodes = check(pd.DataFrame({"node_id": ["n1"], "cpus": 8, "mem_mb": 8000}), NODE)
+    write_site(site, nodes, folder)
+    table = pd.DataFrame(jobs).assign(n_nodes=1, requested_time=600)
+    return simulate(check(table, JOB), nodes, Slurm(site=str(folder))).schedule.set_index("job_id")
+
+
+def test_a_suspended_job_gives_its_cpus_keeps_its_memory_and_ends_later(tmp_path):
+    """One job of low has the first six CPUs, which high takes; one has the others; what lacks memory waits."""
+    found = two_tiers(
+        tmp_path,
+        "suspend",
+        {
+            "job_id": ["a", "b", "high", "large"],
+            "partition": ["low", "low", "high", "high"],
+            "submit_time": [0, 0, 30, 30],
+            "run_time": [100, 100, 20, 10],
+            "cpus_per_node": [6, 2, 4, 1],
+            "mem_mb_per_node": [3000, 2000, 1000, 4000],
+        },
+    )
+    begins = found["start_time"]["high"]
+    assert 30 <= begins <= 40 and found["end_time"]["high"] == begins + 20
+    assert found["suspended_time"].tolist() == [20, 0, 0, 0]
+    assert found["end_time"]["a"] == found["start_time"]["a"] + 120
+    assert found["end_time"]["b"] == found["start_time"]["b"] + 100 <= found["start_time"]["large"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "run_time", "ends"), [("cancel", 300, "preempted"), ("requeue", 300, ""), ("cancel", 45, "")]
+)
+def test_a_job_that_gives_way_is_left_its_grace_time(mode, run_time, ends, tmp_path):
+    """It goes on for 40 s at least, until limits are looked at; if it ends before, nothing ends it."""
+    found = two_tiers(
+        tmp_path,
+        mode,
+        {
+            "job_id": ["low", "high"],
+            "partition": ["low", "high"],
+            "submit_time": [0, 10],
+            "run_time": [run_time, 20],
+            "cpus_per_node": [8, 8],
+            "mem_mb_per_node": [0, 0],
+        },
+        grace=40,
+    )
+    began = found["start_time"]["high"]
+    assert (began < 50) if run_time < 50 else (50 <= began <= 10 + 40 + 31)
+    assert found["ended_by"]["low"] == ends and found["restarts"]["low"] == (mode == "requeue")
 
 
 @pytest.mark.parametrize(("conf", "start"), [("", 21), ("Epilog=/bin/true\n", 20), ("epilog, defer", 21)])

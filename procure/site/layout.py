@@ -56,9 +56,10 @@ class Requests(NamedTuple):
     on: np.ndarray  # int64[…], jobs that job j waits for: on[on_first[j]:on_first[j + 1]]
     on_start: np.ndarray  # int64[…], 1 = only for the start of that job
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
-    preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
+    preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not
     yields: np.ndarray  # int64[n_jobs], of jobs that may be ended the one with the lowest is ended first
     exempt: np.ndarray  # int64[n_jobs], s that the job runs before it may be ended
+    grace: np.ndarray  # int64[n_jobs], s that the job goes on when it gives way and is to be ended
     again: np.ndarray  # int64[n_jobs], 1 = the job waits again if it is ended for another
     requeue: np.ndarray  # int64[n_jobs], 1 = the job waits again if a node goes down under it
 

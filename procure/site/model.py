@@ -60,7 +60,7 @@ class Qos(Settings):
     preempt: Names = Field(default=(), description="the QOS whose jobs give way to this one's")
     preempt_mode: Mode | None = None
     exempt_time: NaturalInt | None = Field(default=None, description="s that a job runs before it may be preempted")
-    grace_time: NaturalInt = Field(default=0, description="s that Slurm leaves a preempted job; not simulated")
+    grace_time: NaturalInt = Field(default=0, description="s that Slurm leaves a job that is to be ended")
     usage_factor: float = 1.0
     limits: Limits = Limits()
 

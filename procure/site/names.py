@@ -14,11 +14,11 @@ from procure.site.store import node_list
 from procure.workload.gpu_models import gpu_types
 
 DRAINED, DOWN = -1, -2
-CANCEL, REQUEUE = 1, 2
+CANCEL, REQUEUE, SUSPEND = 1, 2, 3
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
-_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
-"""How a job gives way, by PreemptMode; suspending is not simulated: such a job runs on."""
+_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": SUSPEND}
+"""How a job gives way, by PreemptMode."""
 _MOST_COMPARED = 0xFFFF
 """Slurm compares QOS priorities and numbers of nodes up to this."""
 _ARRAY = re.compile(r"([\d-]+)_(\d+)$")
@@ -287,17 +287,20 @@ class Known:
         """
         rules, none = self.site.preemption, np.zeros(len(self.jobs), np.int64)
         if rules.type == "none" or rules.mode == "off":
-            named = dict.fromkeys(("rank", "yields", "exempt", "again"), none)
+            named = dict.fromkeys(("rank", "yields", "exempt", "again", "grace"), none)
             return named | {"requeue": none + int(rules.requeue), "preempts": np.zeros((1, 1), np.int64)}
         modes = _MODES if rules.requeue else _MODES | {"requeue": CANCEL}
         found = {each.name: each for each in self.site.qos}
         if rules.type == "partition":
-            how = _how(self.site.partitions, rules.mode, modes)
+            graces: Sequence[Qos | Partition] = self.site.partitions
+            how = _how(graces, rules.mode, modes)
             rank = self.partition_of.copy()
             order = np.array([each.priority_tier for each in self.site.partitions], np.int64)
             table = order[:, None] > order[None, :]
         else:
             ranks = (*found.values(), Qos(name=""))
+            modes = modes | {"suspend": 0}  # Slurm lets such QOS take turns, which is not simulated: their jobs run on
+            graces = ranks
             how = _how(ranks, rules.mode, modes)
             number = {each.name: n for n, each in enumerate(ranks)}
             rank = np.array([number.get(name, len(found)) for name in self.qos], np.int64)
@@ -312,6 +315,7 @@ class Known:
             "preempts": np.where(table, how[None, :], 0).astype(np.int64),
             "yields": (order[rank] << 16) + np.minimum(self._n_nodes, _MOST_COMPARED),
             "exempt": np.array(exempt, np.int64),
+            "grace": np.array([each.grace_time for each in graces], np.int64)[rank],
             "again": (how[rank] == REQUEUE).astype(np.int64),
             "requeue": none + int(rules.requeue),
         }

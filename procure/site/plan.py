@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.order import eligible, held, note_eligible, sort_queue
-from procure.site.place import choose, choose_of, holds, taken
-from procure.site.preempt import STAYS, look_ahead, preempt, preemptors_first, take_prey_away
+from procure.site.place import holds, taken
+from procure.site.preempt import look_ahead, preempt, preemptors_first, take_prey_away
 from procure.site.room import GROUPED, is_open, join, when_room
+from procure.site.suspend import GONE, STAYS, find, find_now, note_limit, take_cores, take_turns
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
@@ -30,7 +31,10 @@ def begin(own, job, n):
     now = work.now[NOW]
     work.begun[job] = work.charged[job] = now
     work.preempted_at[job] = -1
+    work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]
+    if own.rules.suspends:
+        take_cores(own, job, n)
     for i in range(n):
         node = work.chosen[i]
         work.on[first + i] = node
@@ -45,19 +49,12 @@ def begin(own, job, n):
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] += 1
     work.n_of_rank[jobs.rank[job]] += 1
-    n_running, end = work.now[N_RUNNING], now + jobs.limit[job]
-    place = n_running
-    while place > 0:
-        other, ends = work.running[place - 1], work.run_end[place - 1]
-        if ends < end or (ends == end and other < job):
-            break
-        work.running[place], work.run_end[place] = other, ends
-        work.run_node[place] = work.run_node[place - 1]
-        place -= 1
-    work.running[place], work.run_end[place] = job, end
-    work.run_node[place] = work.on[first] if n == 1 else -1
+    n_running = work.now[N_RUNNING]
+    note_limit(own, job, work.until[job], work.on[first] if n == 1 else -1, n_running)
     work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
+    if own.rules.suspends:
+        take_turns(own)
     work.starts[work.now[N_STARTS]] = job
     work.now[N_STARTS] += 1
 
@@ -156,7 +153,7 @@ def main_pass(own, full):
         for word in range(work.closed.size):
             work.closed[word] = work.blocked[word]
         _add_closed(own, job, work.now[NOW], work.closed)
-        n = choose(own, job, work.closed, work.free, work.n_on)
+        n = find_now(own, job, work.closed, -1)
         if n > 0:
             begin(own, job, n)
             rejected_array = -1
@@ -282,13 +279,6 @@ def _shut_others(own, job, closed, group):
 
 
 @part
-def _choice(own, job, closed, free, n_on, group):
-    if group < 0:
-        return choose(own, job, closed, free, n_on)
-    return choose_of(own, job, closed, free, n_on, group)
-
-
-@part
 def _when_running_leave(own, job, closed, only_now):
     """Find nodes now or later; where a constraint counts nodes, of each group all that the job asks for.
 
@@ -345,9 +335,9 @@ def _when_group_leaves(own, job, closed, only_now, group):
     n, n_prey = 0, 0
     work.now[BY_PREEMPTION] = 0
     _shut_others(own, job, closed, group)
-    if plain and not (own.rules.preempts and _others_leave(own, job)):
+    if plain and not own.rules.suspends and not (own.rules.preempts and _others_leave(own, job)):
         return when_room(own, job, closed, only_now)
-    n = _choice(own, job, closed, work.free, work.n_on, group)
+    n = find_now(own, job, closed, group)
     if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, closed)):
         return now, n
     free, n_on = work.future, work.future_on
@@ -355,7 +345,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
         n_prey = take_prey_away(own, job)
     else:
         look_ahead(own)
-    may_fit = not plain or own.jobs.n_nodes[job] > 1  # else some node must get room first
+    may_fit = not plain or own.rules.suspends or own.jobs.n_nodes[job] > 1  # else some node must get room first
     window, first_end, last_end = GROUPED, -1, now
     n_running = work.now[N_RUNNING]
     i = n_running if only_now else _next_staying(own, 0)
@@ -371,6 +361,8 @@ def _when_group_leaves(own, job, closed, only_now, group):
             last, last_end, node = work.running[place], work.run_end[place], work.run_node[place]
             if first_end < 0:
                 first_end = last_end + window - (last_end + own.rules.began) % window
+            if own.rules.suspends:
+                work.away[last] = GONE
             if node < 0:
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
@@ -383,7 +375,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
             window *= 2
             while i < n_running and work.run_end[i] > first_end + window:
                 window *= 2
-        n = _choice(own, job, closed, free, n_on, group) if may_fit or by_prey else 0
+        n = find(own, job, closed, free, n_on, group) if may_fit or by_prey else 0
         if n > 0:
             work.now[BY_PREEMPTION] = int(by_prey)
             return now if by_prey else max(last_end, now + 1), n
@@ -455,7 +447,7 @@ def _earliest(own, job, only_now):
         start = max(start, at)
         if start <= now:
             if _counts(own, job):
-                n_begins = choose(own, job, work.closed, work.free, work.n_on)
+                n_begins = find_now(own, job, work.closed, -1)
                 work.now[BY_PREEMPTION] = int(n_begins == 0)
                 n = n_begins if n_begins > 0 else _choose_groups(own)
             return now, n
@@ -546,7 +538,7 @@ def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
     _clear(own)
-    now, tried, n_begun, rejected_array = work.now[NOW], 0, work.now[N_STARTS], -1
+    now, tried, n_begun, rejected_array = work.now[NOW], 0, 0, -1
     for i in range(_list_eligible(own)):
         job = work.other_queue[i]
         if tried >= rules.bf_max_test:
@@ -571,7 +563,8 @@ def backfill(own):
             if jobs.whole[job]:
                 _promise(own, now, now + jobs.limit[job], n)
             rejected_array = -1
-            if 0 < rules.bf_max_start <= work.now[N_STARTS] - n_begun:
+            n_begun += 1
+            if 0 < rules.bf_max_start <= n_begun:
                 break
             continue
         partition = jobs.partition[job]
@@ -586,5 +579,5 @@ def backfill(own):
             _promise(own, start, start + jobs.limit[job], n)
         if preempts:
             preempt(own, job, work.closed)
-    if work.now[N_STARTS] > n_begun:
+    if n_begun > 0:
         _drop_begun(own)

@@ -22,18 +22,19 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
-from procure.site.preempt import ENDING, STAYS, n_in
+from procure.site.preempt import end_at_once, n_in
 from procure.site.room import part_from
 from procure.site.store import read_site
+from procure.site.suspend import ENDING, STAYS, take_turns
 from procure.site.work import (
     ASKED,
     DUE,
-    FAILING,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
     LAST_PASS,
     LAST_SCHEDULE,
+    N_IN_GRACE,
     N_LEAVING,
     N_QUEUE,
     N_RUNNING,
@@ -48,11 +49,17 @@ from procure.site.work import (
     NOW,
     REPORTED,
     SEEN_FIRST,
+    UNASKED,
     WORD,
     Work,
     own_of,
 )
 from procure.text import counted
+
+BY_FAILURE = 2
+"""What `Work.cut_short` says of a job whose node went down."""
+LIMIT_CHECK = 30
+"""s; so often Slurm looks for jobs whose limit or grace time is over (its PERIODIC_TIMEOUT)."""
 
 
 @part
@@ -89,6 +96,8 @@ def _finish(own, job):
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] -= 1
     work.n_of_rank[jobs.rank[job]] -= 1
+    work.now[N_IN_GRACE] -= work.grace_end[job] >= 0
+    work.grace_end[job] = -1
 
 
 @part
@@ -101,9 +110,11 @@ def _see_ended(state, own):
         work.now[N_SEEN] += 1
         if work.away[job] == ENDING:  # `_clear_away` frees what it held
             continue
-        work.ended[job] = now
+        work.ended[job], work.paused_at[job] = now, -1
         work.leaving[n] = job
         n += 1
+    if own.rules.suspends and work.now[N_LEAVING] < n:
+        take_turns(own)
     kept = 0
     for i in range(n):
         job = work.leaving[i]
@@ -134,16 +145,28 @@ def _fail_nodes(own):
     for k in range(work.now[N_RUNNING]):
         job = work.by_start[k]
         if work.ended[job] < 0 and n_in(own, job, work.in_choice) > 0:
-            work.away[job] = ENDING
-            work.victims[work.now[N_VICTIMS]] = job
-            work.now[N_VICTIMS] += 1
-            work.now[FAILING] = 1
+            end_at_once(own, job)
+            work.cut_short[job] = BY_FAILURE
+            work.now[UNASKED] = 1
+
+
+@part
+def _end_graces(own):
+    """End the jobs whose grace time is over, if it is the moment at which Slurm looks at limits."""
+    work, now = own.work, own.work.now[NOW]
+    if work.now[N_IN_GRACE] == 0 or (now - own.rules.clock) % LIMIT_CHECK:
+        return
+    for k in range(work.now[N_RUNNING]):
+        job = work.by_start[k]
+        if 0 <= work.grace_end[job] <= now and work.ended[job] < 0 and work.away[job] != ENDING:
+            end_at_once(own, job)
+            work.now[UNASKED] = 1
 
 
 @part
 def _waits_again(own, job):
     """Say whether a job that is ended at this moment waits again."""
-    return own.jobs.requeue[job] if own.work.now[FAILING] else own.jobs.again[job]
+    return own.jobs.requeue[job] if own.work.cut_short[job] == BY_FAILURE else own.jobs.again[job]
 
 
 @part
@@ -172,26 +195,32 @@ def _schedule(own):
 def _clear_away(own):
     """Free what the jobs held that were ended, let those wait that wait again, and ask for a pass.
 
-    If they were ended for others it comes at once, after a node's failure as after any end.
+    If they were ended for others it comes at once; after a node's failure or a grace time as after any end.
     """
     work, now = own.work, own.work.now[NOW]
     for i in range(work.now[N_VICTIMS]):
         job = work.victims[i]
         work.ended[job], work.away[job] = now, STAYS
+        if work.paused_at[job] >= 0:
+            work.suspended[job] += now - work.paused_at[job]
+            work.paused_at[job] = -1
         _finish(own, job)
         if _waits_again(own, job):
+            work.cut_short[job] = 0
             work.restarts[job] += 1
             work.lost[job] += now - work.begun[job]
             work.begun[job] = work.ended[job] = work.accrues[job] = work.charged[job] = -1
             work.eligible[job] = now + own.rules.requeue_delay + 1
             enqueue(own, job)
         else:
-            work.cut_short[job] = 1 + work.now[FAILING]
+            work.cut_short[job] = max(work.cut_short[job], 1)
+    if own.rules.suspends:
+        take_turns(own)
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     work.now[DUE], work.now[ASKED] = 1, 1
-    if work.now[FAILING] == 0:
+    if work.now[UNASKED] == 0:
         work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
-    work.now[FAILING] = 0
+    work.now[UNASKED] = 0
 
 
 @part
@@ -203,6 +232,7 @@ def _new_moment(state, own):
     work.now[N_STARTS] = work.now[NEXT_START] = work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     _see_ended(state, own)
     _fail_nodes(own)
+    _end_graces(own)
     for change in own.tables.changes:
         if change == now:
             work.now[ASKED] = 1
@@ -238,6 +268,8 @@ def _next_wake(own):
         at = min(at, work.ended[work.leaving[i]] + own.tables.late[work.leaving[i]])
     if work.now[N_RUNNING] > 0 and work.now[NEXT_FAILURE] < own.tables.failures.shape[0]:
         at = min(at, own.tables.failures[work.now[NEXT_FAILURE], 0])
+    if work.now[N_IN_GRACE] > 0:
+        at = min(at, now + LIMIT_CHECK - (now - rules.clock) % LIMIT_CHECK)
     if work.now[N_QUEUE] > 0:
         for change in own.tables.changes:
             if change > now:
@@ -278,6 +310,8 @@ def decide(state, own):
     if i < work.now[N_STARTS]:
         work.now[NEXT_START] = i + 1
         job = work.starts[i]
+        if job < 0:  # somebody is suspended, or goes on
+            return job
         for k in range(state.n_nodes[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
         return job
@@ -378,9 +412,10 @@ class Slurm(Parameters):
 
 
 def _columns(work: Work) -> dict[str, list]:
-    """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
+    """Say of each job how often it was ended and waited again, how long those runs took, what ended it, its pauses."""
     ended_by = [("", "preempted", "node_fail")[cut] for cut in work.cut_short.tolist()]
-    return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
+    found = {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
+    return found | ({"suspended_time": work.suspended.tolist()} if len(work.cores) else {})
 
 
 def _unless_nothing(text: str) -> str:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import choose, taken
-from procure.site.work import N_PREY, N_RUNNING, N_VICTIMS, NOW, WORD
+from procure.site.names import SUSPEND
+from procure.site.place import taken
+from procure.site.suspend import ENDING, GONE, STAYS, find, move_limit
+from procure.site.work import N_IN_GRACE, N_PREY, N_RUNNING, N_VICTIMS, NOW, WORD
 
-STAYS, GONE, ENDING = range(3)
-"""What `Work.away` says of a running job: GONE = taken away for one test, ENDING = it gives way at this moment."""
 AHEAD = 1 << 40
 """More nodes than there are: the job that was ended last in a try comes first in the next."""
 
 
 @part
-def take_away(own, job):
-    """Free in ``future`` what a running job holds."""
+def take_away(own, job, waits):
+    """Free in ``future`` what a running job holds; one that would be suspended keeps its memory and GPUs."""
+    jobs = own.jobs
+    suspends = waits >= 0 and jobs.preempts[jobs.rank[waits], jobs.rank[job]] == SUSPEND
+    if suspends and jobs.whole[job]:
+        return
     for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
         node = own.work.on[k]
-        for what in range(3):
+        for what in range(1 if suspends else 3):
             own.work.future[what, node] += taken(own, job, node, what)
         own.work.future_on[node] -= 1
 
@@ -68,8 +72,8 @@ def _yields_before(own, a, b):
 
 
 @part
-def list_prey(own, job):
-    """List the running jobs that a waiting one may end, in the order in which they would be; returns how many."""
+def list_prey(own, job, to_end):
+    """List the running jobs that a waiting one may suspend or end, or end alone, in their order; returns how many."""
     work = own.work
     for i in range(work.now[N_PREY]):
         if work.away[work.prey[i]] == GONE:
@@ -77,7 +81,8 @@ def list_prey(own, job):
     n = 0
     for i in range(work.now[N_RUNNING]):
         other = work.by_start[i]
-        if not _ends(own, job, other):
+        suspends = own.jobs.preempts[own.jobs.rank[job], own.jobs.rank[other]] == SUSPEND
+        if not _ends(own, job, other) or (suspends and to_end):
             continue
         place = n
         while place > 0 and _yields_before(own, other, work.prey[place - 1]):
@@ -94,10 +99,10 @@ def take_prey_away(own, job):
     """Begin a look ahead in which all jobs that a waiting one may end are gone; returns how many."""
     work = own.work
     look_ahead(own)
-    n = list_prey(own, job)
+    n = list_prey(own, job, False)
     for i in range(n):
         work.away[work.prey[i]] = GONE
-        take_away(own, work.prey[i])
+        take_away(own, work.prey[i], job)
     return n
 
 
@@ -126,7 +131,7 @@ def preempt(own, job, closed):
     node that the job then gets are ended at this moment. The job itself starts when they have left.
     """
     work, rules, now = own.work, own.rules, own.work.now[NOW]
-    n_prey = list_prey(own, job)
+    n_prey = list_prey(own, job, True)
     if n_prey == 0 or (work.preempted_at[job] >= 0 and now - work.preempted_at[job] < rules.patience):
         return
     gone = 0
@@ -137,19 +142,41 @@ def preempt(own, job, closed):
             _reorder(own, gone - 1)
         look_ahead(own)
         n = gone = 0
+        for i in range(n_prey):
+            work.away[work.prey[i]] = STAYS
         while n == 0 and gone < n_prey:
-            take_away(own, work.prey[gone])
-            n = choose(own, job, closed, work.future, work.future_on)
+            work.away[work.prey[gone]] = GONE
+            take_away(own, work.prey[gone], -1)
+            n = find(own, job, closed, work.future, work.future_on, -1)
             gone += 1
         if n == 0:
             return
     work.preempted_at[job] = now
-    for i in range(gone):
+    for i in range(n_prey):
         other = work.prey[i]
-        if n_in(own, other, work.in_choice) > 0:
-            work.away[other] = ENDING
-            work.victims[work.now[N_VICTIMS]] = other
-            work.now[N_VICTIMS] += 1
+        work.away[other] = STAYS
+        if i < gone and n_in(own, other, work.in_choice) > 0 and _grace_is_over(own, other):
+            end_at_once(own, other)
+
+
+@part
+def _grace_is_over(own, job):
+    """Say whether a job that gives way is ended now; at first it gets its grace time, or what is left of its limit."""
+    work, now = own.work, own.work.now[NOW]
+    if work.grace_end[job] < 0 and own.jobs.grace[job] > 0:
+        work.grace_end[job] = min(work.until[job], now + own.jobs.grace[job])
+        work.now[N_IN_GRACE] += 1
+        move_limit(own, job, work.grace_end[job])
+    return work.grace_end[job] <= now
+
+
+@part
+def end_at_once(own, job):
+    """Let a running job be ended at this moment."""
+    work = own.work
+    work.away[job] = ENDING
+    work.victims[work.now[N_VICTIMS]] = job
+    work.now[N_VICTIMS] += 1
 
 
 @part

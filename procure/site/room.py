@@ -28,9 +28,9 @@ def changed(own, node):
 def join(own, slot, node):
     """Put what a job holds of a node among what others hold of it, by the ends of their limits."""
     work, of = own.work, own.tables.job_of
-    end = work.begun[of[slot]] + own.jobs.limit[of[slot]]
+    end = work.until[of[slot]]
     before, behind = -1, work.first_on[node]
-    while behind >= 0 and work.begun[of[behind]] + own.jobs.limit[of[behind]] < end:
+    while behind >= 0 and work.until[of[behind]] < end:
         before, behind = behind, work.next_on[behind]
     work.next_on[slot] = behind
     if before < 0:
@@ -66,7 +66,7 @@ def _settle(own, job, row, node):
             at = NEVER
             break
         other = own.tables.job_of[slot]
-        at = work.begun[other] + own.jobs.limit[other]
+        at = work.until[other]
         for what in range(3):
             work.future[what, node] += taken(own, other, node, what)
         work.future_on[node] -= 1
@@ -119,7 +119,7 @@ def _list_open(own, job, closed):
 @part
 def _leaves_by(own, other, at, last):
     """Say whether a running job is taken away by the time that another, whose limit ends at a moment, is."""
-    ends = own.work.begun[other] + own.jobs.limit[other]
+    ends = own.work.until[other]
     return ends < at or (ends == at and other <= last)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -227,34 +228,49 @@ def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> l
 def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos: Sequence[Qos]) -> list[NotUnderstood]:
     """Name what a site's preemption has that is not simulated."""
     kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
+    mode = found.settings.get("preemptmode", "OFF")
+    turns = _turns(partitions, kind, found.where.get("preemptmode", "")) if "gang" in _words(mode.lower()) else []
     if kind == "none":
-        return []
+        return turns
     where, gaps = found.where.get("preempttype", ""), []
     if kind not in _PREEMPT_TYPES:
         gaps.append(("PreemptType", kind, "not simulated: jobs that would give way run on"))
-    given = [("PreemptMode", found.settings.get("preemptmode", "OFF"))]
+    given = [("PreemptMode", mode)]
     given += [(f"partition {each.name} PreemptMode", each.preempt_mode or "") for each in partitions]
     given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
     for setting, value in given:
         for word in _words(value):
-            if word in _NOT_PREEMPTED:
+            if word in _NOT_PREEMPTED and (word != "suspend" or kind == "qos"):
                 gaps.append((setting, value, f"{word.upper()} is not simulated: {_NOT_PREEMPTED[word]}"))
-    graces = [("partition", each.name, each.grace_time) for each in partitions] if kind == "partition_prio" else []
-    graces += [("QOS", each.name, each.grace_time) for each in qos] if kind == "qos" else []
-    for what, name, time in graces:
-        if time:
-            gaps.append((f"{what} {name} GraceTime", str(time), "not simulated: jobs that give way are ended at once"))
     for word in _words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
             gaps.append(("PreemptParameters", word, "not modelled: other jobs may give way"))
-    return [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
+    told = [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
+    return told + turns
+
+
+def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUnderstood]:
+    """Name the partitions whose jobs would share CPUs, in turns or at once, under ``PreemptMode=GANG``."""
+    told = []
+    for each in partitions:
+        word, _, most = each.oversubscribe.partition(":")
+        if word in ("yes", "force") and most != "1":
+            effect = "time slices are not simulated: no two of its jobs take turns on a CPU (OverSubscribe=FORCE:1)"
+            told.append((f"partition {each.name} OverSubscribe", each.oversubscribe, effect))
+    if kind == "partition_prio":
+        reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions}
+        for one, other in itertools.combinations(partitions, 2):
+            both = reach[one.name] & reach[other.name] or "ALL" in reach[one.name] | reach[other.name]
+            if one.priority_tier == other.priority_tier and both:
+                effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
+                told.append(("PriorityTier", f"partitions {one.name} and {other.name} share nodes", effect))
+    return [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in told]
 
 
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
 _PREEMPT_WORDS = ("youngest_first", "strict_order", "reorder_count")
 _NOT_PREEMPTED = {
-    "suspend": "such jobs run on, and those that would preempt them wait",
-    "gang": "jobs do not take turns",
+    "suspend": "Slurm lets such QOS take turns; here their jobs run on, and those that would preempt them wait",
     "within": "jobs of one QOS do not end each other",
     "priority": "jobs also give way to others of a lower priority",
 }

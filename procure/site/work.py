@@ -9,7 +9,7 @@ import numpy as np
 
 from procure.site.layout import Layout
 from procure.site.model import Site
-from procure.site.names import DOWN
+from procure.site.names import DOWN, SUSPEND
 
 WORD = 32
 """Nodes per word of a set of nodes."""
@@ -49,12 +49,14 @@ class Rules(NamedTuple):
     calc_period: int
     min_interval: int  # s from one pass of the main scheduler to one that the end of a job brings
     tree: int  # leaf switches; 0 = no topology, or one alone
-    preempts: int  # 1 = some job may end another
+    preempts: int  # 1 = some job may end or suspend another
+    suspends: int  # 1 = some job may suspend another
     youngest_first: int
     strict_order: int
     reorder_count: int
     patience: int
     requeue_delay: int
+    clock: int  # s after the first submission when Slurm began to look for jobs that outlast their limits
     began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
 
 
@@ -127,14 +129,20 @@ class Work(NamedTuple):
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
     restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
     lost: np.ndarray  # int64[n_jobs], s that such runs took
-    now: np.ndarray  # int64[25], see the constants
+    until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends
+    grace_end: np.ndarray  # int64[n_jobs], s when a running job that gives way has had its grace time; −1 = none
+    cores: np.ndarray  # int64[sum of n_nodes, n_core_words], CPUs that jobs hold, where some may suspend others
+    core_mask: np.ndarray  # int64[n_nodes, n_core_words], scratch
+    paused_at: np.ndarray  # int64[n_jobs], s since when a job is suspended; −1 = it is not
+    suspended: np.ndarray  # int64[n_jobs], s that a job was suspended before it went on
+    now: np.ndarray  # int64[27], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, FAILING, LAST_PASS, REPORTED,
-) = range(25)  # fmt: skip
+    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE,
+) = range(27)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -156,6 +164,8 @@ class Tables(NamedTuple):
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
     late: np.ndarray  # int64[n_jobs], s from the end of each job until its nodes can be used again
+    rank_place: np.ndarray  # int64[n_ranks], place of each rank in the order of tiers, the highest first
+    no_tier: int  # lower than all tiers
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
 
 
@@ -199,7 +209,7 @@ def cpu_weight(site: Site, n_cpus: int) -> float:
     return (-rules.weight_job_size if rules.favor_small else rules.weight_job_size) / (2 * n_cpus)
 
 
-def rules_of(site: Site, began: int, tree: int, preempts: int, n_cpus: int) -> Rules:
+def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: int) -> Rules:
     """Return the site's numbers."""
     s, p, e = site.scheduler, site.priority, site.preemption
     return Rules(
@@ -209,8 +219,9 @@ def rules_of(site: Site, began: int, tree: int, preempts: int, n_cpus: int) -> R
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share),
         cpu_weight(site, n_cpus), p.max_age, p.calc_period,
-        math.ceil(s.sched_min_interval - 1e-3), tree, preempts, int(e.youngest_first),
-        int(e.strict_order), e.reorder_count, e.patience, e.requeue_delay, began % 86_400,
+        math.ceil(s.sched_min_interval - 1e-3), tree, int(preempts.any()),
+        int((preempts == SUSPEND).any()), int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
+        e.requeue_delay, site.latency.clock, began % 86_400,
     )  # fmt: skip
 
 
@@ -228,6 +239,14 @@ def _failures(layout: Layout) -> np.ndarray:
     """Return when which nodes go down, in order."""
     found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
     return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
+
+
+def _rank_places(layout: Layout) -> np.ndarray:
+    """Return the place of each rank among those of the jobs, by the tier of its partition."""
+    jobs = layout.jobs
+    tier = np.zeros(len(jobs.preempts), np.int64)
+    tier[jobs.rank] = jobs.tier
+    return np.argsort(np.argsort(-tier, kind="stable"))
 
 
 def backfill_clock(site: Site) -> int:
@@ -280,14 +299,16 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(REPORTED + 1)
+    now = ints(N_IN_GRACE + 1)
+    suspends = bool((jobs.preempts == SUSPEND).any())
+    n_core_words = -(-int(layout.nodes.cpus.max()) // WORD) if suspends else 1
     now[NOW] = now[LAST_PASS] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = site.latency.clock
     now[LAST_BACKFILL] = backfill_clock(site)
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(16 * n_jobs if suspends else n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
@@ -298,7 +319,9 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
-        ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), now,
+        ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
+        ints(n_places if suspends else 0, n_core_words), ints(n_nodes if suspends else 0, n_core_words), none(n_jobs),
+        ints(n_jobs), now,
     )  # fmt: skip
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[:, :2])
@@ -308,10 +331,11 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         openings, words(layout.places.reach),
         _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), late, reports,
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), late,
+        _rank_places(layout), int(jobs.tier.min(initial=0)) - 1, reports,
     )  # fmt: skip
     return Own(
-        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, preempts, int(layout.nodes.cpus.sum())),
+        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, jobs.preempts, int(layout.nodes.cpus.sum())),
         layout.nodes,
         jobs,
         layout.places,
