@@ -90,7 +90,7 @@ def test_long_steps_leave_no_job_out(log: pd.DataFrame, tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) -> None:
-    """What was given out covers as `procure queue evaluate` says of the same rows, up to how updates are rounded."""
+    """What was given out covers as `procure queue evaluate` says of the same rows, and is the same until they learn."""
     store = Store(replayed.database)
     cut = int(log["submit_time"].iloc[300])
     found = evaluate(log, ["chronological"], ["procure"], test_from=cut, settings=QUICK, every=EVERY)
@@ -100,6 +100,11 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     mine = pd.Series(given)
     assert len(mine) > 200
     assert mine.mean() == pytest.approx(inside[mine.index].mean(), abs=0.02)
+    theirs = pd.Series(forecast.point, found.jobs["job_id"].to_numpy()[test])
+    query = "select job_id, median from forecasts where issued = (select min(issued) from forecasts)"
+    first = pd.Series(dict(store.rows(query)))
+    assert len(first) > 20
+    np.testing.assert_allclose(np.log1p(first), np.log1p(theirs[first.index]), atol=1e-3)
 
 
 @pytest.mark.parametrize(("factor", "takes_over"), [(0.9, True), (1.01, True), (1.1, False)])

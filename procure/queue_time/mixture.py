@@ -191,9 +191,13 @@ class Mixture:
         stated = np.empty((len(jobs), len(GRID)))
         plain = np.expm1(curve)
         chance = chances_at(plain)
-        for begin in range(first, n, EVERY):
-            rows = slice(begin, min(begin + EVERY, n))
-            [now] = last_looks(both.submit[[begin]], began, every)
+        looks = last_looks(both.submit[first:], began, every)
+        if every:  # what is stated is corrected at a look alone, as a model is that is used between two updates
+            begins = first + np.flatnonzero(np.diff(looks, prepend=-np.inf) > 0)
+        else:
+            begins = np.arange(first, n, EVERY)
+        for begin, end in zip(begins.tolist(), np.append(begins, n)[1:].tolist(), strict=True):
+            rows, now = slice(begin, end), looks[begin - first]
             moved = relevelled(plain[rows], self._shifts(begin, now, plain, chance))
             self.even[rows] = np.log1p(moved)
             corrected = with_interval(moved, self._share(begin, now))
