@@ -43,7 +43,7 @@ from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_pa
 from procure.forecast.recurring import recurring_shares
 from procure.run import simulate
 from procure.schemas import JOB
-from procure.tables import read
+from procure.tables import check, read
 from procure.workload import import_log
 
 POLICIES = "easy,forecast,forecast:control=exact,forecast:control=shuffled"
@@ -147,6 +147,8 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
                 "auc_within": auc_within(chance, came, f.key[rows]),
                 "brier_gain_were_users_drawn_anew": _gain_range(chance, came, f.user[rows], rng),
                 "weighted_gap": _weighted_gap(chance, came),
+                "surest_tenth": _surest_tenth(chance, came),
+                "tenths": calibration(chance, came).round(3).to_dict("records"),
                 "worst_tenth_holds": _holds(chance, came, f.user[rows], f.issued[rows] - patterns.first),
                 "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
             }
@@ -324,6 +326,12 @@ def _weighted_gap(sure: np.ndarray, came: np.ndarray) -> float:
     return float(((bins["stated"] - bins["came"]).abs() * bins["n"]).sum() / bins["n"].sum())
 
 
+def _surest_tenth(sure: np.ndarray, came: np.ndarray) -> dict[str, float]:
+    """Return what the surest 10 % of the forecasts said, and what came of them."""
+    top = np.argsort(-sure, kind="stable")[: max(1, len(sure) // 10)]
+    return {"n": len(top), "stated": float(sure[top].mean()), "came": float(came[top].mean())}
+
+
 def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
     jobs = jobs.assign(mem_mb_per_node=0, gpus_per_node=0)
     if arguments.wagap:
@@ -337,10 +345,23 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
     """Read the log, or its first ``--days``."""
     log = arguments.log[0]
-    jobs = read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset).jobs
+    if "dirlab_" in log:
+        jobs = _dirlab(log)
+    else:
+        jobs = read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset).jobs
     if not arguments.days:
         return jobs
     return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(drop=True)
+
+
+def _dirlab(log: str) -> pd.DataFrame:
+    """Read a training set of DIR-LAB's Gen-Parallel-Workloads: intervals between submissions, and no dates."""
+    raw = pd.read_csv(log)
+    nodes = raw["node_num"].clip(lower=1)
+    jobs = pd.DataFrame({"job_id": raw["u_id"].astype(str), "user": raw["user"].astype(str), "n_nodes": nodes})
+    jobs = jobs.assign(submit_time=raw["interval"].cumsum(), run_time=raw["run_time"].round().astype(int))
+    jobs = jobs.assign(requested_time=raw["wall_time"], cpus_per_node=(raw["cpu_num"] // nodes).clip(lower=1))
+    return check(jobs.assign(mem_mb_per_node=0, gpus_per_node=0), JOB)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import json
 
 import numpy as np
 import pandas as pd
-from learn_weeks import system
+from learn_weeks import machines, system
 from sklearn.neighbors import KNeighborsRegressor
 
 from procure.learn.days import Day, quick_run
@@ -45,18 +45,26 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--machines", help="a node table instead")
+    parser.add_argument("--machines", help="a node table instead (.csv), or as `learn_weeks.py` takes it")
     arguments = parser.parse_args()
     jobs = import_log(arguments.log, preset=arguments.preset).jobs.sort_values("submit_time", kind="stable")
     jobs, nodes = system(jobs.reset_index(drop=True), arguments.nodes, arguments.cpus, arguments.whole)
     if arguments.machines:
-        nodes = pd.read_csv(arguments.machines)
+        nodes = machines(arguments.machines)
     cut = int(0.6 * len(jobs))
     known, seen = np.log(jobs["run_time"].clip(lower=1).to_numpy(float)), columns(jobs)
-    near = KNeighborsRegressor(NEIGHBOURS).fit(seen[:cut], known[:cut])
     asked = jobs["requested_time"].where(jobs["requested_time"] > 0, jobs["run_time"].max()).to_numpy(np.int64)
-    guessed = np.minimum(np.ceil(np.exp(near.predict(seen))).astype(np.int64), asked).clip(1)
-    guessed[:cut] = asked[:cut]
+
+    def expected(k: int, mean: bool, own_user: bool) -> np.ndarray:
+        """Return run times of the second part by k neighbours, of logarithms unless ``mean``, any user or the same."""
+        of = known if not mean else np.exp(known)
+        rows = seen if own_user else seen[:, 1:]
+        told = KNeighborsRegressor(k).fit(rows[:cut], of[:cut]).predict(rows)
+        found = np.minimum(np.ceil(told if mean else np.exp(told)).astype(np.int64), asked).clip(1)
+        found[:cut] = asked[:cut]
+        return found
+
+    guessed = expected(NEIGHBOURS, False, True)
     ready = prepare(jobs, nodes)
     counts = ready.jobs.row >= cut
     exact = jobs["run_time"].clip(lower=1).to_numpy(np.int64)
@@ -66,8 +74,12 @@ def main() -> None:
     ]
     tried += [(both + ",last_two=true", None)]
     tried += [(policy, guessed) for policy in ("easy", "easy:place=best", "easy:order=sjf,place=best", both)]
-    tried += [(policy, exact) for policy in ("easy:place=best", both)]
+    tried += [(policy, exact) for policy in ("easy", "easy:place=best", both)]
     names = {id(guessed): " + kNN", id(exact): " + exact", id(None): ""}
+    variants = {(k, mean, own): expected(k, mean, own) for k in (1, 5, 20) for mean in (0, 1) for own in (0, 1)}
+    for (k, mean, own), told in variants.items():
+        names[id(told)] = f" + kNN, {k}, {'mean' if mean else 'log'}, {'own user' if own else 'any user'}"
+        tried.append(("easy", told))
     for policy, estimates in tried:
         given = None if estimates is None else estimates[ready.jobs.row]
         run = run_prepared(ready, policy, estimates=given)

@@ -1,5 +1,6 @@
 """Learning on weeks without a break, by log: `python benchmarks/learn_weeks.py LOG --nodes N --cpus C TRAIN JUDGE`.
 
+LOG is one file, or several with commas between, put together without repeated jobs.
 Trains as `procure learn train` does on the span TRAIN (``FIRST..LAST``), and judges on JUDGE as `procure learn evaluate
 --continuous` does, with the parts apart: without run times (the request alone), a network, another objective.
 """
@@ -10,13 +11,13 @@ import argparse
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 
 from procure.learn.continuous import evaluate_continuous
 from procure.learn.days import day_span
-from procure.learn.search import Settings, train_by_search
+from procure.learn.search import Settings, free_numbers, train_by_search
+from procure.learn.store import TrainedPolicy
 from procure.learn.train import DayFilter
 from procure.learn.weeks import lay_out_weeks
 from procure.tables import JOB, read
@@ -41,6 +42,26 @@ def system(jobs: pd.DataFrame, nodes: int, cpus: int, whole: bool) -> tuple[pd.D
     return jobs.assign(**taken), table
 
 
+def read_logs(paths: str, preset: str | None) -> pd.DataFrame:
+    """Read logs, or job tables, into one; a job that an earlier one holds is left out."""
+    parts = [
+        read(path, JOB) if path.endswith(".parquet") else import_log(path, preset=preset).jobs
+        for path in paths.split(",")
+    ]
+    return pd.concat(parts, ignore_index=True).drop_duplicates("job_id", ignore_index=True)
+
+
+def machines(text: str) -> pd.DataFrame:
+    """Return a node table of ``20x80x512000,48x12x90000`` (number × CPUs × MB), or read it from a file."""
+    if text.endswith(".csv"):
+        return pd.read_csv(text)
+    rows = []
+    for kind in text.split(","):
+        number, cpus, mem_mb = map(int, kind.split("x"))
+        rows += [{"cpus": cpus, "mem_mb": mem_mb, "gpus": 0}] * number
+    return pd.DataFrame(rows).assign(node_id=[f"n{i}" for i in range(len(rows))])
+
+
 def main() -> None:
     """Print the table of one log as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,18 +71,26 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--cpus", type=int, default=1, help="of a node")
     parser.add_argument("--whole", action="store_true", help="jobs take whole nodes")
-    parser.add_argument("--machines", help="a node table instead")
+    parser.add_argument(
+        "--machines", help="a node table instead (.csv), or number x CPUs x MB of each kind with commas"
+    )
     parser.add_argument("--preset")
     parser.add_argument("--tz", default="UTC")
     parser.add_argument("--generations", type=int, default=Settings.generations)
+    parser.add_argument("--untrained", action="store_true", help="judge the start of a search; TRAIN does not count")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--variants", default="learned")
     arguments = parser.parse_args()
-    path = arguments.log
-    jobs = read(path, JOB) if path.endswith(".parquet") else import_log(path, preset=arguments.preset).jobs
+    jobs = read_logs(arguments.log, arguments.preset)
     jobs, nodes = system(jobs, arguments.nodes, arguments.cpus, arguments.whole)
     if arguments.machines:
-        nodes = pd.read_csv(Path(arguments.machines))
+        nodes = machines(arguments.machines)
+    if arguments.untrained:
+        begin, arrays_of = free_numbers(Settings())
+        start = TrainedPolicy("search", arrays_of(begin), None, {"inside": "easy"})
+        found = evaluate_continuous(start, jobs, nodes, DayFilter(arguments.judge, arguments.tz))
+        print("\n".join(json.dumps(row, default=float) for row in found.policies.to_dict("records")), found.notes[0])
+        return
     weeks = lay_out_weeks(jobs, nodes, *day_span(arguments.train), arguments.tz)
     rivals: dict[str, object] = {}
     for name in arguments.variants.split(","):

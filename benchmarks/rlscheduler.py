@@ -60,6 +60,7 @@ RIVALS = (
     "easy:order=unicef,queue_order=unicef",
     "easy:order=f1,queue_order=f1",
     "easy:order=random,queue_order=random",
+    "easy:queue_order=sjf,keep=true,by_time_only=true",
     "conservative",
 )
 N_RESAMPLES = 10_000
@@ -215,6 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log")
     parser.add_argument("processors", type=int)
+    parser.add_argument("--per-node", type=int, default=1, help="processors of a node, which a job takes whole")
     parser.add_argument("--backfill", action="store_true")
     parser.add_argument("--sequences", type=int, default=40, help="drawn; the first ten are the published ones")
     parser.add_argument("--seed", type=int, default=1)
@@ -226,17 +228,18 @@ def main() -> None:
     arguments = parser.parse_args()
     log = read_swf(arguments.log)
     log = log[log["procs"] <= arguments.processors].reset_index(drop=True)
+    log, n_nodes = log.assign(procs=-(-log["procs"] // arguments.per_node)), arguments.processors // arguments.per_node
     drawn = starts(len(log), max(arguments.sequences, 10), arguments.seed)
     plain = log[["submit", "run", "request", "procs"]].to_numpy(np.int64)
     given = next((v for (k, b), v in PUBLISHED.items() if k in arguments.log and b == arguments.backfill), {})
     row = partial(print_row, first=10, given=given)
     for rule, name in enumerate(RULES):
         parts = [plain[at : at + LENGTH] for at in drawn]
-        values = [slowdown(part, published(rule, part, arguments.processors, arguments.backfill)) for part in parts]
+        values = [slowdown(part, published(rule, part, n_nodes, arguments.backfill)) for part in parts]
         row(f"published {name}", np.array(values))
     if not arguments.backfill:
         return
-    nodes = pd.DataFrame({"node_id": [f"n{i}" for i in range(arguments.processors)], "cpus": 1, "mem_mb": 1, "gpus": 0})
+    nodes = pd.DataFrame({"node_id": [f"n{i}" for i in range(n_nodes)], "cpus": 1, "mem_mb": 1, "gpus": 0})
     days = [sequence(log, at, nodes) for at in drawn]
     for policy in RIVALS:
         runs = [run_prepared(day.ready, policy) for day in days]

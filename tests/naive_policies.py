@@ -123,11 +123,16 @@ def best_fit(of_node=False):
     return decide
 
 
-def easy(backfill_key=lambda sim, j: 0, by_time_only=False, queue_key=lambda sim, j: 0):
+def easy(backfill_key=lambda sim, j: 0, by_time_only=False, queue_key=lambda sim, j: 0, keep=False):
+    kept = set()
+
     def decide(sim):
-        queue = sorted(sim.waiting(), key=lambda j: (queue_key(sim, j), j))
+        queue = sorted(sim.waiting(), key=lambda j: (j not in kept, queue_key(sim, j), j))
         if not queue:
             return None
+        if keep and queue[0] not in kept:
+            kept.clear()
+            kept.add(queue[0])
         head, want = queue[0], sim.jobs[queue[0]]["n"]
         free = sim.free(sim.running())
         nodes = sim.fitting(head, free)

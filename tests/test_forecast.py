@@ -195,6 +195,16 @@ def test_recalibration_forgets():
     assert recalibrated(np.array([0.5]), stated, came, age * 1e6) == pytest.approx(recent)
 
 
+def test_what_shares_a_fate_is_one_piece_of_evidence():
+    """Three hundred outcomes of one user's day move a chance less than if each were another's; alone, hardly any."""
+    stated, came = np.repeat([0.2, 0.9], 300), np.repeat([0.0, 1.0], 300)
+    age, own = np.zeros(600), np.arange(600)
+    one = np.where(stated > 0.5, 600, own)
+    free, apart, alike = (recalibrated(np.array([0.9]), stated, came, age, piece)[0] for piece in (None, own, one))
+    assert apart == pytest.approx(0.5 + (free - 0.5) * 300 / 305)
+    assert alike == pytest.approx(0.5 + (free - 0.5) * 1 / 6)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -115,3 +116,41 @@ def test_what_was_not_said_is_as_trained(tmp_path_factory):
     given = run_prepared(ready, f"easy:order=learned,file={path},queue_order=fcfs,place=first")
     assert given.start.tolist() == run_prepared(ready, "easy:order=sjf").start.tolist()
     assert short.start.tolist() != given.start.tolist()
+
+
+def stream(n=150):
+    """Somebody wants all eight nodes, and others want two each, for a minute, faster than these come free."""
+    rows = [{"submit_time": 15 * i, "run_time": 60, "n_nodes": 2} for i in range(n)]
+    rows.insert(1, {"submit_time": 1, "run_time": 60, "n_nodes": 8})
+    jobs = pd.DataFrame(rows).assign(requested_time=60, cpus_per_node=1, mem_mb_per_node=0, gpus_per_node=0)
+    jobs["job_id"] = [f"j{i}" for i in range(len(jobs))]
+    return jobs, pd.DataFrame({"node_id": [f"n{i}" for i in range(8)], "cpus": 1, "mem_mb": 1, "gpus": 0})
+
+
+def test_an_order_that_disfavours_a_job_lets_it_wait_for_ever_without_patience(tmp_path_factory):
+    """With weight on the share of the system who wants all of it is served last; after a week of patience it is not."""
+    jobs, nodes = stream()
+    file = written(tmp_path_factory, np.eye(len(FEATURES))[FEATURES.index("share")])
+    policy = f"easy:order=learned,queue_order=learned,file={file}"
+    ready = prepare(jobs, nodes)
+    assert run_prepared(ready, policy).start[1] == run_prepared(ready, policy).start.max()
+    assert run_prepared(ready, f"{policy},patience=300").start[1] <= 1 + 300 + 2 * 60
+
+
+@FEW
+@given(seed=st.integers(0, 10**6), n_hidden=st.integers(0, 3), case=st.sampled_from(["stream", "pool", "shared"]))
+def test_nobody_waits_for_ever_whatever_the_file_says(seed, n_hidden, case, tmp_path_factory):
+    """Whoever has waited as long as ``patience`` waits for no more than those before him, linear or network."""
+    rng = np.random.default_rng(seed)
+    jobs, nodes = {"stream": stream, "pool": lambda: pool_case(rng, 40), "shared": lambda: shared_case(rng, 40)}[case]()
+    jobs["run_time"] = jobs["requested_time"] = jobs["requested_time"].clip(lower=1)
+    weights = 10.0 * rng.standard_normal(len(FEATURES))
+    hidden = 10.0 * rng.standard_normal((n_hidden, len(FEATURES) + 2))
+    file = written(tmp_path_factory, weights, hidden=hidden)
+    patience = int(rng.integers(1, 400))
+    ready = prepare(jobs, nodes)
+    run = run_prepared(ready, f"easy:order=learned,queue_order=learned,file={file},patience={patience}")
+    ran = run.start >= 0
+    before = np.cumsum(ran)
+    latest = ready.jobs.submit + patience + before * int(ready.jobs.requested.max())
+    assert (run.start[ran] <= latest[ran]).all()

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from test_learn import log
 
-from procure.learn.continuous import EXACT, LEARNED, RANDOM, UNTRAINED, evaluate_continuous
+from procure.learn.continuous import EXACT, evaluate_continuous
 from procure.learn.features import AGE
+from procure.learn.judge import LEARNED, RANDOM, UNTRAINED
 from procure.learn.search import FEWEST_AGE, Settings, free_numbers, train_by_search, weekly_objective
 from procure.learn.store import write_policy
 from procure.learn.train import DayFilter

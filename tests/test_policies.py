@@ -229,6 +229,7 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
         ({"depth": 0}, "at least 1"),
         ({"depth": "many"}, "depth: .many. was given"),
         ({"depth": 2, "by_time_only": 1}, "one reservation"),
+        ({"depth": 2, "keep": 1}, "one reservation"),
         ({"weight_age": 2}, "counts only in the order priority"),
     ]:
         with pytest.raises(TableError, match=message):

@@ -72,6 +72,10 @@ TWINS = {
     "easy:order=wfp3": lambda: naive.easy(wfp3),
     "easy:order=sjf,queue_order=unicef": lambda: naive.easy(estimate, queue_key=unicef),
     "easy:queue_order=smallest": lambda: naive.easy(queue_key=size),
+    "easy:queue_order=sjf,keep=true": lambda: naive.easy(queue_key=estimate, keep=True),
+    "easy:order=sjf,queue_order=unicef,keep=true,by_time_only=true": lambda: naive.easy(
+        estimate, True, unicef, keep=True
+    ),
     f"easy:order=priority,{PRIORITY}": lambda: naive.easy(age_and_size),
 }
 PLANS = {

@@ -19,7 +19,7 @@ from procure.forecast import evaluate as evaluate_forecasts
 from procure.forecast.confidence import MODES, check_mode
 from procure.forecast.expected import forecast_jobs
 from procure.forecast.forecaster import pattern_table
-from procure.forecast.report import write_report
+from procure.forecast.report import Beside, write_report
 from procure.policies.names import RIVALS
 from procure.settings import LAST_SEED, MOST_COUNTED, problems
 from procure.tables import NODE, read, write
@@ -38,7 +38,12 @@ ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
 ).split()
-FORECAST_POLICIES = ("forecast:place=best", *(f"forecast:place=best,control={one}" for one in ("exact", "shuffled")))
+FORECAST_POLICIES = (
+    "forecast:place=best",
+    "forecast:place=best,confidence=hazard",
+    *(f"forecast:place=best,control={one}" for one in ("exact", "shuffled")),
+    "easy:order=random,queue_order=random,place=best",
+)
 _LOG = common.LOG | {"tz": TzOption}
 
 
@@ -150,11 +155,11 @@ def evaluate(
     found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
     for text in found.notes:
         common.note(text)
-    if report is not None:
-        write_report(found, table, settings, report, jobs.name)
-        common.note(f"wrote {report}")
     frame = pd.DataFrame(found.rows)
     beside = None if nodes is None else _beside_rivals(table, nodes)
+    if report is not None:
+        write_report(found, table, settings, report, jobs.name, None if beside is None else _for_report(beside))
+        common.note(f"wrote {report}")
     if output is common.Format.JSON:
         common.print_json(found.rows if beside is None else {"forecasts": found.rows, "policies": beside.to_dict()})
         return
@@ -170,6 +175,11 @@ def _beside_rivals(jobs: pd.DataFrame, nodes: Path) -> Comparison:
     first = "easy:place=best"
     names = [first, *(name for name in RIVALS if name != first), *FORECAST_POLICIES]
     return compare(jobs, read(nodes, NODE), names, slices="week", continuous=True, progress=common.note)
+
+
+def _for_report(beside: Comparison) -> Beside:
+    table = beside.shown().assign(policy=[one.replace(",", ", ") for one in beside.table["policy"]])
+    return Beside(table, beside.tests, with_units(beside.tests), beside.caveat)
 
 
 def _read(path: Path, by: str, how: LogSettings) -> tuple[pd.DataFrame, PatternSettings]:

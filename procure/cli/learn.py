@@ -13,6 +13,7 @@ import typer
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
+from procure.errors import TableError
 from procure.learn.continuous import Continuous, evaluate_continuous
 from procure.learn.days import day_span, within
 from procure.learn.describe import described
@@ -200,7 +201,8 @@ def evaluate(
 
     Beside it stand EASY in several orders, conservative backfilling, best fit and sjf, a random order, the point from
     which the search began, and exact run times. What the log's earlier jobs tell of run times counts as known once
-    they have ended. Mean waits are in seconds; intervals are 95 % bootstrap intervals over days, or weeks.
+    they have ended. Mean waits are in seconds; intervals are 95 % bootstrap intervals over days, or weeks. The report
+    of days shows the weeks of the same span too.
 
     Examples:
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05 --report learn.html
@@ -213,9 +215,13 @@ def evaluate(
     wanted = replace(_span(wanted, first, last), tz=how.tz or "UTC")
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
     if continuous:
-        of_days = ("min_jobs", "max_jobs", "min_wait", "ahead", "every", "keep", "report")
+        of_days = ("min_jobs", "max_jobs", "min_wait", "ahead", "every", "keep")
         common.refuse_given(context, "it belongs to days from an empty system", *of_days)
-        _print_continuous(evaluate_continuous(policy, table, servers, wanted, note=common.note), output)
+        weeks = evaluate_continuous(policy, table, servers, wanted, note=common.note)
+        if report is not None:
+            write_report(None, policy, report, f"{file} on {jobs.name}", weeks)
+            common.note(f"report written to {report}")
+        _print_continuous(weeks, output)
         return
     found = evaluate_policy(
         policy,
@@ -230,7 +236,7 @@ def evaluate(
         span = {"first_day": names[0], "last_day": names[-1], "n_days": len(names)}
         write_policy(file, replace(policy, judged=plain(span | found.figures)))
     if report is not None:
-        write_report(found, policy, report, f"{file} on {jobs.name}")
+        write_report(found, policy, report, f"{file} on {jobs.name}", _weeks(policy, table, servers, wanted))
         common.note(f"report written to {report}")
     if output is common.Format.JSON:
         common.print_json(found.to_dict())
@@ -244,6 +250,16 @@ def evaluate(
         }
         common.print_record(found.figures | utilization, output, "over all days")
         common.print_table(found.policies, output, "beside its rivals, means of the days", _SECONDS)
+
+
+def _weeks(policy: TrainedPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, wanted: DayFilter) -> Continuous | str:
+    """Judge on the weeks of the same span without a break, or say why that cannot be."""
+    if policy.method == "ppo":
+        return "the published agent is judged on days only"
+    try:
+        return evaluate_continuous(policy, jobs, nodes, wanted, note=common.note)
+    except TableError as error:
+        return str(error)
 
 
 def _print_continuous(found: Continuous, output: common.Format) -> None:

@@ -91,11 +91,11 @@ class Rules(Easy):
         apart = held_apart(held, state)
         lines = make_lines(state, orders[0], True, apart)
         queue = make_lines(state, orders[1], False, apart)
-        notes = np.full(3, -1, np.int64)
+        notes = np.full(4, -1, np.int64)
         place = make_away(self.make_place(state, len(lines.first)), held.changes, notes)
         held = held._replace(lines=lines, queue=queue)
         scheduler = scheduler._replace(lines=lines, hold=held, holds=True, place=place)
-        own = EasyOwn(scheduler, queue, self.by_time_only, self.queue_depth, notes)
+        own = EasyOwn(scheduler, queue, self.by_time_only, self.keep, self.queue_depth, notes)
         if not len(rest.trees.root):
             return compiled(easy, own, self.columns(state, place))
         return compiled(easy, own, lambda: {BEYOND: held.beyond.tolist()})

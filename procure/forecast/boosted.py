@@ -23,6 +23,8 @@ The second where there are several lags, to save time.
 _MOST, _MOST_OF_LAGS = 20_000, 40_000
 """Of the outcomes known at a fit the last ones; the second where there are several lags."""
 _ROUNDS = 150
+_SHARE_A_FATE = ("week",)
+"""Periods of which the outcomes of one user's day count as one when chances are recalibrated."""
 _SETTINGS = {
     "objective": "binary:logistic",
     "max_depth": 3,
@@ -51,12 +53,15 @@ def recalibrated_daily(patterns: Patterns, forecasts: Forecasts, rows: Lagged, r
     """Return the chances float64[n], each recalibrated on what was known of all lags when its day began."""
     n, came = len(forecasts.burst), rows.came.astype(np.float64)
     stated, period = raw[-n:], list(PERIODS.values())[forecasts.layer]
-    found = stated.copy()
+    found, piece = stated.copy(), None
+    if list(PERIODS)[forecasts.layer] in _SHARE_A_FATE:
+        piece = (forecasts.user[rows.burst] << 20) + np.clip((rows.known - patterns.first) // DAY, 0, (1 << 20) - 1)
     for today, known in _days(patterns, forecasts, rows):
         known = known[-WINDOW * rows.n_lags :]
         moment = rows.known[known]
         age = (moment.max(initial=0) - moment) / period
-        found[today] = recalibrated(stated[today], raw[known], came[known], age)
+        alike = None if piece is None else piece[known]
+        found[today] = recalibrated(stated[today], raw[known], came[known], age, alike)
     return found
 
 

@@ -15,10 +15,17 @@ _FEWEST = 200
 """Of fewer the stated chances stand."""
 _DOUBT = 30.0
 """As many forecasts as stated are added to each block."""
+_PIECES = 5.0
+"""As many pieces of evidence for the base rate are added where outcomes are known to share a fate."""
 
 
-def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age: np.ndarray) -> np.ndarray:
+def recalibrated(
+    chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age: np.ndarray, piece: np.ndarray | None = None
+) -> np.ndarray:
     """Return chances half-way, in the logit, to the isotonic line through earlier ones.
+
+    With ``piece`` they then move to the base rate, by a share of 5 / (5 + pieces of evidence for such a chance): a
+    hundred like forecasts of one user's day say little more than one. Pieces are counted as Kish's effective number.
 
     Parameters
     ----------
@@ -28,6 +35,8 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
         float64[m], what was stated before and came of it (0 or 1), in the order in which that became known.
     age
         float64[m], periods from when that became known to when the last of them did.
+    piece
+        int64[m], not negative, below 2^40: outcomes with one number share a fate.
 
     Returns
     -------
@@ -40,10 +49,22 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
     first = np.linspace(0, len(order), max(1, len(order) // BLOCK) + 1).astype(np.int64)
     weight = 0.5 ** np.minimum(age / HALF_LIFE, 30)  # never nothing, so that each block has a mean
     sums = [np.add.reduceat(values[order], first[:-1]) for values in (weight * earlier, weight * came, weight)]
-    stated, seen, n = pooled(np.column_stack(sums)).T
+    squares = np.zeros(len(first) - 1) if piece is None else _squares(weight[order], piece[order], first)
+    stated, seen, n, squares = pooled(np.column_stack([*sums, squares])).T
     middle = stated / n
     line = np.interp(chance, middle, (seen + _DOUBT * middle) / (n + _DOUBT))
-    return np.asarray(expit((_odds(chance) + _odds(line)) / 2))
+    moved = np.asarray(expit((_odds(chance) + _odds(line)) / 2))
+    if piece is None:
+        return moved
+    base, pieces = seen.sum() / n.sum(), np.interp(chance, middle, n**2 / squares)
+    return np.asarray(base + (moved - base) * pieces / (pieces + _PIECES))
+
+
+def _squares(weight: np.ndarray, piece: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return, per block, the sum of the squared weights of its pieces."""
+    block = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    key, member = np.unique((block << 40) + piece, return_inverse=True)
+    return np.bincount(key >> 40, np.bincount(member, weight) ** 2, len(first) - 1)
 
 
 def pooled(blocks: np.ndarray) -> np.ndarray:
@@ -52,7 +73,8 @@ def pooled(blocks: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     blocks
-        float64[k, 3]: the sum of what was stated and of what came, and how many, a row each, all by weight.
+        float64[k, 3 or more]: the sum of what was stated and of what came, and how many, a row each, all by weight;
+        what stands behind these is summed, too.
 
     Returns
     -------

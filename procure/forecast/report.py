@@ -1,9 +1,11 @@
-"""The evaluation as one HTML file: the figures, what was stated against what came, and what recurs."""
+"""The evaluation as one HTML file: the figures, what was stated against what came, rivals, and what recurs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -22,8 +24,26 @@ _QUALITY = (
 ).split()
 
 
+class Beside(NamedTuple):
+    """The policy `forecast` beside its rivals on weeks without a break, all against the first of them."""
+
+    table: pd.DataFrame
+    """A row per policy, as people read it."""
+    tests: pd.DataFrame
+    """Per policy and metric: ``policy metric difference low high``, of `procure.comparison.paired`."""
+    told: pd.DataFrame
+    """The same with units, for people."""
+    caveat: str
+    """What the tests can tell."""
+
+
 def write_report(
-    judged: Judged, jobs: pd.DataFrame, settings: PatternSettings | None, path: str | Path, about: str
+    judged: Judged,
+    jobs: pd.DataFrame,
+    settings: PatternSettings | None,
+    path: str | Path,
+    about: str,
+    beside: Beside | None = None,
 ) -> Path:
     """Write the report, whole or not at all; ``about`` says whose forecasts were judged."""
     rows = pd.DataFrame(judged.rows)
@@ -40,7 +60,9 @@ def write_report(
     text = render(
         Path(__file__).with_name("report.html"),
         about=about,
-        lines=_answer(rows),
+        lines=[*_answer(rows), *([] if beside is None else _scheduling(beside))],
+        beside=beside,
+        differences=None if beside is None or beside.tests.empty else _differences(beside.tests),
         notes=judged.notes,
         quality=rows[_QUALITY].rename(columns={"n_hits": "came true"}),
         reserved=rows[["period", "confidence", *reserved]],
@@ -75,6 +97,33 @@ def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def _scheduling(beside: Beside) -> list[tuple[str, str]]:
+    """Say what `forecast` gains in bounded slowdown on the first policy, and what it has where no test is."""
+    first = beside.table["policy"].iloc[0]
+    of = beside.table.set_index("policy")["mean_bounded_slowdown"]
+    ours = next(name for name in of.index if name.startswith("forecast"))
+    line = f"under {ours} jobs have a mean bounded slowdown of {of[ours]:.2f}, under {first} {of[first]:.2f}"
+    tests = beside.tests
+    if len(tests):
+        mine = tests[tests["policy"].str.startswith("forecast") & (tests["metric"] == "mean_bounded_slowdown")].iloc[0]
+        line += f"; week by week {mine['difference']:+.2f} ({mine['low']:.2f} to {mine['high']:.2f})"
+    return [(line, "rivals")]
+
+
+def _differences(tests: pd.DataFrame) -> Markup:
+    """Draw each policy's weekly difference in bounded slowdown to the first one, with its interval."""
+    rows = tests[tests["metric"] == "mean_bounded_slowdown"]
+    at = np.arange(len(rows))[::-1]
+    values, low, high = (rows[name].to_numpy(float) for name in ("difference", "low", "high"))
+    made, axes = svg.figure(9, 0.8 + 0.32 * len(rows))
+    ends = np.nan_to_num(np.stack([values - low, high - values])).clip(min=0)
+    axes.errorbar(values, at, xerr=ends, fmt="o", color=svg.BLUE, markersize=4, linewidth=1)
+    axes.axvline(0.0, color=svg.GREY, linewidth=1)
+    axes.set_yticks(at, [svg.literal(one) for one in rows["policy"]], fontsize=7)
+    axes.set_xlabel("mean weekly bounded slowdown less that of the first policy; left of 0 is better")
+    return svg.inline(made, "differences", "weekly difference in bounded slowdown to the first policy")
 
 
 def _calibration(judged: Judged, period: str) -> Markup:

@@ -11,23 +11,21 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.learn.days import Day, day_span, runnable
-from procure.learn.judge import DRAWN, LEARNED, N_RESAMPLES, RANDOM, ratio_of_sums, utilization_between
+from procure.learn.judge import LEARNED, N_RESAMPLES, beside_it, ratio_of_sums, utilization_between
 from procure.learn.policy import expected_before
-from procure.learn.search import Settings, candidate_of, free_numbers
+from procure.learn.search import candidate_of
 from procure.learn.store import TrainedPolicy
 from procure.learn.train import DayFilter
 from procure.learn.weeks import FIGURES, FLOOR, REFERENCE, WEEK, begins, figures_of, known_before, week_from
 from procure.policies.names import RIVALS
 from procure.policies.parameters import Parameters
-from procure.policies.queue import Skipping
-from procure.policies.seams_of import with_seams
 from procure.progress import silent
 from procure.run import Outcome, Prepared, prepare_checked, run_prepared
 from procure.tables import JOB, NODE, check, with_clock_of
 from procure.text import Shown, counted
 
-UNTRAINED, EXACT = "untrained", f"{REFERENCE}@oracle"
-"""Beside the rivals and a random order: the point from which the search began, and exact run times."""
+EXACT = f"{REFERENCE}@oracle"
+"""Beside what `beside_it` gives: exact run times."""
 FEWEST_WEEKS = 2
 """Of fewer weeks there is no interval."""
 
@@ -149,15 +147,8 @@ def _laid_out(
 
 
 def _policies(trained: TrainedPolicy, rivals: Sequence[str], day: Day) -> dict[str, str | Parameters]:
+    found = {name: policy(day) for name, policy in beside_it(trained, rivals).items()}
     inside = trained.trained.get("inside", "skip")
-    begin, arrays_of = free_numbers(Settings(inside=inside, n_hidden=0))
-    if inside == "skip":
-        given: dict[str, Any] = {"order": RANDOM}
-        drawn: str | Parameters = with_seams(Skipping, given)(**given)
-    else:
-        drawn = DRAWN
-    found: dict[str, str | Parameters] = {name: name for name in rivals}
-    found |= {RANDOM: drawn, UNTRAINED: candidate_of(day, arrays_of(begin), inside)}
     return found | {LEARNED: candidate_of(day, dict(trained.arrays), inside), EXACT: REFERENCE}
 
 

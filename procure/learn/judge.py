@@ -11,9 +11,13 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.learn.days import Day, mean_wait, simulate_day
+from procure.learn.search import Settings, candidate_of, free_numbers
 from procure.learn.store import TrainedPolicy
-from procure.learn.weeks import FIGURES, MEAN_WAIT, figures_of
+from procure.learn.weeks import FIGURES, MEAN_WAIT, SLOWDOWN, figures_of
 from procure.policies.names import RIVALS
+from procure.policies.parameters import Parameters
+from procure.policies.queue import Skipping
+from procure.policies.seams_of import with_seams
 from procure.progress import silent
 from procure.run import Outcome, Prepared, measured, run_prepared
 from procure.simulator.metrics import METRIC_NAMES
@@ -24,6 +28,8 @@ LEVEL = 0.95
 LEARNED = "learned"
 RANDOM, DRAWN = "random", "easy:order=random,queue_order=random,place=best"
 """A random order, inside EASY."""
+UNTRAINED = "untrained"
+"""The point from which the search began."""
 POLICIES = ("fcfs", "sjf", "sjf@oracle", "best-fit", LEARNED)
 """What every day is simulated under; ``sjf@oracle`` knows the run times."""
 
@@ -43,9 +49,10 @@ class Judgement(Shown):
     utilization_of_nodes
         The mean over days of `node_utilization`.
     policies
-        Per rival (`procure.policies.names.RIVALS`), a random order and the policy: the figures of
-        `procure.learn.weeks.FIGURES`, each the mean over the days, and ``wait_ratio wait_low wait_high``, the sum of
-        the policy's daily mean waits over that of this one, with its interval.
+        Per rival (`procure.policies.names.RIVALS`), a random order, the untrained start and the policy: the figures of
+        `procure.learn.weeks.FIGURES` and ``utilization`` (first submission to last), each the mean over the days, and
+        ``wait_ratio wait_low wait_high``, the sum of the policy's daily mean waits over that of this one, with its
+        interval; ``slowdown_…`` likewise.
     figures
         ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
         ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
@@ -119,6 +126,7 @@ def evaluate(
     """
     rows, in_use = [], []
     beside: dict[str, list[np.ndarray]] = {}
+    others = beside_it(trained, rivals)
     for day in days:
         progress(day.name)
         if day.exact is None:
@@ -132,9 +140,10 @@ def evaluate(
         ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
         in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
-        for name in (*rivals, RANDOM, LEARNED):
-            run = found[name] if name in found else run_prepared(day.ready, DRAWN if name == RANDOM else name)
-            beside.setdefault(name, []).append(figures_of(day.ready, run.start, run.end))
+        runs = {name: found.get(name) or run_prepared(day.ready, policy(day)) for name, policy in others.items()}
+        for name, run in (runs | {LEARNED: found[LEARNED]}).items():
+            share = utilization_between(day.ready, run, *_submissions(day.ready))
+            beside.setdefault(name, []).append(np.append(figures_of(day.ready, run.start, run.end), share))
     table = pd.DataFrame(rows)
     if not table["sjf"].any():
         raise TableError(
@@ -147,26 +156,45 @@ def evaluate(
     return Judgement(table, used, of_submissions, of_nodes, _figures(table, seed), _beside(beside, seed))
 
 
+def beside_it(trained: TrainedPolicy, rivals: Sequence[str]) -> dict[str, Callable[[Day], str | Parameters]]:
+    """Return what a trained policy is held against, by name: the rivals, a random order, and the untrained start."""
+    inside = trained.trained.get("inside", "skip")
+    begin, arrays_of = free_numbers(Settings(inside=inside, n_hidden=0))
+    given: dict[str, Any] = {"order": RANDOM}
+    drawn: str | Parameters = with_seams(Skipping, given)(**given) if inside == "skip" else DRAWN
+
+    def named(name: str) -> Callable[[Day], str | Parameters]:
+        return lambda day: name
+
+    found = {name: named(name) for name in rivals}
+    return found | {RANDOM: lambda day: drawn, UNTRAINED: lambda day: candidate_of(day, arrays_of(begin), inside)}
+
+
+def _submissions(ready: Prepared) -> tuple[int, int]:
+    return int(ready.jobs.submit.min()), int(ready.jobs.submit.max())
+
+
 def _beside(figures: Mapping[str, list[np.ndarray]], seed: int) -> pd.DataFrame:
     """Set the figures of each policy beside each other, means over the days."""
     n = len(figures[LEARNED])
     draws = np.random.default_rng(seed).integers(0, n, (N_RESAMPLES, n))
-    learned = np.array(figures[LEARNED])[:, MEAN_WAIT]
+    learned = np.array(figures[LEARNED])
     rows = []
     for name, each in figures.items():
         values = np.array(each)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio, (low, high) = ratio_of_sums(learned, values[:, MEAN_WAIT], draws)
-        row = {"policy": name} | dict(zip(FIGURES, values.mean(axis=0).tolist(), strict=True))
-        rows.append(row | {"wait_ratio": ratio, "wait_low": low, "wait_high": high})
+        row = {"policy": name} | dict(zip((*FIGURES, "utilization"), values.mean(axis=0).tolist(), strict=True))
+        for what, column in (("wait", MEAN_WAIT), ("slowdown", SLOWDOWN)):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio, (low, high) = ratio_of_sums(learned[:, column], values[:, column], draws)
+            row |= {f"{what}_ratio": ratio, f"{what}_low": low, f"{what}_high": high}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _utilizations(ready: Prepared, found: Outcome) -> tuple[float, float, float]:
-    submit = ready.jobs.submit
     return (
         measured(ready, found)[METRIC_NAMES.index("utilization_cpu")],
-        utilization_between(ready, found, int(submit.min()), int(submit.max())),
+        utilization_between(ready, found, *_submissions(ready)),
         node_utilization(ready, found),
     )
 

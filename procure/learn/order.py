@@ -26,13 +26,15 @@ from procure.learn.store import TrainedPolicy
 from procure.policies.easy import Easy
 from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.policies.place import make_fit, margin
-from procure.settings import LAST_SEED
+from procure.settings import LARGEST, LAST_SEED
 from procure.simulator.arrays import numbered
 from procure.simulator.kernel import kernel
 from procure.simulator.seams import order
 from procure.simulator.state import State
 
 NAME = "learned"
+PATIENCE = 2_592_000
+"""s, 30 days; who has waited as long goes before all who have not, so that EASY lets nobody wait for ever."""
 NOW, CHANGES, SUBMITTED, ENDED = range(4)
 """What the notes hold: how far the order has followed the run; ``ENDED`` counts the ends of this moment."""
 QUEUE, FREE = range(2)
@@ -48,7 +50,7 @@ class Classes(NamedTuple):
 
 @order
 class LearnedOrder(NamedTuple):
-    """Lowest score of a trained policy first; a longer wait never counts against a job."""
+    """Lowest score of a trained policy first; who has waited as long as ``patience`` before all, first come first."""
 
     classes: Classes
     kin: Kin
@@ -60,6 +62,7 @@ class LearnedOrder(NamedTuple):
     notes: np.ndarray  # int64[4]
     shared: np.ndarray  # float64[2]
     row: np.ndarray  # float64[n_features], room
+    patience: int  # s
 
     def follow(self, state):
         """Learn from what ended, also while nobody waits."""
@@ -76,6 +79,8 @@ class LearnedOrder(NamedTuple):
 
 @kernel
 def _score(state, own, job):
+    if state.now[0] - state.submit[job] >= own.patience:
+        return -np.inf
     notes = own.notes
     if notes[NOW] != state.now[0] or notes[CHANGES] != state.n_changes[0] or notes[SUBMITTED] != state.n_submitted[0]:
         _follow(state, own)
@@ -127,6 +132,12 @@ class Learned(Parameters):
         NOTHING,
         description="order learned: what `procure learn train` wrote; none = shortest expected run time first",
     )
+    patience: int = Field(
+        PATIENCE,
+        ge=1,
+        le=LARGEST,
+        description="order learned: s after which who waits goes before all who have not waited as long",
+    )
 
     @field_validator("file")
     @classmethod
@@ -146,7 +157,7 @@ class Learned(Parameters):
         """Make an order of a run."""
         if name == NAME or self._as_trained("queue_order") == NAME:
             trained = load(self.file)
-            return make_order(state, trained, expected_before(state, trained.history))
+            return make_order(state, trained, expected_before(state, trained.history), self.patience)
         return super().make_order(state, name)  # type: ignore[misc]
 
     def make_picker(self, state: State) -> Any:
@@ -155,13 +166,15 @@ class Learned(Parameters):
         return make_fit(state, place) if place else super().make_picker(state)  # type: ignore[misc]
 
 
-def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray) -> LearnedOrder:
+def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray, patience: int = PATIENCE) -> LearnedOrder:
     """Lay out the order of a trained policy for one run in which nothing has been submitted yet.
 
     Parameters
     ----------
     prior
         float64[n_jobs], s, from `procure.learn.policy.expected_before`.
+    patience
+        s; under EASY with this order at the head, a job that has waited as long waits only for those submitted before.
     """
     arrays = trained.arrays
     line_of = numbered(state.shape, state.requested, state.user)
@@ -180,6 +193,7 @@ def make_order(state: State, trained: TrainedPolicy, prior: np.ndarray) -> Learn
         np.array([-1, -1, 0, 0], np.int64),
         np.zeros(2),
         np.zeros(len(FEATURES)),
+        patience,
     )
 
 

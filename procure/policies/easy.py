@@ -38,12 +38,13 @@ class EasyOwn(NamedTuple):
     scheduler: Scheduler
     queue: Lines  # in the order by which the first reservation is held
     by_time_only: bool
+    keep: bool
     queue_depth: int
-    notes: np.ndarray  # int64[3]
+    notes: np.ndarray  # int64[4]
 
 
-CHANGES, HEAD, SHADOW = range(3)
-"""What the notes hold: the reservation, and the changes that it knows."""
+CHANGES, HEAD, SHADOW, KEPT = range(4)
+"""What the notes hold: the reservation, the changes that it knows, and who is kept to until it starts."""
 
 
 @part
@@ -70,6 +71,8 @@ def easy(state, own):
         head = first_admitted(state, scheduler, own.queue, False)
     if head == n_jobs:
         return wait(state, scheduler)
+    if own.keep:
+        head = _kept(state, own, head)
     job, which = head, FREE
     line = lines.line_of[head]
     if scheduler.place.fits(state, lines, line) and scheduler.place.room(state, lines, line, which):
@@ -85,6 +88,17 @@ def easy(state, own):
     notes[CHANGES] = state.n_changes[0] + 1
     own.queue.counters[DECIDED] = job
     return answer(state, scheduler, job)
+
+
+@part
+def _kept(state, own, head):
+    """Return who was first at an earlier decision and still waits, unless it is held back now; else who is first."""
+    kept, scheduler = own.notes[KEPT], own.scheduler
+    waits = kept >= 0 and state.start[kept] < 0
+    if waits and (not scheduler.holds or scheduler.hold.admits(state, kept, scheduler.reserved)):
+        return kept
+    own.notes[KEPT] = head
+    return head
 
 
 @part
@@ -166,6 +180,10 @@ class Easy(Composed):
     by_time_only: bool = Field(
         False, description="backfill only what ends strictly before the reservation; needs depth 1"
     )
+    keep: bool = Field(
+        False,
+        description="who holds the first reservation keeps it until it starts, whoever is first since; needs depth 1",
+    )
     queue_depth: int = Field(
         0,
         ge=0,
@@ -182,6 +200,8 @@ class Easy(Composed):
     def _one_reservation(self) -> Easy:
         if self.depth > 1 and self.by_time_only:
             raise ValueError(f"by_time_only knows one reservation only; depth {self.depth} was given")
+        if self.depth > 1 and self.keep:
+            raise ValueError(f"keep knows one reservation only; depth {self.depth} was given")
         if self.depth > 1 and self.queue_depth:
             raise ValueError(f"queue_depth counts with one reservation only; depth {self.depth} was given")
         return self
@@ -196,5 +216,5 @@ class Easy(Composed):
         scheduler = self.make_scheduler(state, self.order)
         queue = make_lines(state, queue_order, False, held_apart(scheduler.hold, state))
         queue_depth = self.queue_depth or self.most_looked_at
-        own = EasyOwn(scheduler, queue, self.by_time_only, queue_depth, np.full(3, -1, np.int64))
+        own = EasyOwn(scheduler, queue, self.by_time_only, self.keep, queue_depth, np.full(4, -1, np.int64))
         return compiled(easy, own, self.columns(state, scheduler.place))
