@@ -76,6 +76,14 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
 
 
+def test_a_job_of_which_a_log_tells_no_time_waits_in_no_replay(log: pd.DataFrame, tmp_path: Path) -> None:
+    """Neither start nor end: `evaluate` leaves such a job out, and a replay would have it wait to the end of days."""
+    lost = log.assign(**{name: log[name].mask(log.index == 300) for name in ("start_time", "end_time")})
+    replay = sources.Replay(make_place(tmp_path, lost), None)
+    assert len(replay.jobs) == len(log) - 1
+    assert log["job_id"].iloc[300] not in set(replay.queue().jobs["job_id"])
+
+
 def test_long_steps_leave_no_job_out(log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay whose steps are longer than late jobs are waited for forecasts every job all the same."""
     monkeypatch.setattr("procure.serve.collector.SURFACED", 600)

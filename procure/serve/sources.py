@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.log import without_starts
+from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.state import COMMAND, FIELDS, parse_state
 from procure.serve.settings import Place, Source
 from procure.workload import LogSettings, read_log
@@ -226,8 +226,7 @@ class Replay:
         """Read the log; ``began`` is where an interrupted replay had come to, Unix seconds of the log."""
         source = place.service.source
         assert source.log is not None
-        jobs = read_log(place.folder / source.log, LogSettings(), keep_unfinished=True).jobs
-        jobs = without_starts(jobs).sort_values("submit_time", kind="stable").reset_index(drop=True)
+        jobs = queue_jobs(read_log(place.folder / source.log, LogSettings(), keep_unfinished=True).jobs)
         self.jobs, self.source = jobs, source
         self.submit = jobs["submit_time"].to_numpy()
         self.begin = jobs["start_time"].to_numpy("float64", na_value=np.inf)
