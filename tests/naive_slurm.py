@@ -426,19 +426,19 @@ class NaiveSlurm:
                 nodes, self.left_to_others = fewer, held
         return nodes
 
-    def take_turns(self) -> None:
+    def take_turns(self, begins: bool = False) -> None:
         """preempt: the "shadow" of a job suspends those of lower partitions on its CPUs, until it ends."""
         if not self.suspends:
             return
         shadows: set[tuple[int, int]] = set()
-        running = [job for job in self.running if self.end[job] > self.now]
+        running = [job for job in self.running if self.end[job] > self.now or (begins and self.start[job] == self.now)]
         for tier in sorted({self.jobs["tier"][job] for job in running}, reverse=True):
             active = set()
             for job in running:
                 if self.jobs["tier"][job] != tier:
                     continue
                 if self.cores[job] & shadows:
-                    if job not in self.paused:
+                    if job not in self.paused and self.end[job] > self.now:
                         self.paused[job] = (self.now, self.end[job] - self.now)
                         self.end[job] = STOPPED
                     continue
@@ -887,7 +887,7 @@ class NaiveSlurm:
             self.n_on[node] += 1
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] += 1
-        self.take_turns()
+        self.take_turns(begins=True)
 
     def cores_of(self, job, nodes):
         """cons_tres: the first CPUs of each node that the job need not leave to others."""

@@ -135,12 +135,14 @@ def _shares(own, job):
 
 
 @part
-def _say(own, answer):
-    """Note an answer to the simulator behind those before it."""
-    work = own.work
-    if work.now[N_STARTS] < work.starts.size:  # else a start finds its nodes too busy, and the run says so
-        work.starts[work.now[N_STARTS]] = answer
-        work.now[N_STARTS] += 1
+def _say(own, answer, place):
+    """Note an answer to the simulator before those from a place on."""
+    work, n = own.work, own.work.now[N_STARTS]
+    if n < work.starts.size:  # else a start finds its nodes too busy, and the run says so
+        for i in range(n, place, -1):
+            work.starts[i] = work.starts[i - 1]
+        work.starts[place] = answer
+        work.now[N_STARTS] = n + 1
 
 
 @part
@@ -156,8 +158,8 @@ def _next_tier(own, below):
 
 @part
 def take_turns(own):
-    """Suspend and resume: a job runs if none of a higher partition runs on one of its CPUs."""
-    work = own.work
+    """Suspend, then resume: a job runs if none of a higher partition runs on one of its CPUs."""
+    work, place = own.work, own.work.now[N_STARTS]
     for node in range(work.core_mask.shape[0]):
         for word in range(work.core_mask.shape[1]):
             work.core_mask[node, word] = 0
@@ -166,7 +168,7 @@ def take_turns(own):
         for i in range(work.now[N_RUNNING]):
             job = work.by_start[i]
             if own.jobs.tier[job] == tier and work.ended[job] < 0:
-                _take_turn(own, job)
+                _take_turn(own, job, place)
         for i in range(work.now[N_RUNNING]):
             job = work.by_start[i]
             if own.jobs.tier[job] == tier and work.ended[job] < 0 and work.paused_at[job] < 0:
@@ -177,18 +179,18 @@ def take_turns(own):
 
 
 @part
-def _take_turn(own, job):
+def _take_turn(own, job, place):
     work, now = own.work, own.work.now[NOW]
     if _shares(own, job):
         if work.paused_at[job] < 0:
             work.paused_at[job] = now
-            _say(own, pausing(job, 1))
+            _say(own, pausing(job, 1), place)
     elif work.paused_at[job] >= 0:
         passed = now - work.paused_at[job]
         work.paused_at[job] = -1
         work.suspended[job] += passed
         move_limit(own, job, work.until[job] + passed)
-        _say(own, pausing(job, 0))
+        _say(own, pausing(job, 0), work.now[N_STARTS])
 
 
 @part
