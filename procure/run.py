@@ -26,6 +26,7 @@ from procure.simulator.arrays import (
     Kinds,
     durations,
     fits_empty,
+    gpu_fields,
     gpu_type_bits,
     job_arrays,
     node_kinds,
@@ -156,8 +157,9 @@ def prepare_checked(
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
     check_warm_up(jobs, warm_up)
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
-    rows = job_arrays(jobs, bits)
-    kinds, kind_of, speeds = node_kinds(nodes, bits, KIND_SPEEDS in jobs)
+    fields = gpu_fields(jobs, nodes)
+    rows = job_arrays(jobs, bits, fields)
+    kinds, kind_of, speeds = node_kinds(nodes, bits, KIND_SPEEDS in jobs, fields)
     scaled = [run_times_on(jobs, logged_speed, *each) for each in speeds]
     # Rows that are equal become one: nearly always there is one speed, and GPUs do not change run times.
     distinct = list({row.tobytes(): None for row in scaled})

@@ -1,20 +1,20 @@
 """Slow twins of the queue policies: dictionaries and dense time, sharing no code with the product.
 
 A job is a dict of submit, run, est (s; a large number where unknown), n, cpus, mem, gpus, types; a node
-a dict of cpus, mem, gpus, types. Jobs stand in queue order. Every twin returns (start, nodes) per job,
-(None, ()) for one that never ran.
+a dict of cpus, mem, gpus, types. Both may have slices, a second pool of GPUs. Jobs stand in queue order.
+Every twin returns (start, nodes) per job, (None, ()) for one that never ran.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-RES = ("cpus", "mem", "gpus")
+RES = ("cpus", "mem", "gpus", "slices")
 NEVER = 10**15
 
 
 def suits(job, node, free):
-    return all(free[r] >= job[r] for r in RES) and node["types"] & job["types"] != 0
+    return all(free.get(r, 0) >= job.get(r, 0) for r in RES) and node["types"] & job["types"] != 0
 
 
 class Sim:
@@ -38,7 +38,7 @@ class Sim:
         for j in holders:
             for n in self.where[j]:
                 for r in RES:
-                    free[n][r] -= self.jobs[j][r]
+                    free[n][r] = free[n].get(r, 0) - self.jobs[j].get(r, 0)
         return free
 
     def waiting(self):
@@ -107,8 +107,14 @@ def best_fit(of_node=False):
     """Start the job that leaves the least of its nodes, on average over them; a margin as written in the design."""
 
     def margin(job, node, free):
-        counted = [r for r in ("mem", "cpus", "gpus") if (node[r] if of_node else job[r]) > 0]
-        return sum((free[r] - job[r]) / node[r] for r in counted) / len(counted) if counted else 0.0
+        counted = [r for r in ("mem", "cpus") if (node[r] if of_node else job[r]) > 0]
+        terms = [(free[r] - job[r]) / node[r] for r in counted]
+        pools = [r for r in ("gpus", "slices") if job.get(r, 0) > 0]
+        if not pools and of_node:  # a job without GPUs leaves all pools together
+            pools = ["gpus", "slices"]
+        if of := sum(node.get(r, 0) for r in pools):
+            terms.append(sum(free.get(r, 0) - job.get(r, 0) for r in pools) / of)
+        return sum(terms) / len(terms) if terms else 0.0
 
     def decide(sim):
         free, offers = sim.free(sim.running()), []

@@ -25,7 +25,7 @@ def by_margin(sign):
         job, free = sim.jobs[j], sim.free(sim.running())
 
         def margin(n):
-            asked = [r for r in ("mem", "cpus", "gpus") if job[r] > 0]
+            asked = [r for r in ("mem", "cpus", "gpus", "slices") if job.get(r, 0) > 0]
             left = sum((free[n][r] - job[r]) / sim.nodes[n][r] for r in asked)
             return left / len(asked) if asked else 0.0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from procure.simulator.arrays import ONE_POOL
 from procure.site.layout import Layout
 from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.model import Site
@@ -40,7 +41,12 @@ class NaiveSlurm:
         self.on_nodes: list[list[int]] = [[] for _ in range(self.n_jobs)]
         self.waiting: list[int] = []
         self.running: list[int] = []
-        self.totals = [getattr(layout.nodes, name).tolist() for name in ("cpus", "mem", "gpus")]
+        self.totals = [layout.nodes.cpus.tolist(), layout.nodes.mem.tolist()]
+        self.requests = [self.jobs["cpus"], self.jobs["mem"]]
+        packed = layout.nodes.guards != ONE_POOL
+        for pool in range(4 if packed else 1):
+            for columns, words in ((self.totals, layout.nodes.gpus), (self.requests, jobs.gpus)):
+                columns.append([word // 65536**pool % 65536 if packed else word for word in words.tolist()])
         self.free = [list(column) for column in self.totals]
         self.n_on = [0] * self.n_nodes
         self.used = [0.0] * len(layout.limits.bound)
@@ -228,7 +234,7 @@ class NaiveSlurm:
     def taken(self, job: int, node: int):
         if self.jobs["whole"][job]:
             return [column[node] for column in self.totals]
-        return [self.jobs[name][job] for name in ("cpus", "mem", "gpus")]
+        return [column[job] for column in self.requests]
 
     # ------------------------------------------------------------------ order
     def charge(self, job: int, until: int) -> None:
@@ -812,15 +818,11 @@ class NaiveSlurm:
 
     def holds(self, job, node, free, n_on) -> bool:
         if self.jobs["whole"][job]:
-            enough = all(
-                t[node] >= self.jobs[n][job] for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True)
-            )
-            return n_on[node] == 0 and enough
+            return n_on[node] == 0 and self.enough(self.totals, job, node)
         return self.enough(free, job, node)
 
     def enough(self, columns, job, node) -> bool:
-        asked = (self.jobs[name][job] for name in ("cpus", "mem", "gpus"))
-        return all(column[node] >= n for column, n in zip(columns, asked, strict=True))
+        return all(column[node] >= asked[job] for column, asked in zip(columns, self.requests, strict=True))
 
     def pick(self, job, usable, n, free):
         if len(usable) < n:

@@ -63,6 +63,21 @@ def shared_case(rng: np.random.Generator, n_jobs: int = 12, kill: bool = True):
     return jobs, nodes
 
 
+SLICE = "a100_1g.5gb"
+
+
+def sliced_case(rng: np.random.Generator, n_jobs: int = 14, kill: bool = True):
+    """As `shared_case` on nodes of which some have whole GPUs and slices of others; jobs ask for either, or for any."""
+    jobs, nodes = shared_case(rng, n_jobs, kill)
+    jobs = jobs.assign(
+        gpus_per_node=rng.choice([0, 1, 1, 2], n_jobs),
+        gpu_type=rng.choice(["", "a100", SLICE, "v100|A100", f"v100|{SLICE}"], n_jobs),
+    )
+    kinds = [(0, ""), (2, "a100"), (5, f"2x A100 + 3x {SLICE}"), (5, f"3 x a100+2x{SLICE.upper()}"), (1, "t4")]
+    picked = [kinds[i] for i in (2, *rng.integers(0, len(kinds) - 1, len(nodes) - 1))]
+    return jobs, nodes.assign(gpus=[n for n, _ in picked], gpu_type=[text for _, text in picked])
+
+
 def plainly(name: str):
     """Parameters of a policy of the catalog that is called from Python at each decision."""
     spec = catalog.spec(name)
@@ -140,7 +155,7 @@ def crowded_case(rng: np.random.Generator, n_jobs: int = 24, kill: bool = True):
 
 def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     """The same for the slow twins; submission times are sorted already."""
-    bits = {"": -1, "a100": 1, "v100": 2}
+    bits = {"": -1, "a100": 1, "v100": 2, SLICE: 4, "v100|a100": 3, f"v100|{SLICE}": 6}
     first = int(jobs["submit_time"].min())
     rows = []
     defaults = {"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": "", "due_time": 0}
@@ -157,19 +172,25 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
                 "n": int(job["n_nodes"]),
                 "cpus": int(job["cpus_per_node"]),
                 "mem": int(job["mem_mb_per_node"]),
-                "gpus": int(job["gpus_per_node"]),
-                "types": bits[job["gpu_type"]] if job["gpus_per_node"] > 0 else -1,
+                "gpus": int(job["gpus_per_node"]) * (SLICE not in job["gpu_type"]),
+                "slices": int(job["gpus_per_node"]) * (SLICE in job["gpu_type"]),
+                "types": bits[job["gpu_type"].lower()] if job["gpus_per_node"] > 0 else -1,
             }
         )
-    servers = [
-        {
-            "cpus": int(n["cpus"]),
-            "mem": int(n["mem_mb"]),
-            "gpus": int(n["gpus"]),
-            "types": bits[n["gpu_type"]],
-        }
-        for n in nodes.to_dict("records")
-    ]
+    servers = []
+    for n in nodes.to_dict("records"):
+        parts = n["gpu_type"].lower().replace(" ", "").split("+")
+        mixed = [part.split("x", 1) for part in parts if len(parts) > 1]
+        slices = sum(int(count) for count, model in mixed if model == SLICE)
+        servers.append(
+            {
+                "cpus": int(n["cpus"]),
+                "mem": int(n["mem_mb"]),
+                "gpus": int(n["gpus"]) - slices,
+                "slices": slices,
+                "types": sum(bits[model] for _, model in mixed) if mixed else bits[n["gpu_type"]],
+            }
+        )
     return rows, servers
 
 

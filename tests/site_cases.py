@@ -24,7 +24,7 @@ from procure.tables import JOB, NODE, check
 FEATURES = (
     "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
     "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic", "preempt-qos", "preempt-partition",
-    "failures", "suspend", "grace",
+    "failures", "suspend", "grace", "slices",
 )  # fmt: skip
 _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
@@ -169,6 +169,16 @@ def _gpus(rng, settings, jobs, nodes):
     jobs["gpus_per_node"] = rng.choice([0, 0, 1, 2], len(jobs))
     jobs["gpu_type"] = rng.choice(["", "k"], len(jobs))
     nodes["gpu_type"] = rng.choice(["", "k", "l"], len(nodes))
+
+
+def _slices(rng, settings, jobs, nodes):
+    """Some nodes have two whole GPUs and three slices; jobs ask for either, or for any."""
+    jobs["gpus_per_node"] = rng.choice([0, 1, 1, 2], len(jobs))
+    jobs["gpu_type"] = rng.choice(["", "k", "k_1g.5gb"], len(jobs))
+    jobs["exclusive"] = rng.choice(["", "", "", "1"], len(jobs))
+    kinds = [(5, "2x k + 3x k_1g.5gb"), (2, "k"), (0, "")]
+    picked = [kinds[i] for i in (0, *rng.integers(0, len(kinds), len(nodes) - 1))]
+    nodes["gpus"], nodes["gpu_type"] = [n for n, _ in picked], [text for _, text in picked]
 
 
 def _whole(rng, settings, jobs, nodes):

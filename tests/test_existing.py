@@ -72,7 +72,9 @@ def test_any_node_that_slurm_writes_is_read_back(nodes: dict[str, dict]) -> None
         assert row["cpus"] == each["cpus"]
         assert row["mem_mb"] == each["mem"] - min(each["spec"], each["mem"])
         assert row["gpus"] == sum(n for _, n in each["gpus"])
-        assert row["gpu_type"] == ((models.pop() or "") if len(models) == 1 else "")
+        several = " + ".join(f"{sum(n for one, n in each['gpus'] if one == m)}x {m}" for m in dict(each["gpus"]))
+        one = models.pop() if len(models) == 1 else ""
+        assert row["gpu_type"] == (several if len(models) > 1 and all(models) else one or "")
         assert row["state"] == each["state"]
 
 
@@ -123,10 +125,13 @@ def test_retire_by_host_list_and_kind(tmp_path) -> None:
 
 
 def test_mixed_models_are_said(tmp_path) -> None:
-    """A node with two GPU models counts all its GPUs and says that any model fits."""
+    """A node with two GPU models has a pool of each; one that names no model for some has GPUs of any model."""
     system = read_existing(saved(tmp_path, lines(("g", "gpu:a100:2(S:0,1),gpu:t4:1", "IDLE"))))
+    assert system.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[3, "2x a100 + 1x t4"]] and not system.notes
+    assert "2xa100+1xt4" in system.nodes["kind"][0]
+    system = read_existing(saved(tmp_path, lines(("g", "gpu:a100:2,gpu:1", "IDLE"))))
     assert system.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[3, ""]]
-    assert "several, in g" in system.notes[0]
+    assert "GPUs without a model in g" in system.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, shared_case
+from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, shared_case, sliced_case
 
 from procure import run as procure_run
 from procure.policies import catalog
@@ -42,7 +42,7 @@ def compare(name: str, case, seed: int, kill: bool) -> None:
 
 
 @pytest.mark.parametrize("name", TWINS)
-@pytest.mark.parametrize("case", [pool_case, shared_case])
+@pytest.mark.parametrize("case", [pool_case, shared_case, sliced_case])
 @pytest.mark.parametrize("kill", [True, False])
 def test_policy_equals_its_slow_twin(name, case, kill):
     """Start times and nodes are the twin's, with equal times, zero durations, early ends and overruns."""
@@ -55,7 +55,7 @@ def test_policy_equals_its_slow_twin(name, case, kill):
 def test_policy_equals_its_slow_twin_on_more_cases(name):
     """The same on 480 further cases, 60 for conservative backfilling."""
     for seed in range(100, 115 if name == "conservative" else 220):
-        for case in (pool_case, shared_case):
+        for case in (pool_case, shared_case, sliced_case):
             for kill in (True, False):
                 compare(name, case, seed, kill)
 
@@ -72,7 +72,7 @@ def test_policy_equals_its_slow_twin_on_more_cases(name):
 def test_plain_loop_equals_compiled(name):
     """A policy called from Python gives the schedule of its compiled loop."""
     for seed in range(3):
-        for case in (pool_case, shared_case):
+        for case in (pool_case, shared_case, sliced_case):
             jobs, nodes = case_for(name, case)(np.random.default_rng(seed))
             quick = procure_run.simulate(jobs, nodes, name, fast_lane=False)
             plain = procure_run.simulate(jobs, nodes, plainly(name)())

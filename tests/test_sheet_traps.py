@@ -61,7 +61,8 @@ def asks(path: Path, cell: str, words: str, reading: OfferReading = READING) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "2 x A100 + 2 x H100",
+        "2 x A100 / 2 x H100",
+        "4x A100 + 8x",
         "4x A100 oder 4x H100",
         "1x H100, 1x L4",
         "4x H100 (optional 8x)",
@@ -85,6 +86,9 @@ def test_several_gpus_are_asked_about(tmp_path: Path, text: str) -> None:
         ("8 x NVIDIA A100 80GB SXM4", 8, "A100-80GB"),
         ("4 Stk. RTX 6000 Ada", 4, "RTX6000"),
         ("4x H100 (NVL)", 4, "H100"),
+        ("2x A100 + 2 x NVIDIA H100 80 GB", 4, "2x A100 + 2x H100-80GB"),
+        ("4x A100, 2 of them as 7x 1g.5gb", 16, "2x A100 + 14x A100_1g.5gb"),
+        ("2x A100 + 14x A100_1g.5gb", 16, "2x A100 + 14x A100_1g.5gb"),
         ("2 x 80 GB A100", 2, "A100-80GB"),
     ],
 )
@@ -98,7 +102,8 @@ def test_one_number_of_one_model_is_read(tmp_path: Path, text: str, count: int, 
     ("gpus", "model", "words"),
     [
         (None, "H100", "write how many"),
-        (2, "2x A100 + 2x H100", "several GPU models"),
+        (2, "2x A100 + 2x H100", "is not the 4 GPUs"),
+        (2, "A100 / H100", "several GPU models"),
         ("4x H100", "A100", "write one"),
         (0, "H100", "write how many"),
     ],

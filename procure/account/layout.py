@@ -25,8 +25,8 @@ from procure.account.sweep import (
 )
 from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
+from procure.files.gpu_pools import models_of
 from procure.site.model import Site
-from procure.workload.gpu_models import gpu_types
 
 OWNERS = ("user", "account", "partition")
 OVERBOOKED = 0.05
@@ -294,11 +294,11 @@ def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | No
     holds = np.ones((len(groups), len(table)), bool)
     for name, of in {"cpus": "cpus", "mem": "mem_mb", "gpus": "gpus"}.items():
         holds &= table[of].to_numpy(np.int64) >= groups[name].to_numpy(np.int64)[:, None]
-    types = table["gpu_type"].fillna("").str.casefold()
+    models = [models_of(str(text)) for text in table["gpu_type"].fillna("")]
     for i, (text, n) in enumerate(zip(groups["gpu_type"], groups["gpus"], strict=True)):
-        asked = gpu_types(text)
+        asked = models_of(text)
         if n and asked:
-            holds[i] &= types.isin([*asked, ""]).to_numpy(bool)
+            holds[i] &= np.array([not there or bool(there & asked) for there in models], bool)
     if allowed is not None:
         inside = holds & allowed[groups["pool"].to_numpy(np.int64)]
         holds = np.where(inside.sum(1)[:, None] >= groups["n"].to_numpy()[:, None], inside, holds)

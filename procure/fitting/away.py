@@ -92,7 +92,7 @@ def _is_room(state, there, shape):
             there[node]
             and state.free_cpus[node] >= cpus
             and state.free_mem[node] >= mem
-            and state.free_gpus[node] >= gpus
+            and ((state.free_gpus[node] - gpus) & state.guards) == 0
             and (state.node_types[node] & types) != 0
         )
     return n >= shapes.n_nodes[shape]
@@ -105,7 +105,7 @@ def _holds(state, place, node, job):
         place.open[node]
         and place.spare_cpus[node] >= state.cpus[job]
         and place.spare_mem[node] >= state.mem[job]
-        and place.spare_gpus[node] >= state.gpus[job]
+        and ((place.spare_gpus[node] - state.gpus[job]) & state.guards) == 0
         and (state.node_types[node] & state.types[job]) != 0
     )
 

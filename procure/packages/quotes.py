@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from procure.errors import TableError
+from procure.files.gpu_pools import pools_of
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.sheets.cells import SEVERAL_MODELS, gpu_models
 from procure.tables import CellError, check
@@ -43,8 +45,12 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
             elif column == "name" and text in PACKAGE.by_name:
                 what = f"{text!r} is a column of every package table; choose another name"
                 yield CellError(source, row, column, what)
-    for row, text in enumerate(quotes["gpu_type"]):
-        if "+" in text or len(gpu_models(text)) > 1:
+    for row, (text, gpus) in enumerate(zip(quotes["gpu_type"], quotes["gpus"].tolist(), strict=True)):
+        try:
+            pools_of(text, gpus)
+        except TableError as error:
+            yield CellError(source, row, "gpu_type", str(error))
+        if "+" not in text and len(gpu_models(text)) > 1:
             yield CellError(source, row, "gpu_type", f"{text!r} {SEVERAL_MODELS}")
     yield from _rate_errors(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.files.gpu_pools import models_of, pool_for, pools_of
 from procure.schemas import REQUEST
 
 _CHUNK = 1 << 16
@@ -41,22 +42,26 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
     -------
     bool array, shape (types, shapes)
         True where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both sides name
-        a GPU model, it is one of those that will do.
+        a GPU model, it is one of those that will do. Of a node with several models a request takes the first that
+        will do.
     """
 
     def enough(has: str, asked: str) -> np.ndarray:
         return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
 
-    has, asked = (
-        [frozenset(part.strip().casefold() for part in str(text).split("|")) - {""} for text in table["gpu_type"]]
-        for table in (types, shapes)
-    )
-    pairs = {(a, b): not a or not b or bool(a & b) for a in set(has) for b in set(asked)}
-    same = np.array([[pairs[a, b] for b in asked] for a in has], dtype=bool).reshape(len(has), len(asked))
-    same |= shapes["gpus_per_node"].to_numpy()[None, :] == 0
-    return (
-        enough("cpus", "cpus_per_node") & enough("mem_mb", "mem_mb_per_node") & enough("gpus", "gpus_per_node") & same
-    )
+    has = list(zip(types["gpu_type"].astype(str), types["gpus"].tolist(), strict=True))
+    asked = [models_of(str(text)) for text in shapes["gpu_type"]]
+    there = {(one, each): _gpus_for(*one, each) for one in set(has) for each in set(asked)}
+    gpus = np.array([[there[one, each] for each in asked] for one in has], np.int64).reshape(len(has), len(asked))
+    wanted = shapes["gpus_per_node"].to_numpy()[None, :]
+    return enough("cpus", "cpus_per_node") & enough("mem_mb", "mem_mb_per_node") & ((gpus >= wanted) | (wanted == 0))
+
+
+def _gpus_for(text: str, gpus: int, asked: frozenset[str]) -> int:
+    """Return how many GPUs of a node a request can take; −1 = none of the models that will do."""
+    pools = pools_of(text, gpus)
+    place = pool_for(pools, asked)
+    return pools[place][1] if place >= 0 else -1
 
 
 def count_matrix(packages: pd.DataFrame, quotes: pd.DataFrame) -> np.ndarray:

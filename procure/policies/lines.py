@@ -207,13 +207,13 @@ def _count(state, lines, line):
     shapes, shape = state.shapes, lines.shape[line]
     cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
     free_cpus, free_mem, free_gpus = lines.seen_cpus, lines.seen_mem, lines.seen_gpus
-    node_types = state.node_types
+    node_types, guards = state.node_types, state.guards
     n = 0
     for node in range(free_cpus.size):
         n += (
             (free_cpus[node] >= cpus)
             & (free_mem[node] >= mem)
-            & (free_gpus[node] >= gpus)
+            & (((free_gpus[node] - gpus) & guards) == 0)
             & ((node_types[node] & types) != 0)
         )
     lines.n_fitting[line] = n
@@ -228,12 +228,12 @@ def _look_again(state, lines, node):
     has_cpus, has_mem, has_gpus = state.free_cpus[node], state.free_mem[node], state.free_gpus[node]
     if had_cpus == has_cpus and had_mem == has_mem and had_gpus == has_gpus:
         return
-    node_type = state.node_types[node]
+    node_type, guards = state.node_types[node], state.guards
     for i in range(lines.counters[N_FILLED]):
         line = filled[i]
         s = shape_of[line]
-        before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & (had_gpus >= gpus[s])
-        after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & (has_gpus >= gpus[s])
+        before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & (((had_gpus - gpus[s]) & guards) == 0)
+        after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & (((has_gpus - gpus[s]) & guards) == 0)
         if before != after and (node_type & types[s]) != 0:
             n_fitting[line] += 1 if after else -1
     lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node] = has_cpus, has_mem, has_gpus

@@ -63,7 +63,7 @@ def open_to(state, own, job):
         if (
             state.free_cpus[node] >= state.cpus[job]
             and state.free_mem[node] >= state.mem[job]
-            and state.free_gpus[node] >= state.gpus[job]
+            and ((state.free_gpus[node] - state.gpus[job]) & state.guards) == 0
             and (state.node_types[node] & state.types[job]) != 0
         ):
             wanted -= 1

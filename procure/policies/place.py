@@ -8,6 +8,7 @@ import numpy as np
 
 from procure.policies import profile
 from procure.policies.names import BEST, FIRST, FITS
+from procure.simulator.arrays import ONE_POOL, POOL_BITS
 from procure.simulator.kernel import part
 from procure.simulator.seams import place as seam
 
@@ -163,9 +164,27 @@ def margin(state, job, node, of_node):
         total += (state.free_cpus[node] - state.cpus[job]) / state.total_cpus[node]
         counted += 1
     if state.total_gpus[node] > 0 if of_node else state.gpus[job] > 0:
-        total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
+        if state.guards == ONE_POOL:
+            total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
+        else:
+            total += _pool_left(state, job, node)
         counted += 1
     return total / counted if counted else 0.0
+
+
+@part
+def _pool_left(state, job, node):
+    """Return the share of the job's pool that it would leave free; without GPUs, of all pools of the node."""
+    asked, left, all_of = state.gpus[job], state.free_gpus[node] - state.gpus[job], state.total_gpus[node]
+    while asked >= 1 << POOL_BITS:
+        asked, left, all_of = asked >> POOL_BITS, left >> POOL_BITS, all_of >> POOL_BITS
+    mask = (1 << POOL_BITS) - 1
+    n, of = left & mask, all_of & mask
+    if asked == 0:
+        for _ in range(3):
+            left, all_of = left >> POOL_BITS, all_of >> POOL_BITS
+            n, of = n + (left & mask), of + (all_of & mask)
+    return n / of
 
 
 @part
@@ -190,13 +209,15 @@ def choose(state, job, place, spared):
         state.node_types,
     )
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    chosen, first, masked, opened = state.chosen, place.first, place.masked, place.open
+    chosen, first, masked, opened, guards = state.chosen, place.first, place.masked, place.open, state.guards
     n_nodes = free_cpus.size
     found = 0
     for node in range(n_nodes):
-        if free_cpus[node] < cpus or free_mem[node] < mem or free_gpus[node] < gpus or (node_types[node] & types) == 0:
+        if free_cpus[node] < cpus or free_mem[node] < mem or (node_types[node] & types) == 0:
             continue
-        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or spare_gpus[node] < gpus):
+        if ((free_gpus[node] - gpus) & guards) != 0:
+            continue
+        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or ((spare_gpus[node] - gpus) & guards) != 0):
             continue
         if masked and not opened[node]:
             continue
@@ -281,12 +302,12 @@ def fits_beside(state, place, line, shape):
     cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
     free_cpus, free_mem, free_gpus = state.free_cpus, state.free_mem, state.free_gpus
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    node_types = state.node_types
+    node_types, guards = state.node_types, state.guards
     for node in range(free_cpus.size):
         if (
             min(free_cpus[node], spare_cpus[node]) >= cpus
             and min(free_mem[node], spare_mem[node]) >= mem
-            and min(free_gpus[node], spare_gpus[node]) >= gpus
+            and (((free_gpus[node] - gpus) | (spare_gpus[node] - gpus)) & guards) == 0
             and (node_types[node] & types) != 0
         ):
             wanted -= 1
@@ -338,12 +359,13 @@ def shadow_on_nodes(state, place, head):
     """
     cpus, mem, gpus, types = state.cpus[head], state.mem[head], state.gpus[head], state.types[head]
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
+    guards = state.guards
     fitting = 0
     for node in range(spare_cpus.size):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]
         spare_gpus[node] = state.free_gpus[node]
-        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
         if fits and (state.node_types[node] & types) != 0:
             fitting += 1
     i = 0
@@ -356,7 +378,7 @@ def shadow_on_nodes(state, place, head):
         i += 1
         for k in range(state.node_first[job], state.node_first[job + 1]):
             node = state.node_list[k]
-            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
             if state.options.exclusive:
                 spare_cpus[node] = state.total_cpus[node]
                 spare_mem[node] = state.total_mem[node]
@@ -365,7 +387,7 @@ def shadow_on_nodes(state, place, head):
                 spare_cpus[node] += state.cpus[job]
                 spare_mem[node] += state.mem[job]
                 spare_gpus[node] += state.gpus[job]
-            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
             if after and not before and (state.node_types[node] & types) != 0:
                 fitting += 1
     left = state.n_nodes[head]
@@ -374,7 +396,7 @@ def shadow_on_nodes(state, place, head):
         if (
             spare_cpus[node] >= cpus
             and spare_mem[node] >= mem
-            and spare_gpus[node] >= gpus
+            and ((spare_gpus[node] - gpus) & guards) == 0
             and (state.node_types[node] & types) != 0
         ):
             left -= 1

@@ -358,7 +358,9 @@ def holds_throughout(state, line, job, node, start, end):
     while behind[k] >= 0 and time[behind[k]] <= start:
         k = behind[k]
     while k >= 0 and (k == node or time[k] < end):
-        if line.cpus[k] < state.cpus[job] or line.mem[k] < state.mem[job] or line.gpus[k] < state.gpus[job]:
+        if line.cpus[k] < state.cpus[job] or line.mem[k] < state.mem[job]:
+            return False
+        if ((line.gpus[k] - state.gpus[job]) & state.guards) != 0:
             return False
         k = behind[k]
     return True
@@ -388,10 +390,11 @@ def _next_start(state, line, job, k, start, before):
     """
     time, behind, free_cpus, free_mem, free_gpus = line.time, line.behind, line.cpus, line.mem, line.gpus
     cpus, mem, gpus, length = state.cpus[job], state.mem[job], state.gpus[job], state.estimate[job]
+    guards = state.guards
     while start <= before and start < FAR:
         end = min(start + length, FAR)
         m = k
-        while free_cpus[m] >= cpus and free_mem[m] >= mem and free_gpus[m] >= gpus:
+        while free_cpus[m] >= cpus and free_mem[m] >= mem and ((free_gpus[m] - gpus) & guards) == 0:
             m = behind[m]
             if m < 0 or time[m] >= end:
                 return k, start
@@ -471,7 +474,7 @@ def longest_now(state, line, shape):
             continue
         drop_past(line, node, now)
         k = node
-        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and line.gpus[k] >= gpus:
+        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and ((line.gpus[k] - gpus) & state.guards) == 0:
             k = line.behind[k]
         length = NEVER - 1 if k < 0 or line.time[k] >= FAR else line.time[k] - now
         if k == node or (found == wanted and length <= most[wanted - 1]):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.evaluation.ranking import agreement
+from procure.files.gpu_pools import models_of
 from procure.models import Case
 from procure.objectives import Quantity
 from procure.packages.costs import budget_notes, energy_of_schedule, whole_order
@@ -21,7 +22,6 @@ from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, replayed
 from procure.text import be, counted, duration, listed, with_unit
 from procure.workload.describe import multi_node_notes
-from procure.workload.gpu_models import gpu_types
 from procure.workload.past import PAST_NAMES
 
 
@@ -227,10 +227,10 @@ def _none_able(results: StudyResults) -> str:
 
 def _no_such_gpu(plan: Plan, shape: dict[Any, Any]) -> bool:
     """Tell whether a request names only GPU models that no quote and no existing node has."""
-    asked = set(gpu_types(shape["gpu_type"]))
+    asked = models_of(shape["gpu_type"])
     tables = [plan.quotes, *([] if plan.existing is None else [plan.existing])]
-    there = [name for table in tables for name in table.loc[table["gpus"] > 0, "gpu_type"].str.casefold()]
-    return bool(asked) and "" not in there and not asked & set(there)
+    there = [models_of(text) for table in tables for text in table.loc[table["gpus"] > 0, "gpu_type"]]
+    return bool(asked) and all(models and not asked & models for models in there)
 
 
 def about_results(results: StudyResults) -> list[str]:

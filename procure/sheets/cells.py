@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from procure.files.gpu_pools import pools_text
 from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
@@ -248,6 +249,9 @@ class Reader:
         if plain_words(text) in NOTHING or text in NOTHING:
             return "0"
         models = gpu_models(text)
+        if pools := gpu_pools(text):
+            self.others["gpu_type"] = pools_text(pools)
+            return str(sum(n for _, n in pools))
         match = re.fullmatch(r"(\d{1,2})(?:\s*(?:[x×*]|Stk\.?|St\.)\s*|\s+)(?:x\s*)?(.*[A-Za-z].*)", text)
         if match and models and amount_of(text) is None:
             if (
@@ -261,8 +265,7 @@ class Reader:
                     f"names more than one number of GPUs, or a choice; write one, e.g. {match[1]}x {models[0]}, "
                     "and a row for each configuration"
                 )
-            size = re.search(r"(\d{2,3})\s*GB", match[2], re.IGNORECASE)
-            self.others["gpu_type"] = f"{models[0]}-{size[1]}GB" if size else models[0]
+            self.others["gpu_type"] = _with_size(models[0], match[2])
             return match[1]
         if match is None and not re.search(r"\d\s*[x×]|^\d", text) and models:
             raise Unreadable(f"names the GPU {models[0]} without a number; write 4x {models[0]}")
@@ -289,10 +292,16 @@ class Reader:
 
 
 SEVERAL_MODELS = (
-    "names several GPU models; a simulated node has GPUs of one: write a row for each configuration, and of a node "
-    "with several models a row for each with its share of the CPUs, memory and price"
+    "names several GPU models; a node that has both is written 2x A100 + 2x L40S, and of a choice each configuration "
+    "has a row of its own"
 )
 """What is said of a cell with two models, and what to do."""
+_SLICES = re.compile(
+    r"(\d{1,2})\s*[x×*]\s*([^,;(+]+?)[\s,;(]+(\d{1,2})\s+(?:of them|of these|davon|dont|de ellas)\s+(?:cut |split )?"
+    r"(?:as|in|into|als|en|como)\s+(\d)\s*[x×*]\s*(\d[gc]\.\d{1,3}gb)\)?",
+    re.IGNORECASE,
+)
+"""``4x A100, 2 of them as 7x 1g.5gb``."""
 _CORES = r"(\d{1,3})[\s-]*(?:cores?|kerne|c|coeurs|cœurs|nucleos|núcleos)\b"
 
 
@@ -308,6 +317,34 @@ def cores_of(text: str) -> tuple[int, str] | None:
 def gpu_model(text: str) -> str:
     """Return the short name of a GPU model, ``H100`` of ``NVIDIA H100 80GB SXM``; empty where none is known."""
     return next(iter(gpu_models(text)), "")
+
+
+def gpu_pools(text: str) -> tuple[tuple[str, int], ...]:
+    """Read the GPUs of a node that has several models or MIG slices; nothing where the text is not plainly that.
+
+    ``2x A100 + 2x L40S``; ``4x A100, 2 of them as 7x 1g.5gb`` is 2 of ``A100`` and 14 of ``A100_1g.5gb``.
+    """
+    cut = _SLICES.fullmatch(text.strip())
+    if cut and len(gpu_models(cut[2])) == 1 and 0 < int(cut[3]) <= int(cut[1]):
+        model, whole = _with_size(gpu_model(cut[2]), cut[2]), int(cut[1]) - int(cut[3])
+        slices = (f"{model}_{cut[5].lower()}", int(cut[3]) * int(cut[4]))
+        return ((model, whole), slices) if whole else (slices,)
+    pools: list[tuple[str, int]] = []
+    for part in text.split("+") if "+" in text and not _CHOICE.search(text) else ():
+        match = re.fullmatch(r"\s*(\d{1,2})\s*[x×*]\s*([^\d\s].*?)\s*", part)
+        name = match[2].partition("_")[0] if match and re.search(r"_\d[gc]\.\d+gb$", match[2], re.IGNORECASE) else ""
+        models = gpu_models(name or match[2]) if match else []
+        if match is None or len(models) != 1 or int(match[1]) == 0 or re.search(r"\d\s*[x×*]|[x×*]\s*\d", match[2]):
+            return ()
+        model = models[0] + match[2][len(name) :].lower() if name else _with_size(models[0], match[2])
+        pools.append((model, int(match[1])))
+    return tuple(pools) if len({name for name, _ in pools}) == len(pools) else ()
+
+
+def _with_size(model: str, text: str) -> str:
+    """Return a model's name with the memory that the text states: ``A100-80GB``."""
+    size = re.search(r"(\d{2,3})\s*GB", text, re.IGNORECASE)
+    return f"{model}-{size[1]}GB" if size else model
 
 
 def gpu_models(text: str) -> list[str]:

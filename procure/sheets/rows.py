@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
+from procure.files.gpu_pools import pools_text
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
-from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models
+from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models, gpu_pools
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
@@ -191,7 +192,7 @@ class TableReader:
         self.found.reported.add((number, column))
         self._say("error", cell, column, text)
 
-    def _check_gpus(self, row: list[Cell], texts: Mapping[str, str], number: int) -> None:
+    def _check_gpus(self, row: list[Cell], texts: dict[str, str], number: int) -> None:
         """Refuse GPUs whose two columns contradict each other, or a model without a number."""
         model, count = self.table.cell(row, "gpu_type"), self.table.cell(row, "gpus")
         if self.table.is_ours or model is None or model.text in NOTHING or plain_words(model.text) in NOTHING:
@@ -199,7 +200,12 @@ class TableReader:
         named = gpu_models(model.text)
         beside = gpu_models(count.text) if count is not None else []
         place = count if count is not None and not count.is_empty else model
-        if len(named) > 1:
+        if pools := gpu_pools(model.text):
+            total = str(sum(n for _, n in pools))
+            if texts.get("gpus", "") not in ("", total):
+                self._refuse(number, place, "gpus", f"is not the {total} GPUs and slices of {model.text!r} beside it")
+            texts["gpus"], texts["gpu_type"] = total, pools_text(pools)
+        elif len(named) > 1:
             self._refuse(number, model, "gpus", SEVERAL_MODELS)
         elif named and beside and named != beside:
             self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files.gpu_pools import Pool, models_of, pool_for, pools_of
 
 ANY_TYPE = np.int64(-1)
 """The GPU type mask of a job that asks for any type, and of a node that states none: every bit set."""
+POOL_BITS = 16
+"""Bits of a packed word of GPUs for one pool of a node: 15 for its number, and a guard."""
+ONE_POOL = -(1 << 63)
+"""The guards of words that are plain numbers: free − asked below 0 has the sign bit set."""
+GUARDS = ONE_POOL | 1 << 47 | 1 << 31 | 1 << 15
+"""The guards of packed words: a number that lacks something borrows its own, so free − asked fits if none is set."""
+_MOST_POOLS = 4
+_MOST_IN_POOL = (1 << 15) - 1
 
 
 class Jobs(NamedTuple):
@@ -29,12 +39,14 @@ class Jobs(NamedTuple):
     mem: np.ndarray  # int64[n], MB per node
     gpus: np.ndarray  # int64[n], per node
     types: np.ndarray  # int64[n], bit mask of the GPU types that will do
+    words: np.ndarray  # int64[n], GPUs per node in the field of their pool (`gpu_fields`); else as ``gpus``
     shape_of: np.ndarray  # uint32[n]
     shape_nodes: np.ndarray  # int64[s]
     shape_cpus: np.ndarray  # int64[s]
     shape_mem: np.ndarray  # int64[s]
     shape_gpus: np.ndarray  # int64[s]
     shape_types: np.ndarray  # int64[s]
+    shape_words: np.ndarray  # int64[s]
     line_job: np.ndarray  # uint32[n]
     line_first: np.ndarray  # int64[s + 1]
 
@@ -45,8 +57,73 @@ class Kinds(NamedTuple):
     cpus: np.ndarray  # int64[k]
     mem: np.ndarray  # int64[k], MB
     gpus: np.ndarray  # int64[k]
-    types: np.ndarray  # int64[k], bit mask of the one GPU type that it has, or ANY_TYPE
+    types: np.ndarray  # int64[k], bit mask of the GPU types that it has, or ANY_TYPE
     speed: np.ndarray  # uint32[k], row of the durations
+    words: np.ndarray  # int64[k], GPUs of each pool in its field (`gpu_fields`); else as ``gpus``
+
+
+class Fields(NamedTuple):
+    """Where the GPUs of each pool stand in packed words, for a system where some node has several GPU models."""
+
+    of_model: dict[str, int]  # by model, case aside
+    of_request: dict[str, int]  # by a job's ``gpu_type``
+
+
+def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
+    """Give the pools of nodes, and so the requests of jobs, a field of packed words each; None = no node has two pools.
+
+    A job takes the first pool of a node whose model will do for it. Where it has several to choose from, on whichever
+    nodes, these share a field, so that one word says what a job takes of every node.
+
+    Raises
+    ------
+    TableError
+        Two models that stand in one node would share a field, or there are more than four.
+    """
+    with_gpus = nodes.loc[nodes["gpus"] > 0, ["gpu_type", "gpus"]].drop_duplicates()
+    if not with_gpus["gpu_type"].str.contains("+", regex=False).any():
+        return None
+    kinds = [pools_of(str(text), int(n)) for text, n in with_gpus.itertuples(index=False)]
+    asking = jobs.loc[jobs["gpus_per_node"] > 0, "gpu_type"].unique()
+    group = {name.casefold(): name.casefold() for pools in kinds for name, _ in pools}
+    for text in asking:
+        joined = {group[name] for name in _first_pools(kinds, models_of(str(text)))}
+        group = {name: min(joined) if one in joined else one for name, one in group.items()}
+    field: dict[str, int] = {}
+    for pools in kinds:
+        names = [name.casefold() for name, _ in pools]
+        for name in names:
+            twin = next((other for other in names if other != name and group[other] == group[name]), None)
+            if twin is not None:
+                raise TableError(
+                    f"some jobs may run on GPU models {name!r} and {twin!r}, which stand in one node, and would take "
+                    "one here and the other elsewhere; let them name one, in a study by runs_on of gpu_models (any = "
+                    "jobs that name none), or leave gpu_type of that node empty: any GPU of it will do then"
+                )
+            beside = {
+                field[group[other.casefold()]]
+                for each in kinds
+                if group[name] in [group[one.casefold()] for one, _ in each]
+                for other, _ in each
+                if group[other.casefold()] in field
+            }
+            field.setdefault(group[name], min(set(range(len(group) + 1)) - beside))
+    if max(field.values()) >= _MOST_POOLS:
+        raise TableError(f"at most {_MOST_POOLS} GPU models that stand in nodes with others can be told apart")
+    of_model = {name: field[one] for name, one in group.items()}
+    first = {text: _first_pools(kinds, models_of(str(text))) for text in asking}
+    return Fields(of_model, {text: min((of_model[name] for name in names), default=0) for text, names in first.items()})
+
+
+def _first_pools(kinds: Iterable[tuple[Pool, ...]], asked: frozenset[str]) -> set[str]:
+    """Return the models that a request takes on the nodes that have one of them."""
+    return {pools[i][0].casefold() for pools in kinds if (i := pool_for(pools, asked)) >= 0}
+
+
+def guards_of(jobs: Jobs, kinds: Kinds) -> int:
+    """Return the guard bits of a run's words of GPUs: a request fits if none is set in what it would leave."""
+    packed = (kinds.words != kinds.gpus).any() or (jobs.shape_words != jobs.shape_gpus).any()
+    return GUARDS if packed else ONE_POOL
 
 
 def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
@@ -54,7 +131,7 @@ def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
 
     A job may name several that will do: ``v100|H100``.
     """
-    names = sorted({name for column in columns for text in column.unique() for name in _types(text)})
+    names = sorted({name for column in columns for text in column.unique() for name in models_of(str(text))})
     if len(names) > 62:
         raise TableError(f"{len(names)} GPU types are named; at most 62 can be told apart")
     return {name: 1 << bit for bit, name in enumerate(names)}
@@ -78,12 +155,8 @@ def numbers_of(*columns: pd.Series) -> np.ndarray:
     return number
 
 
-def _types(text: object) -> set[str]:
-    return {part.strip().casefold() for part in str(text).split("|")} - {""}
-
-
 def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
-    masks = {text: sum(bits[name] for name in _types(text)) or int(ANY_TYPE) for text in names.unique()}
+    masks = {text: sum(bits[name] for name in models_of(str(text))) or int(ANY_TYPE) for text in names.unique()}
     return names.map(masks).to_numpy(np.int64)
 
 
@@ -99,7 +172,7 @@ def profiles(jobs: pd.DataFrame) -> np.ndarray:
     return np.where(np.isnan(found[0]), np.nan, np.where(np.isnan(found), 100.0, found))
 
 
-def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
+def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None = None) -> Jobs:
     """Bring a job table into queue order and find its request shapes.
 
     Parameters
@@ -108,6 +181,8 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
         A checked job table.
     bits
         From `gpu_type_bits`.
+    fields
+        From `gpu_fields`.
     """
     order = np.argsort(jobs["submit_time"].to_numpy(np.int64), kind="stable")
     ordered = jobs.iloc[order]
@@ -120,6 +195,7 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
             ordered["mem_mb_per_node"].to_numpy(np.int64),
             gpus,
             np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE),
+            request_words(ordered, fields),
         ]
     )
     return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), asked)
@@ -127,13 +203,38 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
 
 def with_cpus(jobs: Jobs, cpus: np.ndarray) -> Jobs:
     """Return the same jobs with other CPUs per node, int64[n_jobs] in queue order."""
-    asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), jobs.mem, jobs.gpus, jobs.types])
+    asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), jobs.mem, jobs.gpus, jobs.types, jobs.words])
     return _shaped(jobs.row, jobs.submit, jobs.requested, asked)
 
 
+def request_words(jobs: pd.DataFrame, fields: Fields | None) -> np.ndarray:
+    """Pack the GPUs per node that jobs ask for into their fields: int64[n_jobs]; more than any pool has remain more."""
+    gpus = jobs["gpus_per_node"].to_numpy(np.int64)
+    if fields is None:
+        return gpus
+    place = jobs["gpu_type"].map(fields.of_request).fillna(0).to_numpy(np.int64)
+    return np.minimum(gpus, _MOST_IN_POOL) << POOL_BITS * place
+
+
+def node_words(nodes: pd.DataFrame, fields: Fields | None) -> np.ndarray:
+    """Pack the GPUs of nodes into their fields: int64[n_nodes]."""
+    if fields is None:
+        return nodes["gpus"].to_numpy(np.int64)
+    words = {}
+    for text, n in nodes[["gpu_type", "gpus"]].drop_duplicates().itertuples(index=False):
+        if n > _MOST_IN_POOL:
+            raise TableError(f"a node has {n:,} GPUs; beside nodes with several GPU models, at most {_MOST_IN_POOL:,}")
+        pools = pools_of(str(text), int(n)) if n else ()
+        words[text, n] = sum(count << (POOL_BITS * fields.of_model[name.casefold()]) for name, count in pools)
+    return np.array([words[key] for key in nodes[["gpu_type", "gpus"]].itertuples(index=False, name=None)], np.int64)
+
+
 def _shaped(row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: np.ndarray) -> Jobs:
-    """Find the request shapes of jobs in queue order; ``asked`` int64[5, n]: nodes, CPUs, MB, GPUs, mask of types."""
-    shape_of = numbered(*asked)
+    """Find the request shapes of jobs in queue order.
+
+    ``asked`` is int64[6, n]: nodes, CPUs, MB, GPUs, mask of types, and the word, which these two imply.
+    """
+    shape_of = numbered(*asked[:5])
     lengths = np.bincount(shape_of)
     shapes = np.empty((len(asked), len(lengths)), np.int64)
     shapes[:, shape_of] = asked
@@ -150,7 +251,7 @@ def _shaped(row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: n
 
 
 def node_kinds(
-    nodes: pd.DataFrame, bits: dict[str, int], by_kind: bool = False
+    nodes: pd.DataFrame, bits: dict[str, int], by_kind: bool = False, fields: Fields | None = None
 ) -> tuple[Kinds, np.ndarray, list[tuple[Any, str, str]]]:
     """Group nodes that are alike.
 
@@ -158,6 +259,8 @@ def node_kinds(
     ----------
     by_kind
         Whether run times turn on the column ``kind``, too.
+    fields
+        From `gpu_fields`.
 
     Returns
     -------
@@ -182,6 +285,7 @@ def node_kinds(
             "gpus": nodes["gpus"].to_numpy(np.int64),
             "types": _masks(nodes["gpu_type"], bits),
             "speed": speed_row,
+            "words": node_words(nodes, fields),
         }
     )
     kind_of = columns.groupby(list(columns), sort=False).ngroup().to_numpy()
@@ -189,6 +293,7 @@ def node_kinds(
     kinds = Kinds(  # type: ignore[call-arg]
         *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
         first["speed"].to_numpy(np.uint32),
+        first["words"].to_numpy(np.int64),
     )
     return kinds, kind_of.astype(np.uint32), found
 
@@ -205,7 +310,7 @@ def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
     return (
         (kinds.cpus >= jobs.shape_cpus[:, None])
         & (kinds.mem >= jobs.shape_mem[:, None])
-        & (kinds.gpus >= jobs.shape_gpus[:, None])
+        & (((kinds.words - jobs.shape_words[:, None]) & guards_of(jobs, kinds)) == 0)
         & ((kinds.types & jobs.shape_types[:, None]) != 0)
     )
 

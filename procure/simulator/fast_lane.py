@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from procure.files.kernels import njit
-from procure.simulator.arrays import Jobs, Kinds
+from procure.simulator.arrays import ONE_POOL, Jobs, Kinds, guards_of
 
 _DIGIT = 10  # bits
 _SLOTS = 1 << _DIGIT
@@ -65,10 +65,13 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
     Raises
     ------
     FastLaneError
-        Amounts too large for one word, times too large for the wheel, or jobs of several nodes.
+        Amounts too large for one word, times too large for the wheel, jobs of several nodes,
+        or several GPU models in one node.
     """
     if (jobs.n_nodes > 1).any():
         raise FastLaneError("a job asks for several nodes")
+    if guards_of(jobs, kinds) != ONE_POOL:
+        raise FastLaneError("a node has several GPU models")
     if int(jobs.submit[-1]) + sum(map(int, durations.max(axis=0))) >= LONGEST:
         raise FastLaneError(f"the jobs one after another last beyond {LONGEST} s")
     return field_bits(jobs, kinds)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.arrays import Jobs, Kinds
+from procure.simulator.arrays import Jobs, Kinds, guards_of
 
 WAIT = -1
 """A policy's answer when no job is to start now."""
@@ -38,7 +38,7 @@ class Shapes(NamedTuple):
     n_nodes: np.ndarray
     cpus: np.ndarray  # per node
     mem: np.ndarray  # MB per node
-    gpus: np.ndarray  # per node
+    gpus: np.ndarray  # per node, as `State.gpus`
     types: np.ndarray  # mask of the GPU types that will do
 
 
@@ -77,7 +77,7 @@ class State(NamedTuple):
     n_nodes: np.ndarray  # int64[n_jobs], nodes asked for
     cpus: np.ndarray  # int64[n_jobs], per node
     mem: np.ndarray  # int64[n_jobs], MB per node
-    gpus: np.ndarray  # int64[n_jobs], per node
+    gpus: np.ndarray  # int64[n_jobs], per node; packed as `guards` says
     types: np.ndarray  # int64[n_jobs], mask of the GPU types that will do
     shape: np.ndarray  # int64[n_jobs], row of shapes
     shapes: Shapes
@@ -102,13 +102,14 @@ class State(NamedTuple):
     node_list: np.ndarray  # int64[sum of n_nodes], job j's nodes: node_list[node_first[j]:node_first[j + 1]]
     total_cpus: np.ndarray  # int64[n_nodes]
     total_mem: np.ndarray  # int64[n_nodes], MB
-    total_gpus: np.ndarray  # int64[n_nodes]
-    node_types: np.ndarray  # int64[n_nodes], mask of the GPU type
+    total_gpus: np.ndarray  # int64[n_nodes], likewise
+    node_types: np.ndarray  # int64[n_nodes], mask of its GPU types
     leaf: np.ndarray  # int64[n_nodes], leaf switch; −1 = unknown
     pod: np.ndarray  # int64[n_nodes], pod of the fat-tree; −1 = unknown
     free_cpus: np.ndarray  # int64[n_nodes]
     free_mem: np.ndarray  # int64[n_nodes], MB
-    free_gpus: np.ndarray  # int64[n_nodes]
+    free_gpus: np.ndarray  # int64[n_nodes], likewise
+    guards: int  # a job's GPUs fit where (free − asked) & guards is 0; `ONE_POOL` = GPUs are plain numbers
     pool: int  # 1 if any waiting job can take any idle node and no two share one: only counts matter
     n_idle: np.ndarray  # int64[1], idle nodes; kept only in a pool
     touched: Touched
@@ -215,9 +216,10 @@ def build(
     options = options or Options()
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
     node_first = np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64)
-    totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.gpus)]
+    totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.words)]
     holds = n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
     # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
+    guards = guards_of(jobs, kinds)
     jobs = Jobs(*(np.array(column) for column in jobs))
     longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
@@ -226,7 +228,7 @@ def build(
     def counter(value: int = 0) -> np.ndarray:
         return np.full(1, value, np.int64)
 
-    shapes = (jobs.shape_nodes, jobs.shape_cpus, jobs.shape_mem, jobs.shape_gpus, jobs.shape_types)
+    shapes = (jobs.shape_nodes, jobs.shape_cpus, jobs.shape_mem, jobs.shape_words, jobs.shape_types)
     unknown = np.full(n_nodes, -1, np.int64)
     state = State(
         now=counter(),
@@ -238,7 +240,7 @@ def build(
         n_nodes=jobs.n_nodes,
         cpus=jobs.cpus,
         mem=jobs.mem,
-        gpus=jobs.gpus,
+        gpus=jobs.words,
         types=jobs.types,
         shape=jobs.shape_of.astype(np.int64),
         shapes=Shapes(*shapes),
@@ -270,6 +272,7 @@ def build(
         free_cpus=totals[0].copy(),
         free_mem=totals[1].copy(),
         free_gpus=totals[2].copy(),
+        guards=guards,
         pool=int(is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
         n_idle=counter(n_nodes),
         touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),

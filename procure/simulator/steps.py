@@ -243,7 +243,7 @@ def holds(state, node, job):
     return (
         state.free_cpus[node] >= state.cpus[job]
         and state.free_mem[node] >= state.mem[job]
-        and state.free_gpus[node] >= state.gpus[job]
+        and ((state.free_gpus[node] - state.gpus[job]) & state.guards) == 0
         and (state.node_types[node] & state.types[job]) != 0
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.simulator.arrays import GUARDS, ONE_POOL, gpu_fields, node_words, request_words
 from procure.site.fair_share import Tree, base_priority, fair_tree
 from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
 from procure.site.model import Site
@@ -25,9 +26,10 @@ class Nodes(NamedTuple):
 
     cpus: np.ndarray  # int64[n_nodes]
     mem: np.ndarray  # int64[n_nodes], MB; 0 throughout where memory is not allocated
-    gpus: np.ndarray  # int64[n_nodes]
+    gpus: np.ndarray  # int64[n_nodes]; packed as `procure.simulator.state.State` says
     weight: np.ndarray  # int64[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; 0 throughout without a topology
+    guards: int  # a job's GPUs fit where (free − asked) & guards is 0
 
 
 class Requests(NamedTuple):
@@ -39,7 +41,7 @@ class Requests(NamedTuple):
     n_nodes: np.ndarray  # int64[n_jobs]
     cpus: np.ndarray  # int64[n_jobs], per node
     mem: np.ndarray  # int64[n_jobs], MB per node
-    gpus: np.ndarray  # int64[n_jobs], per node
+    gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
     whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
     partition: np.ndarray  # int64[n_jobs]
     tier: np.ndarray  # int64[n_jobs], of its partition
@@ -181,6 +183,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     limit = known.limits_of_time()
     count = jobs["n_nodes"].to_numpy(np.int64)
     gpus = jobs["gpus_per_node"].to_numpy(np.int64)
+    fields = gpu_fields(jobs, nodes)
     per_core = nodes["threads_per_core"].fillna(1).max() if "threads_per_core" in nodes else 1
     if site.select.consume == "core" and per_core > 1:
         n_cpus = -(-n_cpus // int(per_core)) * int(per_core)
@@ -199,7 +202,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         n_nodes=count,
         cpus=n_cpus,
         mem=memory if site.select.memory else np.zeros_like(memory),
-        gpus=gpus,
+        gpus=request_words(jobs, fields).copy(),
         whole=whole.astype(np.int64),
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
@@ -217,11 +220,12 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     layout_nodes = Nodes(
         nodes["cpus"].to_numpy(np.int64).copy(),
         nodes["mem_mb"].to_numpy(np.int64).copy() if site.select.memory else np.zeros(len(nodes), np.int64),
-        nodes["gpus"].to_numpy(np.int64).copy(),
+        node_words(nodes, fields).copy(),
         nodes["weight"].fillna(1).to_numpy(np.int64) if "weight" in nodes else np.ones(len(nodes), np.int64),
         nodes["leaf"].fillna(-1).to_numpy(np.int64)
         if site.select.topology != "none" and "leaf" in nodes
         else np.zeros(len(nodes), np.int64),
+        ONE_POOL if fields is None else GUARDS,
     )
     reasons = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
     rejected = np.zeros(len(jobs), bool)
@@ -318,7 +322,8 @@ def _rejections(
 
 def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether the empty nodes hold a job."""
-    holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job]) & (nodes.gpus >= jobs.gpus[job])
+    holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job])
+    holds &= ((nodes.gpus - jobs.gpus[job]) & nodes.guards) == 0
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
     sets = [holds & places.nodes[g] for g in groups]
     wanted = [int(jobs.n_nodes[job] if places.wanted[g] <= 0 else places.wanted[g]) for g in groups]

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files.gpu_pools import models_of
 from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.store import node_list
-from procure.workload.gpu_models import gpu_types
 
 DRAINED, DOWN = -1, -2
 CANCEL, REQUEUE, SUSPEND = 1, 2, 3
@@ -120,8 +120,9 @@ class Known:
 
     def has_gpu_type(self, gpu_type: str) -> np.ndarray:
         """Return which nodes have GPUs of a type; a node that states none may have any."""
-        types, asked = [kind.casefold() for kind in self._column(self.nodes, "gpu_type")], gpu_types(gpu_type)
-        return np.array([not asked or not kind or kind in asked for kind in types], bool)
+        asked = models_of(gpu_type)
+        types = [models_of(kind) for kind in self._column(self.nodes, "gpu_type")]
+        return np.array([not asked or not models or bool(models & asked) for models in types], bool)
 
     def whole(self) -> np.ndarray:
         """Return which jobs take their nodes whole: bool[n_jobs]."""

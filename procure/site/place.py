@@ -26,9 +26,13 @@ def holds(own, job, node, free, n_on):
             n_on[node] == 0
             and nodes.cpus[node] >= jobs.cpus[job]
             and nodes.mem[node] >= jobs.mem[job]
-            and nodes.gpus[node] >= jobs.gpus[job]
+            and ((nodes.gpus[node] - jobs.gpus[job]) & nodes.guards) == 0
         )
-    return free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
+    return (
+        free[0, node] >= jobs.cpus[job]
+        and free[1, node] >= jobs.mem[job]
+        and ((free[2, node] - jobs.gpus[job]) & nodes.guards) == 0
+    )
 
 
 @part

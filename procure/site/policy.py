@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
+from procure.errors import TableError
 from procure.policies.parameters import NOTHING, Facts, Parameters, PolicyFile
+from procure.simulator.arrays import ONE_POOL
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
 from procure.simulator.preempt import ending, preempting_loop
@@ -424,6 +426,8 @@ def _unless_nothing(text: str) -> str:
 
 def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a job table and a node table of what a state tells."""
+    if state.guards != ONE_POOL:
+        raise TableError("nodes with several GPU models: policy slurm needs the job table and the node table")
     jobs = pd.DataFrame(
         {
             "job_id": [str(n) for n in range(len(state.submit))],

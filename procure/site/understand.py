@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files.gpu_pools import joined_pools
 from procure.site.accounting import mode_of, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.model import (
@@ -559,7 +560,7 @@ def _reservation(record: Record, tz: str | None) -> Reservation:
     )  # fmt: skip
 
 
-_GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*))?(?:[:=](\d+))?")
+_GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\w.-]*))?(?:[:=](\d+))?")
 
 _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
     ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
@@ -629,7 +630,7 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
             named = "nodename" not in each or name in expand_nodes(each["nodename"])
             if named and each.get("name") == "gpu" and each.get("type"):
                 return kinds[""], each["type"]
-    return sum(kinds.values()), next(iter(kinds)) if len(kinds) == 1 else ""
+    return joined_pools(list(kinds.items()))
 
 
 def _switches(found: Configuration) -> dict[str, tuple[int, int]]:

@@ -231,7 +231,9 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     group = places.first[jobs.place[of_shape]]
     single = places.first[jobs.place[of_shape] + 1] - group == 1
     holding = places.nodes[group] & (nodes.cpus >= jobs.cpus[of_shape][:, None])
-    holding &= (nodes.mem >= jobs.mem[of_shape][:, None]) & (nodes.gpus >= jobs.gpus[of_shape][:, None])
+    holding &= (nodes.mem >= jobs.mem[of_shape][:, None]) & (
+        ((nodes.gpus - jobs.gpus[of_shape][:, None]) & nodes.guards) == 0
+    )
     return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
 
 

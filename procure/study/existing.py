@@ -14,6 +14,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import as_utf8, existing_file, read_bytes
+from procure.files.gpu_pools import joined_pools
 from procure.packages.runnable import jobs_left_out
 from procure.schemas import NODE
 from procure.tables import check, read
@@ -143,7 +144,7 @@ def _node(fields: dict[str, str], where: str) -> dict[str, object]:
     cpus = whole("CPUEfctv", "CPUTot")
     mem_mb = whole("RealMemory") - whole("MemSpecLimit", default="0")
     gpus, model = _gpus(fields, f"{where} ({name})")
-    kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{gpus}x{model or 'gpu'}" if gpus else "")
+    kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{_gpus_of_kind(gpus, model)}" if gpus else "")
     return {
         "node_id": name,
         "kind": kind,
@@ -155,15 +156,19 @@ def _node(fields: dict[str, str], where: str) -> dict[str, object]:
     }
 
 
+def _gpus_of_kind(gpus: int, model: str) -> str:
+    return model.replace(" ", "") if "+" in model else f"{gpus}x{model or 'gpu'}"
+
+
 def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
-    """Return the number of GPUs and their model, empty if there are several or none is named."""
+    """Return the number of GPUs and their model, ``2x A100 + 1x T4`` if there are several, empty if one has no name."""
     gres = fields.get("Gres", "(null)")
     if gres in ("", "(null)"):
         gpus, model, bad = parse_tres(fields.get("CfgTRES", ""))[3:]
         if bad:
             raise TableError(f"{where}: CfgTRES={fields['CfgTRES']} is unreadable")
         return (0 if math.isnan(gpus) else int(gpus)), model
-    n, models = 0, []
+    pools = []
     # Cores in brackets, as in gpu:a100:4(S:0-1,3), hold commas of their own.
     for item in filter(None, re.sub(r"\([^()]*\)", "", gres).split(",")):
         item = item.replace(":no_consume", "")
@@ -172,9 +177,8 @@ def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
         match = _GPU.fullmatch(item)
         if match is None:
             raise TableError(f"{where}: Gres={gres} is unreadable; GPUs are written gpu:2 or gpu:MODEL:2")
-        n += int(match["count"])
-        models.append(match["model"] or "")
-    return n, models[0] if len(set(models)) == 1 else ""
+        pools.append((match["model"] or "", int(match["count"])))
+    return joined_pools(pools)
 
 
 def _states(text: str) -> set[str]:
@@ -223,7 +227,7 @@ def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
     open_model = (listed["gpus"] > 0) & (listed["gpu_type"] == "") & stays
     if open_model.any():
         names = name_some(listed.loc[open_model, "node_id"].tolist())
-        notes.append(f"existing system: no GPU model, or several, in {names}: any request for a model fits")
+        notes.append(f"existing system: GPUs without a model in {names}: any request for a model fits")
     if not stays.any():
         notes.append("existing system: no node stays; packages stand alone")
     return notes

@@ -24,6 +24,7 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
+from procure.simulator.arrays import gpu_fields
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
@@ -38,7 +39,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
-from procure.workload.gpu_models import offered_gpu_models
+from procure.workload.gpu_models import map_gpu_models, offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_CLASS = "class "
@@ -228,6 +229,12 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     existing = study.read_existing_nodes(notes.append)
     if study.gpu_models:
         check_gpu_models(study, offered_gpu_models(quotes, existing))
+    offers = pd.concat([table[["gpus", "gpu_type"]] for table in (quotes, existing) if table is not None])
+    for jobs in workloads.values():
+        try:
+            gpu_fields(map_gpu_models(jobs, study.gpu_models), offers)
+        except TableError as error:
+            raise TableError(f"{study.path}: {error}") from None
     if study.applications:
         applications = Applications(study, quotes, existing)
         applications.check(workloads)

@@ -12,7 +12,6 @@ from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study.study import Study
 from procure.text import counted
-from procure.workload.gpu_models import ANY
 
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""
@@ -98,13 +97,9 @@ def offered(study: Study, quotes: pd.DataFrame) -> np.ndarray:
 
 
 def check_gpu_models(study: Study, offered: Sequence[str]) -> None:
-    """Refuse a mapping to, or a speed on, a GPU model that is not ``offered``, and a mapping of jobs that name none."""
+    """Refuse a mapping to, or a speed on, a GPU model that is not ``offered``."""
     there = {one.casefold() for one in offered}
     for name, model in study.gpu_models.items():
-        if name.casefold() == ANY and model.runs_on:
-            raise TableError(
-                f"{study.path}: gpu_models.{name}.runs_on: these jobs name no model and run on any; give speeds only"
-            )
         for key, named in (("runs_on", model.runs_on), ("speed", tuple(model.speed))):
             unknown = [one for one in named if one.casefold() not in there | {name.casefold()}]
             if unknown:

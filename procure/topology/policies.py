@@ -51,7 +51,7 @@ class OnTree(Parameters):
         fits = (
             (state.total_cpus >= shapes.cpus[:, None])
             & (state.total_mem >= shapes.mem[:, None])
-            & (state.total_gpus >= shapes.gpus[:, None])
+            & (((state.total_gpus - shapes.gpus[:, None]) & state.guards) == 0)
             & ((state.node_types & shapes.types[:, None]) != 0)
         )
         n_fitting = fits.sum(axis=1)

@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field, field_validator
 
 from procure.errors import TableError
+from procure.files.gpu_pools import models_of, named_pools, pool_for
 from procure.settings import Settings, StrictNumber, named
 from procure.workload.applications import COLUMN, kind_speeds
 from procure.workload.speed import Speed, exact_speed, scale_by, scale_run_time
@@ -121,6 +122,8 @@ def map_gpu_models(jobs: pd.DataFrame, models: Mapping[str, GpuModel]) -> pd.Dat
 def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str, kind: str = "") -> np.ndarray:
     """Return how long each job runs on a node of a speed and kind with GPUs of a model, int64 s, in table order.
 
+    Of ``model`` such as ``2x A100 + 2x L40S``, a job runs on the first one that will do.
+
     Without GPUs, or where ``gpu_speeds`` do not name the model, and where ``kind_speeds`` do not name the kind, as
     `scale_run_time` says. A speed of the kind replaces the ratio of the two speeds; that of the GPU multiplies it.
     """
@@ -135,9 +138,11 @@ def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str, kin
     nothing = pd.Series("", index=jobs.index)
     gpus = jobs["gpu_speeds"].fillna("").where(jobs["gpus_per_node"] > 0, "") if on_gpus else nothing
     kinds = jobs[COLUMN].fillna("") if by_kind else nothing
-    number, pairs = pd.factorize(pd.MultiIndex.from_arrays([gpus, kinds]))
-    for place, (on_gpu, on_kind) in enumerate(pairs):
-        factor, speed = gpu_speeds(str(on_gpu)).get(model.casefold()), kind_speeds(str(on_kind)).get(kind)
+    several = "+" in model
+    number, pairs = pd.factorize(pd.MultiIndex.from_arrays([gpus, kinds, jobs["gpu_type"] if several else nothing]))
+    for place, (on_gpu, on_kind, asked) in enumerate(pairs):
+        taken = _model_for(str(asked), model) if several else model.casefold()
+        factor, speed = gpu_speeds(str(on_gpu)).get(taken), kind_speeds(str(on_kind)).get(kind)
         if factor is not None or speed is not None:
             mine = number == place
             whole = (ratio if speed is None else speed.ratio(ratio)) / (factor or 1)
@@ -145,11 +150,21 @@ def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str, kin
     return found
 
 
+def _model_for(asked: str, text: str) -> str:
+    """Return which model of a node a request takes; empty where none will do."""
+    pools = named_pools(text)
+    place = pool_for(pools, models_of(asked))
+    return pools[place][0].casefold() if place >= 0 else ""
+
+
 def offered_gpu_models(quotes: pd.DataFrame, existing: pd.DataFrame | None) -> list[str]:
-    """Return the GPU models of quotes and of nodes that stay, as written there; an empty one where some state none."""
+    """Return the GPU models of quotes and of nodes that stay, as written there; an empty one where some state none.
+
+    Of ``2x A100 + 14x A100_1g.5gb`` both.
+    """
     tables = [quotes, *([] if existing is None else [existing])]
     names = pd.concat([table.loc[table["gpus"] > 0, "gpu_type"] for table in tables]).fillna("")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(model for text in names for model, _ in named_pools(str(text))))
 
 
 def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]) -> pd.DataFrame:

@@ -1,0 +1,89 @@
+"""The GPUs of a node: of one model, or a *pool* of each model or MIG profile: ``2x A100 + 14x A100_1g.5gb``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+from procure.errors import TableError
+
+Pool = tuple[str, int]
+"""A model as written, and how many GPUs or slices of it."""
+
+_PART = re.compile(r"\s*(\d{1,5})\s*[x×*]\s*(\S[^+|=]*?)\s*")
+
+
+@functools.lru_cache(4096)
+def pools_of(text: str, gpus: int) -> tuple[Pool, ...]:
+    """Return the pools of a node in the order in which its ``gpu_type`` names them.
+
+    Parameters
+    ----------
+    text
+        A node's or a quote's ``gpu_type``. Without a ``+`` all its GPUs are of this model.
+    gpus
+        How many GPUs it has.
+
+    Raises
+    ------
+    TableError
+        A part is no number with a model, a model stands twice, or the numbers do not add up to ``gpus``.
+    """
+    pools = named_pools(text)
+    if "+" not in text:
+        return ((pools[0][0], gpus),)
+    if sum(n for _, n in pools) != gpus:
+        raise TableError(f"{text!r} are {sum(n for _, n in pools):,} GPUs, and gpus is {gpus:,}; slices count as GPUs")
+    return pools
+
+
+@functools.lru_cache(4096)
+def named_pools(text: str) -> tuple[Pool, ...]:
+    """Return the pools that a ``gpu_type`` names; the number of one model alone is not known, 0."""
+    if "+" not in text:
+        return ((text.strip(), 0),)
+    parts = [_PART.fullmatch(part) for part in text.split("+")]
+    pools = tuple((part[2], int(part[1])) for part in parts if part is not None and int(part[1]) > 0)
+    if len(pools) < len(parts) or len({name.casefold() for name, _ in pools}) < len(pools):
+        raise TableError(f"{text!r} was given; several GPU models, each once, are written 2x A100 + 14x A100_1g.5gb")
+    return pools
+
+
+def pools_text(pools: Sequence[Pool]) -> str:
+    """Write pools as `pools_of` reads them; one is its model alone."""
+    return pools[0][0] if len(pools) == 1 else " + ".join(f"{n}x {name}" for name, n in pools)
+
+
+def joined_pools(pools: Sequence[Pool]) -> tuple[int, str]:
+    """Return the GPUs and the ``gpu_type`` of a node whose pools a scheduler names; "" where one has no plain name.
+
+    Pools of one model, case aside, become one.
+    """
+    numbers: dict[str, int] = {}
+    spelled: dict[str, str] = {}
+    for name, n in pools:
+        key = name.casefold()
+        spelled.setdefault(key, name)
+        numbers[key] = numbers.get(key, 0) + n
+    named = [(spelled[key], n) for key, n in numbers.items() if n]
+    plain = len(named) == 1 or all(re.fullmatch(r"[^\s+|=][^+|=]*", name) for name, _ in named)
+    return sum(numbers.values()), pools_text(named) if named and plain else ""
+
+
+def models_of(text: str) -> frozenset[str]:
+    """Return the GPU models that a request ``v100|H100`` or a node ``2x A100 + 2x L40S`` names, case aside."""
+    if "+" in text:
+        return frozenset(match[2].casefold() for part in text.split("+") if (match := _PART.fullmatch(part)))
+    return frozenset(part.strip().casefold() for part in text.split("|")) - {""}
+
+
+def pool_for(pools: Sequence[Pool], asked: frozenset[str]) -> int:
+    """Return which of a node's pools serves a request: the first of a model that will do; −1 = none.
+
+    A request that names no model takes the first pool, and a pool without a model serves every request.
+    """
+    for i, (model, _) in enumerate(pools):
+        if not asked or not model or model.casefold() in asked:
+            return i
+    return -1

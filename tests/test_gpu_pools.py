@@ -1,0 +1,108 @@
+"""Nodes with several GPU models or MIG slices: no pool gives more than it has, and what cannot be meant is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from policy_cases import SLICE, few, node_table, sliced_case
+
+import procure
+from procure.errors import TableError
+from procure.files.gpu_pools import joined_pools, pool_for, pools_of
+from procure.packages.runnable import fits, request_shapes
+from procure.schemas import JOB, NODE
+from procure.simulator.arrays import gpu_fields
+from procure.tables import check
+from procure.workload.gpu_models import run_times_on
+
+pytestmark = pytest.mark.plain
+
+
+def most_taken(schedule: pd.DataFrame, pools: dict[str, dict[str, int]]) -> dict[tuple[str, str], int]:
+    """Return the most GPUs taken at a time of each pool, found from the schedule alone."""
+    most: dict[tuple[str, str], int] = {}
+    ran = schedule[schedule["start_time"].notna() & (schedule["gpus_per_node"] > 0)]
+    for moment in ran["start_time"].unique():
+        now: dict[tuple[str, str], int] = {}
+        for job in ran[(ran["start_time"] <= moment) & (ran["end_time"] > moment)].itertuples():
+            for node in job.node_ids.split(","):
+                wanted = job.gpu_type.lower().split("|")
+                model = next(one for one in pools[node] if wanted == [""] or one in wanted)
+                now[node, model] = now.get((node, model), 0) + job.gpus_per_node
+        for key, n in now.items():
+            most[key] = max(most.get(key, 0), n)
+    return most
+
+
+@pytest.mark.parametrize("policy", ["best-fit", "easy", "conservative", "first-fit"])
+def test_no_pool_of_a_node_gives_more_than_it_has(policy: str) -> None:
+    """At no start of a random workload; and pools do fill up, of whole GPUs and of slices."""
+    full = set()
+    for seed in range(few(30)):
+        jobs, nodes = sliced_case(np.random.default_rng(seed), n_jobs=20)
+        jobs = jobs.assign(n_nodes=1, cpus_per_node=0, mem_mb_per_node=0)
+        pools = {}
+        for node in nodes.itertuples():
+            parts = [part.lower().replace(" ", "").split("x", 1) for part in node.gpu_type.split("+")]
+            pools[node.node_id] = {m: int(n) for n, m in parts} if len(parts) > 1 else {node.gpu_type: node.gpus}
+        for (node, model), n in most_taken(procure.simulate(jobs, nodes, policy).schedule, pools).items():
+            assert n <= pools[node][model]
+            full |= {model} if n == pools[node][model] else set()
+    assert full == {"a100", SLICE}
+
+
+def test_a_package_is_said_to_run_what_the_simulation_runs() -> None:
+    """Of each request on each node alone."""
+    for seed in range(few(20)):
+        jobs, nodes = sliced_case(np.random.default_rng(seed))
+        jobs, nodes = check(jobs.assign(n_nodes=1, submit_time=0), JOB), check(nodes, NODE)
+        shapes = request_shapes(jobs)
+        able = fits(nodes, shapes)
+        for n in range(len(nodes)):
+            ran = procure.simulate(jobs, nodes.iloc[[n]], "first-fit").schedule
+            found = ran[ran["start_time"].notna()][["cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]]
+            said = shapes[able[n]][list(found)]
+            assert set(map(tuple, found.to_numpy())) == set(map(tuple, said.to_numpy()))
+
+
+def test_a_job_is_as_fast_as_on_the_pool_that_it_takes() -> None:
+    """Jobs without a model take the first pool, whatever the other is."""
+    jobs = pd.DataFrame({"submit_time": 0, "run_time": 100, "gpus_per_node": 1, "gpu_type": ["", "a100", SLICE]})
+    jobs = jobs.assign(gpu_speeds="A100=4|A100_1g.5gb=0.5")
+    assert run_times_on(jobs, None, None, f"2x a100 + 14x {SLICE}").tolist() == [25, 25, 200]
+    assert run_times_on(jobs, None, None, f"14x {SLICE} + 2x A100").tolist() == [200, 25, 200]
+
+
+def test_models_that_a_job_may_take_by_two_rules_are_named() -> None:
+    """A job without a model on A100 + L40S, and on L40S alone; one that names a model is no question."""
+    nodes = node_table(2, gpus=[4, 4], gpu_type=["2x A100 + 2x L40S", "L40S"])
+    jobs = pd.DataFrame({"gpus_per_node": [1, 1], "gpu_type": ["a100", "l40s"]})
+    fields = gpu_fields(jobs, nodes)
+    assert fields is not None and len(set(fields.of_model.values())) == 2
+    with pytest.raises(TableError, match="'a100' and 'l40s', which stand in one node"):
+        gpu_fields(jobs.assign(gpu_type=""), nodes)
+    assert gpu_fields(jobs, nodes.assign(gpu_type="A100")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "says"),
+    [
+        ("2x A100 + 2x L40S", 5, "are 4 GPUs, and gpus is 5"), ("A100 + L40S", 2, "each once"),
+        ("2x A100 + 2x a100", 4, "each once"), ("2x A100 + 0x L40S", 2, "each once"),
+    ],
+)  # fmt: skip
+def test_pools_that_cannot_be_meant_are_refused(text: str, gpus: int, says: str) -> None:
+    """With what was given."""
+    with pytest.raises(TableError, match=says):
+        pools_of(text, gpus)
+
+
+def test_pools_are_read_in_their_order() -> None:
+    """And written so that they are read again; a pool without a model serves every request."""
+    pools = pools_of(f"2x A100+14 × {SLICE}", 16)
+    assert pools == (("A100", 2), (SLICE, 14))
+    assert [pool_for(pools, frozenset(one)) for one in (["a100"], [SLICE], [], ["h100"])] == [0, 1, 0, -1]
+    assert pool_for(pools_of("", 4), frozenset(["h100"])) == 0
+    assert pools_of(joined_pools(pools)[1], 16) == pools
+    assert joined_pools([("a100", 2), ("", 1)]) == (3, "") and joined_pools([("t4", 1), ("T4", 2)]) == (3, "t4")
