@@ -80,6 +80,8 @@ def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
     TableError
         Two models that stand in one node would share a field, or there are more than four.
     """
+    if "gpu_type" not in nodes:
+        return None
     with_gpus = nodes.loc[nodes["gpus"] > 0, ["gpu_type", "gpus"]].drop_duplicates()
     if not with_gpus["gpu_type"].str.contains("+", regex=False).any():
         return None
