@@ -28,15 +28,18 @@ _KINDS = {
     "rack_units": "height",
     "cpus": "cores",
 }
-_LIKELY = {
+_LIKELY: dict[str, tuple[float, float]] = {
     "price_usd": (300, 5_000_000),
     "mem_gb": (8, 50_000),
+    "cpus": (4, 4_096),
     "power_w": (50, 50_000),
     "idle_power_w": (20, 20_000),
+    "rack_units": (0.25, 60),
     "licence_usd_per_year": (5, 500_000),
     "support_usd_per_year": (5, 500_000),
 }
-"""What a server may cost, hold or take: where only one reading of ``14.950`` is among these, it is taken, and said."""
+"""What a server may cost, hold or take: where only one reading of ``14.950`` is among these, it is taken, and said; an
+amount beyond them is asked about."""
 _MODEL = re.compile(
     r"\b([ABHVLTP]\d{1,3}0{0,2}[XS]?|GH200|GB[23]00|MI\d{3}[AX]?|L40S?|RTX\s?(?:PRO\s?)?\w+|GV100|K80|M40|M2090|Max\s?1\d{3})\b",
     re.IGNORECASE,
@@ -52,6 +55,11 @@ _CHOICE = re.compile(
     re.IGNORECASE,
 )
 """Words after which an amount is one of several, a limit, or that of something else."""
+
+
+_BOARD = re.compile(r"\b(HGX|DGX|NVL\d+|baseboard|superpod|chassis)\b", re.IGNORECASE)
+"""What holds several GPUs, so that a number before it is not theirs."""
+_HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
 
 class Unreadable(Exception):
@@ -76,6 +84,8 @@ class Reader:
         The table is delimited text in the quote table's own columns: names and dates are taken as they are.
     is_told
         The user stated ``decimal``; else it is what other cells show.
+    row_unit
+        Unit of money that the row's column of currencies states.
     others, said
         What the last cell says of other columns, and what was guessed in it.
     """
@@ -86,6 +96,7 @@ class Reader:
     to_usd: Callable[[Decimal, Unit | None], Decimal]
     is_strict: bool = False
     is_told: bool = False
+    row_unit: Unit | None = None
     others: dict[str, str] = field(default_factory=dict)
     said: list[tuple[Severity, str]] = field(default_factory=list)
 
@@ -173,6 +184,12 @@ class Reader:
     def _unit_beside(self, own: Unit | None) -> Unit | None:
         """Return the unit of an amount: its own, which must not contradict the money of the heading."""
         heads = self.unit
+        if self.row_unit is not None and _READERS.get(self.column) is Reader._money:
+            beside = [one for one in (own, heads) if one is not None]
+            if any(one.kind != "money" or one.currency != self.row_unit.currency for one in beside):
+                stated = _thousands(beside[0]) or beside[0].kind
+                raise Unreadable(f"is in {stated}, and the currency beside it is {self.row_unit.currency}; write one")
+            heads = heads or self.row_unit
         if own is None or heads is None or "money" not in (own.kind, heads.kind) or own == heads:
             return own or heads
         if own.kind != heads.kind:
@@ -210,6 +227,8 @@ class Reader:
 
     def _cores(self, cell: Cell) -> str:
         text = cell.text
+        if re.search(r"\b(ht|smt|v-?cpus?|hyper-?threads?)\b", text, re.IGNORECASE):
+            raise Unreadable("may be threads; write the number of cores")
         match = re.fullmatch(
             r"(\d{1,2})\s*[x×*]\s*(\d{1,3})\s*-?\s*(?:cores?|kerne|coeurs|c|nucleos|núcleos)?",
             text,
@@ -223,6 +242,14 @@ class Reader:
         return self._number(cell)
 
     def _memory(self, cell: Cell) -> str:
+        both = re.fullmatch(
+            r"([\d.,]+\s*[GT]B)\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*GB)?\s*\)?", cell.text, re.IGNORECASE
+        )
+        if both:
+            stated = self._number(Cell(cell.address, both[1]))
+            if re.fullmatch(r"[\d.]+", stated) and Decimal(stated) == int(both[2]) * int(both[3]):
+                return stated
+            raise Unreadable(f"is not {both[2]} × {both[3]} GB; give the memory of one node, e.g. 768 GB")
         match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|G)\b(.*)", cell.text, re.IGNORECASE)
         if match and "+" not in cell.text:
             whole = int(match[1]) * int(match[2])
@@ -245,19 +272,25 @@ class Reader:
         return self._number(cell)
 
     def _gpus(self, cell: Cell) -> str:
-        text = cell.text
+        text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", cell.text)
         if plain_words(text) in NOTHING or text in NOTHING:
             return "0"
         models = gpu_models(text)
+        if models and (board := _BOARD.search(text)) is not None:
+            raise Unreadable(
+                f"names a {board[0]} of several GPUs; write how many GPUs one node has, e.g. 8x {models[0]}"
+            )
         if pools := gpu_pools(text):
             self.others["gpu_type"] = pools_text(pools)
             return str(sum(n for _, n in pools))
         match = re.fullmatch(r"(\d{1,2})(?:\s*(?:[x×*]|Stk\.?|St\.)\s*|\s+)(?:x\s*)?(.*[A-Za-z].*)", text)
         if match and models and amount_of(text) is None:
+            rest = _HBM.sub(" ", _MODEL.sub(" ", match[2]))
             if (
                 len(models) > 1
-                or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|^\d+(?!\d*\s*G)", match[2])
-                or _CHOICE.search(match[2])
+                or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|\d+[\s-]*GPU", rest)
+                or re.search(r"^\d+(?!\d*\s*G)", match[2])
+                or _CHOICE.search(rest)
             ):
                 if len(models) > 1:
                     raise Unreadable(SEVERAL_MODELS)
@@ -302,13 +335,24 @@ _SLICES = re.compile(
     re.IGNORECASE,
 )
 """``4x A100, 2 of them as 7x 1g.5gb``."""
-_CORES = r"(\d{1,3})[\s-]*(?:cores?|kerne|c|coeurs|cœurs|nucleos|núcleos)\b"
+_CORES = r"(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
+
+
+def is_likely(column: str, value: Decimal) -> bool:
+    """Tell whether a server may cost, hold or take an amount, in the quote table's units."""
+    low, high = _LIKELY.get(column, (-math.inf, math.inf))
+    return low <= value <= high or (value == 0 and column not in ("price_usd", "mem_gb", "cpus", "power_w"))
 
 
 def cores_of(text: str) -> tuple[int, str] | None:
     """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none."""
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
-    if match is None or "+" in text or _CHOICE.search(text) or len(re.findall(r"\d\s*[x×]\s", text)) > 1:
+    if (
+        match is None
+        or re.search(r"\s\+|[=→]", text)
+        or _CHOICE.search(text)
+        or len(re.findall(r"\d\s*[x×]\s", text)) > 1
+    ):
         return None
     model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)
     return int(match[1]) * int(match[2]), model.strip(" ,;(-")

@@ -10,17 +10,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from procure.schemas import QUOTE
-from procure.sheets.units import Unit, tax_of, unit_of
+from procure.sheets.units import Unit, tax_of, unit_of, without_tax
 
 _WORDS = Path(__file__).parent / "headings.toml"
 _EACH = re.compile(
     r"\b(per|pro|je|par|por|a|/)\s*(node|server|unit|piece|item|each|knoten|stuck|einheit|noeud|serveur|unite|piece|nodo|"
     r"servidor|unidad|unita|stuk|system)\b|\beach\b|\bunitaire\b(?<!prix unitaire)"
 )
-_LEASE = re.compile(r"\b(month|monat|mois|mes|mese|maand|rate|miete|leasing|lease|rental|location|alquiler)\b")
+_LEASE = re.compile(
+    r"\b(month|monat|mois|mes|mese|maand|monthly|monatlich|year|jahr|an|ano|anno|annum|jaar|yearly|jahrlich|rate|miete"
+    r"|leasing|lease|rental|location|alquiler)\b"
+)
 _SETS = re.compile(
     r"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b(per|pro|par|por|je)\s+\d+"
 )
+_NODE_WORDS = frozenset(
+    "node nodes server servers unit piece item each knoten stuck stk einheit noeud serveur unite nodo servidor unidad "
+    "unita system".split()
+)
+_OF_EACH = re.compile(r"\b(?:per|pro|je|par|por)\s+(\w+)")
+_HARMLESS = _NODE_WORDS | frozenset(
+    "per pro je par por total gesamt totale max maximal maximum peak typ typical nominal anzahl number count nombre n "
+    "physical physisch physique physische installed installiert ecc rdimm ram tdp einzeln net netto gross brutto of in "
+    "excl exkl incl inkl ex zzgl ohne mit".split()
+)
+"""What may stand in brackets in a heading beside units, and changes nothing."""
+_NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
+"""Columns whose amounts are those of one node: what a heading says besides must be understood."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,8 @@ class Heading:
         True: with tax, False: without, None: not said.
     not_one_node
         Of a price: it is that of a set, a rack, a month; empty = of one node as far as is said.
+    doubt
+        What the heading says of an amount that is not understood, or that makes it none of one node.
     """
 
     column: str = ""
@@ -46,6 +64,7 @@ class Heading:
     unit: Unit | None = None
     gross: bool | None = None
     not_one_node: str = ""
+    doubt: str = ""
 
 
 @functools.cache
@@ -89,7 +108,35 @@ def heading_of(text: str) -> Heading:
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
         odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
-    return Heading(column, rank, unit, gross, odd)
+    doubt = "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed)
+    return Heading(column, rank, unit, gross, odd, doubt)
+
+
+def _doubt(words: str, bracketed: list[str]) -> str:
+    """Return why amounts under a heading may be none of one node, or in another unit; empty where nothing says so."""
+    match = next((one for one in _OF_EACH.finditer(words) if one[1] not in _NODE_WORDS), None)
+    if match:
+        return f"is an amount {match[0]}; that of one node is needed"
+    for part in bracketed:
+        if unit_of(part) is not None:
+            continue
+        over = re.fullmatch(r"\s*([^/\s]+)\s*/\s*(\w+)\s*", part)
+        if over and unit_of(over[1]) is not None and plain_words(over[2]) not in _NODE_WORDS:
+            return f"is an amount for each {over[2]}; that of one node is needed"
+        pieces = [one for one in re.split(r"[,;/ ]+", _without_tax(without_tax(part))) if one]
+        strange = [one for one in pieces if unit_of(one) is None and not _is_harmless(one)]
+        if strange and not (len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0])):
+            return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
+    return ""
+
+
+def _is_harmless(word: str) -> bool:
+    plain = plain_words(word)
+    return (
+        not plain
+        or plain in _HARMLESS
+        or re.fullmatch(r"ddr\d.*|vat|mwst|ust|tax|tva|iva|btw|ht|ttc", plain) is not None
+    )
 
 
 _TAX = (

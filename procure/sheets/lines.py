@@ -23,7 +23,7 @@ Kind = Literal[
     "other",
 ]
 _WORDS: dict[Kind, str] = {
-    "discount": r"discounts? \w*rabatt \w*nachlass remise rebate sconto descuento korting skonto",
+    "discount": r"discounts? \w*rabatt \w*nachlass remise rebate sconto descuento korting skonto gutschrift trade\sin",
     "warranty": r"warranty \w*garantie\w* garantia garanzia \w*gewahrleistung nbd",
     "installation": r"\w*installation inbetriebnahme \w*montage aufbau set\sup setup commissioning instalacion "
     r"installazione installatie mise\sen\sservice",
@@ -36,19 +36,58 @@ _WORDS: dict[Kind, str] = {
     "storage": r"storage speichersystem massenspeicher nas san lustre beegfs jbod disk\sshelf stockage almacenamiento "
     "archivio opslag",
     "rack": r"racks? pdus? schrank schranke baie cooling kuhlung rear\sdoor",
-    "software": r"software licen[cs]es? lizenz\w* licencia licenza",
+    "software": r"software\w* licen[cs]es? \w*lizenz\w* licencia licenza",
 }
+_PER = r"(?:pro|per|je|par|por)"
+_NODE = r"(?:node|server|knoten|noeud|serveur|nodo|servidor)"
+_TIME = r"(?:jahr|year|annum|an|ano|anno|jaar|monat|month|mois|mes|mese|maand)"
+_ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
+_TAX = r"(?:mwst|ust|vat|mehrwertsteuer|tax|tva|iva|btw)"
 _SUM = (
-    r"(zwischen|gesamt|netto|brutto|sub)?-?\s*"
-    r"(summe|sum|total|totale|totaal|gesamt|gesamtpreis|(net|grand) total|total price)"
+    r"(zwischen|gesamt|netto|brutto|sub|end|angebots|auftrags|sous|montant|importe)?-?\s*"
+    r"(summe|sum|total|totale|totaal|gesamt|gesamtpreis|betrag|endpreis|preis|(net|grand) total|total (price|amount))"
 )
 _TOTALS = re.compile(
-    rf"{_SUM}( (net|netto|gross|brutto|ht|ttc|general|in|eur|usd|chf|of offer|angebot))*"
-    r"|(.{0,15}\b)?(mwst|ust|vat|mehrwertsteuer|tax|tva|iva|btw)( \d+)?( %)?"
+    rf"(?!preis|betrag){_SUM}( (net|netto|gross|brutto|ht|ttc|generale?|in|eur|usd|chf|of offer|angebot"
+    rf"|{_TAX} (esclusa|inclusa)|(zzgl|inkl|excl|incl|sin|con|hors|ohne|mit) {_TAX}))*"
+    rf"|imponibile|ubertrag|carried forward|carry over|(.{{0,15}}\b)?{_TAX}( \d+)?( %)?"
 )
-_PER_NODE = re.compile(r"\b(per|pro|je|par|por|a)\s+(node|server|knoten|system|noeud|serveur|nodo|servidor)\b")
+_MAY_BE_TOTAL = re.compile(
+    r"\b(\w*(summe|gesamtpreis|gesamtbetrag|endpreis|endbetrag)|(sub|sous)?\s?total|totale|totaal|gesamt|ubertrag)\b"
+)
+_AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
+_PER_NODE = re.compile(rf"\b({_PER}|a|each|jeden?|chaque|cada)\s+{_NODE}\b")
 _OPTIONAL = re.compile(
-    r"\b(optional|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel)\b"
+    r"\b(optional\w*|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel"
+    r"|alternativ\w*|variante?|wahlweise|(nicht|not|non) (enthalten|included|inclus))\b"
+)
+INCLUDED = frozenset(
+    "inklusive inkl included incl inclus compris incluido incluida incluso inclusa compreso inbegriffen enthalten "
+    "inbegrepen kostenlos kostenfrei free gratis gratuit gratuito".split()
+) | {"in price included", "im preis enthalten", "free of charge", "ohne berechnung", "no charge"}
+"""What stands in place of the price of what costs nothing more."""
+_RECURRING = re.compile(
+    rf"\b({_PER} {_TIME}|p a|\w*jahrlich\w*|\w*monatlich\w*|annual|annually|yearly|monthly|annuel\w*|mensuel\w*"
+    r"|anual|mensual|annuo|mensile|miete|rental|leasing)\b"
+)
+_OF_OTHERS = re.compile(
+    rf"\b{_PER}\s+(?!{_NODE}|order|auftrag|stuck|stk|unit|piece|item|unidad|einheit|lot|los)(\d+ \w+|[a-z]\w*)"
+)
+_CONDITION = re.compile(
+    r"\b(skonto|escompte|cash discount|\w*zahlung|payment|paid|(ab|from|over|above) \d+|mehr als|more than|at least"
+    r"|mindestens|minimum|bei abnahme|volume|staffel\w*|mengen\w*|falls|sofern|if|wenn|upon|until|bis)\b"
+)
+_ALREADY = re.compile(
+    r"\b(bereits|already|included|inkl|inklusive|enthalten|abgezogen|berucksichtigt|deducted|deja|applied"
+    r"|in den preisen|compreso|incluido)\b"
+)
+_SCOPE = re.compile(rf"{_ON}(\w+)")
+_ON_ALL = re.compile(
+    rf"{_ON}((gesamt|angebot|auftrag|netto)\w*|total\w*|whole|entire|order|offer|(net|grand) total|montant|importe)\b"
+)
+_ON_SERVERS = frozenset(
+    "server servers node nodes knoten serveurs noeuds nodos servidores alle all alles everything tout todo "
+    "listenpreis listenpreise listprice list prices preise price preis".split()
 )
 
 
@@ -102,9 +141,38 @@ def is_total(text: str) -> bool:
     return _TOTALS.fullmatch(plain_words(text)) is not None
 
 
+def may_be_total(text: str) -> bool:
+    """Tell whether a line's words name a sum among others: ``Gesamtpreis inkl. Lieferung``, ``net after 5 % off``."""
+    words = plain_words(text)
+    return _AFTER.search(words) is not None or (_MAY_BE_TOTAL.search(words) is not None and not percentages(text))
+
+
+def question(kind: Kind, text: str) -> str:
+    """Return what must be asked of a line of the order before its amount can count; empty = nothing."""
+    words = plain_words(text.replace("/", " per "))
+    if kind == "discount":
+        if _ALREADY.search(words):
+            return "may be in the prices already; delete the row, or say only how much is taken off"
+        if _CONDITION.search(words):
+            return "is taken off on a condition; delete the row, or name it without the condition"
+        scopes = [one[1] for one in _SCOPE.finditer(words) if one[1] not in _ON_SERVERS and not one[1].isdigit()]
+        if scopes and not is_on_all(text):
+            return f"is on {scopes[0]!r}, and a percentage is taken off all servers; lower the prices that it is on"
+        return ""
+    if _RECURRING.search(words):
+        return "is paid again and again; write what all years cost, or use support_usd_per_year, or lines of [costs]"
+    match = _OF_OTHERS.search(words)
+    return f"is charged {match[0]}; write what one order pays, or a price per node" if match else ""
+
+
+def is_on_all(text: str) -> bool:
+    """Tell whether a discount is taken off the whole offer, not the servers alone: ``5 % Rabatt auf Gesamtsumme``."""
+    return _ON_ALL.search(plain_words(text)) is not None
+
+
 def is_per_node(text: str) -> bool:
     """Tell whether a line is charged for each node."""
-    return _PER_NODE.search(plain_words(text)) is not None
+    return _PER_NODE.search(plain_words(text.replace("/", " per "))) is not None
 
 
 def is_optional(text: str) -> bool:

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from procure.sheets.cells import Unreadable
 from procure.sheets.grid import Grid
+from procure.sheets.headings import plain_words
 from procure.sheets.tables import Table
 from procure.sheets.units import Decimals, Unit, amount_of, tax_of, unit_of
 
@@ -16,6 +17,14 @@ _STATED = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
     re.IGNORECASE,
 )
+
+
+_OF_SEVERAL = re.compile(
+    r"\b(?:prices?|preise?|prix|precios?|prezz[oi]|prijs|prijzen)\b.*?"
+    r"\b((?:pro|je|per|par|por|fur|for)\s+(?:\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster|set|monat|month|mois|jahr"
+    r"|year|an|ano|mes|mese|anno|maand|jaar|kern|core|gpu|cpu|sockel|socket)\b)"
+)
+"""A sentence that says that prices are not those of one node."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +51,18 @@ class Convention:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the text around a table says of all its prices: currency, and whether tax is in them."""
+    """What the text around a table says of all its prices: currency, whether tax is in them, what is not understood."""
 
     unit: Unit | None = None
     gross: bool | None = None
     where: str = ""
+    doubt: str = ""
+    doubt_of_currency: str = ""
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
-    unit, gross, where = None, None, ""
+    unit, gross, where, doubt, currencies = None, None, "", "", ""
     for row in grid.rows:
         for cell in row:
             if not isinstance(cell.value, str) or len(cell.value) < 3:
@@ -65,8 +76,14 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             if said is not None and len(text.split()) > 1 and amount_of(text) is None and gross is not True:
                 gross, where = said, cell.address
             if (match := _STATED.search(text)) and (found := unit_of(match[1])) is not None and found.kind == "money":
+                if unit is not None and unit != found:
+                    currencies = (
+                        f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
+                    )
                 unit = unit or found
-    return Terms(unit, gross, where)
+            if (of := _OF_SEVERAL.search(plain_words(text))) and cell not in table.header.values():
+                doubt = doubt or f"may be the price {of[1]}: the sheet says {text!r} ({cell.address})"
+    return Terms(unit, gross, where, doubt, currencies)
 
 
 class Pricing:
@@ -83,10 +100,17 @@ class Pricing:
         is_ours = heading is not None and heading.rank < 0
         seen = self._seen_units(column)
         default = seen.pop() if len(seen) == 1 else None
+        said = self.terms.unit
 
         def convert(value: Decimal, unit: Unit | None) -> Decimal:
             if unit is not None and unit.kind != "money":
                 raise Unreadable("is no amount of money")
+            if unit is not None and said is not None and said.factor != 1 and unit.factor == 1 and not is_ours:
+                raise Unreadable(
+                    f"may be in {said.factor} {said.currency}, as a sentence of the sheet says; state it in the heading"
+                )
+            if unit is None and self.terms.doubt_of_currency and not is_ours:
+                raise Unreadable(self.terms.doubt_of_currency)
             stated = unit or (self.terms.unit if not is_ours else None)
             factor = stated.factor if stated is not None else Decimal(1)
             code = (

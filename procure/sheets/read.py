@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from procure.errors import TableError
@@ -12,6 +14,7 @@ from procure.files.read import as_utf8
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding
 from procure.sheets.grid import Cell, Grid
+from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
 from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
@@ -40,11 +43,58 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     if not is_workbook(path):
         _check_width(path, tables)
     decimal = convention.decimal or _decimal_mark(tables)
+    offers: list[tuple[Table, list[Line]]] = []
     for grid, table in tables:
         found.findings += table.findings
         terms = sheet_terms(grid, table)
+        n_rows, n_lines = len(found.rows), len(found.lines)
         TableReader(table, Pricing(table, terms, convention), decimal, found).read()
+        if len(found.rows) > n_rows and len(found.lines) > n_lines:
+            offers.append((table, found.lines[n_lines:]))
+    _ask_bidders(found, offers)
+    _take_off_lines(found)
     return found
+
+
+def _ask_bidders(found: SheetTable, offers: list[tuple[Table, list[Line]]]) -> None:
+    """Ask whether tables that each have servers and lines are one offer: a package would pay for the lines of all."""
+    nameless = [(table, [line for line in lines if not line.vendor]) for table, lines in offers]
+    if len(offers) < 2 or not any(lines for _, lines in nameless):
+        return
+    for table, lines in nameless[1:] if nameless[0][1] else nameless:
+        if lines:
+            found.findings.append(
+                Finding(
+                    "error",
+                    table.sheet,
+                    lines[0].cell,
+                    "vendor",
+                    lines[0].name,
+                    "stands beside servers, as lines of another table do: if they are two bidders, give each its own "
+                    "file; if one offer, give both tables a column vendor",
+                )
+            )
+
+
+def _take_off_lines(found: SheetTable) -> None:
+    """Take a percentage off the whole offer from the lines of the order too, as an amount to the cent.
+
+    What is charged for each node is part of the node's price, which the percentage is taken off anyway.
+    """
+    for off in found.on_all:
+        others = [line for line in found.lines if line.usd > 0 and (not off.vendor or line.vendor == off.vendor)]
+        if any(line.kind == "warranty" and line.years is not None for line in others):
+            said = "is on warranties too, of which one is chosen later; lower their prices, and write on servers"
+            found.findings.append(Finding("error", off.sheet, off.cell, "", off.name, said))
+            continue
+        for vendor in dict.fromkeys(line.vendor for line in others if line.per == "order"):
+            whole = sum(
+                (one.usd * one.quantity for one in others if one.per == "order" and one.vendor == vendor), Decimal(0)
+            )
+            usd = -(whole * (off.percent or 0) / 100).quantize(Decimal("0.01"), ROUND_HALF_UP)
+            found.lines.append(replace(off, name=f"{off.name} (other lines)", vendor=vendor, usd=usd, percent=None))
+            said = f"takes US$ {-usd:,.2f} off the other lines too"
+            found.findings.append(Finding("guess", off.sheet, off.cell, "", off.name, said))
 
 
 def _text_grid(path: Path, found: SheetTable) -> Grid:
@@ -100,12 +150,14 @@ def _seen(grid: Grid, found: SheetTable) -> Grid:
 
 
 def _check_width(path: Path, tables: list[tuple[Grid, Table]]) -> None:
-    """Refuse rows of delimited text with more fields than the quote table's own header: a separator moved them."""
+    """Refuse rows of delimited text with more fields than their header: a separator moved them."""
     for _, table in tables:
-        width = table.width if table.is_ours else MOST_COLUMNS
         for row in table.rows:
-            if any(not cell.is_empty for cell in row[width:]):
-                raise TableError(f"{path}, {row[0].address}: {len(row)} fields where the header has {width}")
+            if any(not cell.is_empty for cell in row[table.width :]):
+                hint = "" if table.is_ours else "; an amount with a comma in it needs quotation marks"
+                raise TableError(
+                    f"{path}, {row[0].address}: {len(row)} fields where the header has {table.width}{hint}"
+                )
 
 
 def _decimal_mark(tables: list[tuple[Grid, Table]]) -> Decimals | None:

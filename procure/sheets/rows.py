@@ -10,14 +10,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from procure.files.gpu_pools import pools_text
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
-from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models, gpu_pools
+from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models, gpu_pools, is_likely
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.prices import Pricing
 from procure.sheets.tables import Table
-from procure.sheets.units import Decimals
+from procure.sheets.units import Decimals, unit_of
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -41,6 +41,8 @@ class SheetTable:
         (row, column) of cells that an error of ``findings`` is about.
     n_lines_unread
         Further lines of the order that an error is about.
+    on_all
+        Those of ``lines`` that are a percentage off the whole offer, other lines included.
     """
 
     rows: list[dict[str, str]] = field(default_factory=list)
@@ -51,6 +53,7 @@ class SheetTable:
     reported: set[tuple[int, str]] = field(default_factory=set)
     missing: list[Finding] = field(default_factory=list)
     n_lines_unread: int = 0
+    on_all: list[Line] = field(default_factory=list)
 
 
 class TableReader:
@@ -76,11 +79,16 @@ class TableReader:
 
     def read(self) -> None:
         """Read every row as a server, as another line, or as none."""
+        header = self.table.header.get("price_usd")
+        if header is not None and self.pricing.terms.doubt and not self.table.is_ours:
+            self._say("error", header, "price_usd", self.pricing.terms.doubt)
         for row in self.table.rows:
             label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
             if not self._is_offer(row, label):
                 continue
             if self._is_server(row, label):
+                if self._is_strange(row, label):
+                    continue
                 self._server(row)
             else:
                 self._line(row, label)
@@ -103,12 +111,28 @@ class TableReader:
             return False
         if self.table.is_ours:
             return True
+        if any(other.may_be_total(text) for text in texts[:2]) and not self._has_figures(row):
+            self._say(
+                "error", first, "", "may be a total, or a line of its own: delete the row, or name it without that word"
+            )
+            self.found.n_lines_unread += 1
+            return False
         share = self.table.cell(row, "_discount")
         has_share = share is not None and not share.is_empty
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             return True
         priced = price is not None and not price.is_empty
         # A line of text under a table fills one or two cells, however they are headed.
+        if (
+            not priced
+            and len(filled) <= 2
+            and other.kind_of(label)
+            and other.percentages(label)
+            and not other.is_optional(label)
+        ):
+            self._say("error", first, "", "is a part of other prices; write the amount")
+            self.found.n_lines_unread += 1
+            return False
         if (not priced and len(filled) <= 2) or (priced and len(filled) == 1):
             severity: Severity = "error" if priced else "warning"
             text = "is a price without a name" if priced else "is left out: it has no price, CPUs or memory"
@@ -120,13 +144,37 @@ class TableReader:
         kind = self.table.cell(row, "_kind")
         if kind is not None and not kind.is_empty:
             return plain_words(kind.text) == "server"
+        return self._has_figures(row) or self.table.is_ours or other.kind_of(label) is None
+
+    def _is_strange(self, row: list[Cell], label: str) -> bool:
+        """Say that a row is neither a server nor a line that is known, where it is."""
+        has_columns = {"cpus", "_cores_per_socket", "processor"} & set(
+            self.table.columns
+        ) and "mem_gb" in self.table.columns
+        kind, texts = self.table.cell(row, "_kind"), self.table.cell(row, "processor")
+        if self.table.is_ours or self._has_figures(row) or not has_columns or not (texts is None or texts.is_empty):
+            return False
+        if kind is not None and not kind.is_empty:
+            return False
+        first = next(cell for cell in row if not cell.is_empty)
+        self._say(
+            "error",
+            first,
+            "",
+            "has a price, but neither CPUs nor memory, and no word says what it is; name it (storage, delivery …), "
+            "or say so in a column kind (other)",
+        )
+        self.found.n_lines_unread += 1
+        return True
+
+    def _has_figures(self, row: list[Cell]) -> bool:
+        """Tell whether a row says what CPUs or memory a node has."""
         figures = [self.table.cell(row, name) for name in ("cpus", "_cores_per_socket", "mem_gb", "_sockets")]
-        if any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures):
-            return True
-        return self.table.is_ours or other.kind_of(label) is None
+        return any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures)
 
     def _server(self, row: list[Cell]) -> None:
         number, texts, places, given = len(self.found.rows), {}, {}, {}
+        self._take_currency(row)
         for column, reader in self.readers.items():
             cell = self.table.cell(row, column) or Cell("")
             places[column], given[column] = (self.table.sheet, cell.address), cell.shown
@@ -137,6 +185,7 @@ class TableReader:
                         f"is merged over {cell.rows} rows: the price of each, or of all? give each row its own"
                     )
                 texts[column] = self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
+                self._check_likely(column, texts[column], cell)
             except Unreadable as error:
                 texts[column] = given[column]
                 self.found.reported.add((number, column))
@@ -152,6 +201,40 @@ class TableReader:
         self.found.rows.append(texts)
         self.found.where.append(places)
         self.found.given.append(given)
+
+    def _take_currency(self, row: list[Cell]) -> None:
+        """Give the readers the unit of money of the row's column of currencies."""
+        cell = self.table.cell(row, "_currency")
+        unit = unit_of(cell.text) if cell is not None and not cell.is_empty else None
+        if cell is not None and not cell.is_empty and (unit is None or unit.kind != "money"):
+            self._say("error", cell, "price_usd", "is no currency that is known; write its code, e.g. EUR")
+        header = self.table.header.get("price_usd")
+        if (
+            unit is not None
+            and cell is not None
+            and unit.currency != "USD"
+            and header is not None
+            and header.text == "price_usd"
+        ):
+            self._say("error", cell, "price_usd", "stands beside price_usd, which is US$; head the amounts price")
+        for reader in self.readers.values():
+            reader.row_unit = unit if unit is not None and unit.kind == "money" else None
+
+    def _check_likely(self, column: str, text: str, cell: Cell) -> None:
+        """Refuse an amount that no server has; not of the quote table, nor where the mark of decimals was stated."""
+        heading = self.table.header[column].text
+        if self.table.is_ours or heading == column or (self.readers[column].is_told and not cell.is_number):
+            return
+        if not re.fullmatch(r"\d+(\.\d+)?", text):
+            return
+        value = Decimal(text)
+        if column == "cpus" and plain_words(heading) == "cpus" and value <= 8:
+            raise Unreadable("may be the number of processors; head it cores, or sockets beside cores per CPU")
+        if not is_likely(column, value):
+            unit = QUOTE.by_name[column].unit
+            raise Unreadable(
+                f"is read as {text} {unit}, not likely of a server; state the unit, or head the column {column}"
+            )
 
     def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
         """Return the price of one node; where quantity and total are given too, they must agree with it."""
@@ -235,6 +318,8 @@ class TableReader:
         processor = self.table.cell(row, "processor")
         if texts.get("cpus"):
             self._check_cores(row, texts["cpus"], number)
+            if not self.table.is_ours:
+                self._check_processor(row, texts["cpus"], number)
             return
         cell = each or processor or Cell("")
         if sockets is not None and each is not None:
@@ -247,6 +332,13 @@ class TableReader:
         else:
             return
         texts["cpus"], places["cpus"], given["cpus"] = str(cores), (self.table.sheet, cell.address), cell.text
+
+    def _check_processor(self, row: list[Cell], cores: str, number: int) -> None:
+        """Refuse cores that are not those which the processor's text states."""
+        processor, cell = self.table.cell(row, "processor"), self.table.cell(row, "cpus")
+        read = cores_of(processor.text) if processor is not None else None
+        if read is not None and cell is not None and re.fullmatch(r"\d+", cores) and int(cores) != read[0]:
+            self._refuse(number, cell, "cpus", f"is not the {read[0]} cores of {processor.text!r} beside it")  # type: ignore[union-attr]
 
     def _check_cores(self, row: list[Cell], cores: str, number: int) -> None:
         """Refuse cores that may be those of one of several sockets."""
@@ -272,9 +364,12 @@ class TableReader:
         if other.is_optional(label):
             self._say("warning", name, "", "is optional and not counted")
             return
+        self._take_currency(row)
         years_cell, vendor = self.table.cell(row, "_years"), self.table.cell(row, "vendor")
         share = self.table.cell(row, "_discount")
         try:
+            if kind_cell is None and (asked := other.question(kind, label)):
+                raise Unreadable(asked)
             percent = self._discount_of(label, price, share) if kind == "discount" else None
         except Unreadable as error:
             self._say("error", name, "", str(error))
@@ -287,7 +382,11 @@ class TableReader:
                 return
             usd, n = read
             usd = -abs(usd) if kind == "discount" else usd
-        a_node = other.is_per_node(label) or (per is not None and plain_words(per.text) == "node")
+        a_node = (
+            other.is_per_node(label)
+            or other.is_per_node(price.text)
+            or (per is not None and plain_words(per.text) == "node")
+        )
         years = other.years_of(label)
         if years_cell is not None and re.fullmatch(r"\d{1,2}", years_cell.text):
             years = int(years_cell.text)
@@ -302,20 +401,21 @@ class TableReader:
             else f"US$ {usd:,.2f}" + (" for each node" if a_node else f" × {n}")
         )
         self._say("guess", name, "", f"read as a line of the order: {kind}, {said}")
-        self.found.lines.append(
-            Line(
-                kind,
-                name.text,
-                vendor.text if vendor is not None else "",
-                1 if a_node else n,
-                usd,
-                "node" if a_node else "order",
-                years,
-                percent,
-                self.table.sheet,
-                name.address,
-            )
+        line = Line(
+            kind,
+            name.text,
+            vendor.text if vendor is not None else "",
+            1 if a_node else n,
+            usd,
+            "node" if a_node else "order",
+            years,
+            percent,
+            self.table.sheet,
+            name.address,
         )
+        self.found.lines.append(line)
+        if percent is not None and other.is_on_all(label):
+            self.found.on_all.append(line)
 
     @staticmethod
     def _discount_of(label: str, price: Cell, share: Cell | None) -> Decimal | None:
@@ -339,6 +439,9 @@ class TableReader:
     def _line_price(self, row: list[Cell], price: Cell) -> tuple[Decimal, int] | None:
         reader = self.readers.get("price_usd")
         try:
+            if plain_words(price.text) in other.INCLUDED:
+                self._say("guess", price, "price_usd", "read as 0: it is in other prices")
+                return Decimal(0), 1
             text = reader.read(price) if reader is not None else ""
             if not re.fullmatch(r"-?\d+(\.\d+)?", text):
                 raise Unreadable("is no price; one is needed")

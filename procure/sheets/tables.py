@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid
-from procure.sheets.headings import Heading, heading_of
-from procure.sheets.units import unit_of
+from procure.sheets.headings import Heading, heading_of, plain_words
+from procure.sheets.units import amount_of, unit_of
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -34,6 +34,8 @@ class Table:
         Cell of each heading.
     rows
         The rows beneath the header that are not empty.
+    other_prices
+        Headings that are not known and name a price, with amounts beneath them.
     """
 
     sheet: str
@@ -44,6 +46,7 @@ class Table:
     width: int
     is_ours: bool = False
     findings: list[Finding] = field(default_factory=list)
+    other_prices: list[Cell] = field(default_factory=list)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -122,6 +125,8 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     if not name:
         if content:
             table.findings.append(_unknown(table, cell, text))
+        if content and _is_price(text) and any(place < len(row) and _is_amount(row[place]) for row in table.rows):
+            table.other_prices.append(cell)
         return
     if name in table.columns and content:
         held = table.headings[name]
@@ -140,6 +145,12 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
             )
             if second is heading:
                 return
+        elif (heading.gross is True) != (held.gross is True):  # the price without tax is meant
+            with_tax = cell if heading.gross else table.header[name]
+            text = f"is not read; {name.lstrip('_')} is taken from the column without tax"
+            table.findings.append(Finding("warning", table.sheet, with_tax.address, "", with_tax.text, text))
+            if heading.gross:
+                return
         else:
             table.add(
                 "error",
@@ -151,6 +162,25 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     elif name in table.columns:
         return
     table.columns[name], table.headings[name], table.header[name] = place, heading, cell
+    if heading.doubt and content and name not in _PRICES:
+        table.add("error", name, heading.doubt)
+
+
+_PRICE_WORDS = re.compile(r"\w*(preis|price|prix|precio|prezz|prijs|netto)\w*")
+_NO_NODE_PRICE = re.compile(
+    r"\b(per|pro|je|par|por|aufpreis|mehrpreis|support|wartung|service|warranty|garantie\w*|garantia|garanzia|option\w*"
+    r"|einkaufs\w*|liste\w*|list)\b"
+)
+
+
+def _is_price(text: str) -> bool:
+    """Tell whether a heading that is not known names a price that may be the one of a node."""
+    words = plain_words(text)
+    return _PRICE_WORDS.search(words) is not None and _NO_NODE_PRICE.search(words) is None
+
+
+def _is_amount(cell: Cell) -> bool:
+    return cell.is_number or (isinstance(cell.value, str) and amount_of(cell.value) is not None)
 
 
 def _unknown(table: Table, cell: Cell, text: str) -> Finding:
@@ -200,6 +230,11 @@ def _choose_price(table: Table) -> None:
                 "price_usd",
                 f"is the price of {heading.not_one_node}; the price of one node is needed",
             )
+        elif heading.doubt:
+            table.add("error", "price_usd", heading.doubt)
+        elif table.other_prices:
+            names = ", ".join(repr(cell.text) for cell in table.other_prices)
+            table.add("error", "price_usd", f"and {names} may each be the price of one node; delete or hide the others")
 
 
 def _rename(table: Table, name: str) -> None:

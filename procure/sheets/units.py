@@ -84,11 +84,34 @@ _GROSS = re.compile(
 )
 
 
+_TAXES = r"(mwst|mehrwertsteuer|ust|umsatzsteuer|vat|tva|iva|btw|tax(es)?|sales tax)\b"
+_WITH_TAX = re.compile(
+    rf"\b(inkl\w*|incl\w*|enth[aä]lt\w*|contain\w*|comprennent|comprend|incluyen|comprensiv\w*|bevat\w*)\b\.?"
+    rf"[^.,;]{{0,30}}\b{_TAXES}"
+    rf"|\b{_TAXES}\.?[^.,;]{{0,40}}\b(enthalten|inbegriffen|included|inclus[aeo]?s?|incluid[ao]s?|inbegrepen|comprise)\b"
+    r"|\b(brutto|gross)\s*-?(preise?n?|prices?|prijzen|betr[aä]ge)\b",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"\b(nicht|kein\w*|not|non|no|ohne|without|zzgl|zuz[uü]glich|exkl\w*|excl\w*|plus|hors|sans|senza|sin|zonder|niet)\b",
+    re.IGNORECASE,
+)
+
+
 def tax_of(text: str) -> bool | None:
     """Tell whether a text says that prices are with tax (True) or without (False); None where it says neither."""
     if _GROSS.search(text):
         return True
-    return False if _NET.search(text) else None
+    if _NET.search(text):
+        return False
+    if _WITH_TAX.search(text):
+        return None if _NOT.search(text) else True
+    return None
+
+
+def without_tax(text: str) -> str:
+    """Leave out what a text says of tax."""
+    return _NET.sub(" ", _GROSS.sub(" ", text))
 
 
 _SPACES = re.compile(r"(?<=\d)[\s'’\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")

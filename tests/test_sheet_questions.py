@@ -1,0 +1,315 @@
+"""What offices write in headings, lines and sentences that changes what an amount means: understood or asked about."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from procure.errors import TableError
+from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file, read_quotes
+from procure.sheets.units import tax_of
+
+HEAD = ["Bezeichnung", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
+A, B = ["A 1", 64, 768, 0, 14_950], ["B 1", 128, 1536, 4, 99_950]
+READING = OfferReading(rates={"EUR": 2})
+
+
+def read(tmp_path: Path, *rows: list, sheets: dict[str, list] | None = None) -> QuoteFile:
+    """Write a workbook, and read it."""
+    book = Workbook()
+    book.remove(book.active)
+    for title, content in (sheets or {"Angebot": list(rows)}).items():
+        sheet = book.create_sheet(title)
+        for row in content:
+            sheet.append(row)
+    path = tmp_path / "offer.xlsx"
+    book.save(path)
+    return read_quote_file(path, READING)
+
+
+def asked(found: QuoteFile) -> list[tuple[str, str]]:
+    return [(one.cell, one.allowed) for one in found.errors]
+
+
+@pytest.mark.parametrize(
+    ("column", "heading", "value", "cell"),
+    [
+        (2, "RAM (GB/Core)", 8, "C1"),
+        (2, "Memory [GB per socket]", 384, "C1"),
+        (2, "RAM (MT/s)", 5600, "C1"),
+        (1, "Kerne (pro CPU)", 32, "B1"),
+        (1, "CPUs", 2, "B2"),
+        (1, "# CPUs", 2, "B2"),
+        (3, "GPUs (H100)", 4, "D1"),
+        (4, "Preis (€/Kern)", 2_000, "E1"),
+        (4, "Preis (€ pro GPU)", 2_000, "E1"),
+        (4, "Preis [EUR/a]", 2_000, "E1"),
+        (4, "Preis [EUR/Jahr]", 2_000, "E1"),
+        (4, "Price (EUR, 3-year)", 2_000, "E1"),
+        (4, "Preis (EUR, 10 Stück)", 149_500, "E1"),
+        (4, "Price (list, EUR)", 14_950, "E1"),
+    ],
+)
+def test_a_heading_that_is_not_of_one_node_is_asked_about(
+    tmp_path: Path, column: int, heading: str, value: float, cell: str
+) -> None:
+    """An amount per core, GPU, year or ten nodes, and words in brackets that are not known, make a question."""
+    head, row = list(HEAD), list(A)
+    head[column], row[column] = heading, value
+    assert cell in [where for where, _ in asked(read(tmp_path, head, row))]
+
+
+@pytest.mark.parametrize(
+    ("heading", "value", "column", "amount"),
+    [
+        ("RAM (GB, DDR5-4800 ECC)", 512, "mem_gb", 512),
+        ("Cores (total)", 96, "cpus", 96),
+        ("CPUs", 96, "cpus", 96),
+        ("Preis (EUR, netto, pro Stück)", 14_950, "price_usd", 29_900),
+        ("Preis (EUR / Knoten)", 14_950, "price_usd", 29_900),
+    ],
+)
+def test_what_changes_nothing_may_stand_in_brackets(
+    tmp_path: Path, heading: str, value: float, column: str, amount: float
+) -> None:
+    """Units, tax, per node and kinds of memory in brackets make no question."""
+    place = {"cpus": 1, "mem_gb": 2, "price_usd": 4}[column]
+    head, row = list(HEAD), list(A)
+    head[place], row[place] = heading, value
+    found = read(tmp_path, head, row)
+    assert not found.errors and found.quotes[column].tolist() == [amount]
+
+
+@pytest.mark.parametrize(
+    ("column", "heading", "value"),
+    [
+        (2, "RAM", 1.5),
+        (2, "RAM (GB)", 1_536_000),
+        (4, "Einzelpreis (EUR)", 14.95),
+        (5, "Leistung", 1.2),
+        (5, "Höhe", 88),
+    ],
+)
+def test_what_no_server_has_is_asked_about(tmp_path: Path, column: int, heading: str, value: float) -> None:
+    """1.5 GB, 14.95 € and 1.2 W are TB, thousands and kW in a unit that is not said; the quote table's names answer."""
+    head, row = [*HEAD, "Bemerkung"], [*A, None]
+    head[column], row[column] = heading, value
+    assert any("not likely" in text for _, text in asked(read(tmp_path, head, row)))
+
+
+def test_the_quote_table_s_own_heading_takes_any_amount(tmp_path: Path) -> None:
+    """Under ``price_usd`` fourteen dollars are fourteen dollars."""
+    found = read(tmp_path, [*HEAD[:4], "price_usd"], [*A[:4], 14.95])
+    assert not found.errors and found.quotes["price_usd"].tolist() == [14.95]
+
+
+def test_a_column_of_currencies_is_read(tmp_path: Path) -> None:
+    """Each row's price is in its own currency; one that is not known, or that contradicts the cell, is asked about."""
+    head = [*HEAD[:4], "Einzelpreis", "Währung"]
+    found = read(tmp_path, head, [*A, "EUR"], [*B, "US$"])
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900, 99_950]
+    found = read(tmp_path, head, [*A, "Taler"], [*B[:4], "99.950,00 €", "USD"])
+    assert {cell for cell, _ in asked(found)} >= {"F2", "E3"}
+    own = ["name", "category", "cpus", "mem_gb", "gpus", "price_usd", "currency"]
+    assert [cell for cell, _ in asked(read(tmp_path, own, ["a", "x", 64, 768, 0, 14_950, "EUR"]))] == ["G2"]
+
+
+@pytest.mark.parametrize("other", ["Projektpreis (EUR)", "Preis nach Rabatt (EUR)", "Sonderpreis"])
+def test_a_second_price_is_asked_about(tmp_path: Path, other: str) -> None:
+    """A project price beside a list price or a price may be the one of a node."""
+    for first in ("Listenpreis (EUR)", "Preis (EUR)"):
+        found = read(tmp_path, [*HEAD[:4], first, other], [*A, 12_000])
+        assert any("may each be the price" in text for _, text in asked(found))
+
+
+def test_of_net_and_gross_the_net_price_is_read(tmp_path: Path) -> None:
+    """Two columns that differ by tax alone are no question: a quote is without tax."""
+    for head in (["Preis netto (EUR)", "Preis brutto (EUR)"], ["Preis brutto (EUR)", "Preis netto (EUR)"]):
+        row = [14_950, 17_790.5] if "netto" in head[0] else [17_790.5, 14_950]
+        found = read(tmp_path, [*HEAD[:4], *head], [*A[:4], *row])
+        assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("Alle Preise in EUR pro 4 Knoten", "may be the price pro 4"),
+        ("* Preise verstehen sich je Doppelknoten", "je doppelknoten"),
+        ("Preise in TEUR", "1000 EUR"),
+        ("Die Preise enthalten 19 % MwSt.", "with tax"),
+        ("Alle Preise sind Bruttopreise", "with tax"),
+        ("Umsatzsteuer ist in den Preisen enthalten", "with tax"),
+        ("VAT is included in all prices", "with tax"),
+    ],
+)
+def test_a_sentence_beside_the_table_counts(tmp_path: Path, sentence: str, words: str) -> None:
+    """A remark says that prices are of several nodes, in thousands, or with tax."""
+    assert any(words in text for _, text in asked(read(tmp_path, HEAD, A, [], [sentence])))
+
+
+@pytest.mark.parametrize(
+    ("text", "gross"),
+    [
+        ("Preise zzgl. MwSt., inkl. Lieferung", False),
+        ("inkl. Lieferung zzgl. MwSt.", False),
+        ("Die MwSt. ist nicht enthalten", None),
+        ("Prices do not include VAT", None),
+        ("Preise inklusive gesetzlicher Mehrwertsteuer", True),
+        ("La TVA est incluse", True),
+    ],
+)
+def test_sentences_on_tax(text: str, gross: bool | None) -> None:
+    """Delivery that is included is not tax that is."""
+    assert tax_of(text) is gross
+
+
+def test_sentences_of_two_currencies_are_asked_about(tmp_path: Path) -> None:
+    """Of two tables on a sheet, each with a currency in a sentence, no price is read in the other's."""
+    head = [*HEAD[:4], "Einzelpreis"]
+    found = read(tmp_path, ["Alle Preise in EUR"], head, A, [], ["All prices in USD"], head, B)
+    assert len([text for _, text in asked(found) if "may be in the currency" in text]) == 2
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["Angebotssumme", "Gesamtbetrag", "Endpreis", "Montant total TTC", "Sous-total", "Totale IVA esclusa", "Übertrag"],
+)
+def test_totals_are_left_out(tmp_path: Path, label: str) -> None:
+    """A total is neither a server nor a line."""
+    found = read(tmp_path, HEAD, A, B, [label, None, None, None, 114_900])
+    assert not found.errors and not found.lines and len(found.quotes) == 2
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Gesamtsumme inkl. Installation",
+        "Total incl. delivery",
+        "Summe Server + Storage",
+        "Gesamt nach Rabatt",
+        "Total after 5 % discount",
+        "Transport (Übertrag)",
+        "Stromversorgung",
+        "2 % Skonto bei Zahlung in 14 Tagen",
+        "3 % Rabatt ab 50 Stück",
+        "Rabatt 5 % auf Storage",
+        "Rabatt 5 % bereits abgezogen",
+        "Wartung pro Jahr",
+        "Support (€/Jahr)",
+        "Switch, Miete pro Monat",
+        "Softwarelizenz jährlich",
+        "Kabelsatz pro Rack",
+        "Switch je 32 Knoten",
+    ],
+)
+def test_lines_whose_amount_is_open_are_asked_about(tmp_path: Path, label: str) -> None:
+    """A sum with other words, a condition, what is paid each year or for each rack: no amount is taken for granted."""
+    found = read(tmp_path, HEAD, A, B, [label, None, None, None, 114_900])
+    assert [cell for cell, _ in asked(found)] == ["A4"] and not found.lines
+
+
+def test_lines_that_cost_nothing_or_are_not_bought(tmp_path: Path) -> None:
+    """What is included costs nothing more; an alternative is not counted; €/Knoten in the cell is per node."""
+    rows = [
+        ["Installation", None, None, None, "inklusive"],
+        ["Alternativ: Switch 64 Ports", None, None, None, 5_000],
+        ["Lieferung", None, None, None, "50 €/Knoten"],
+    ]
+    lines = read(tmp_path, HEAD, A, *rows).lines
+    assert [(line.name, float(line.usd), line.per) for line in lines] == [
+        ("Installation", 0, "order"),
+        ("Lieferung", 100, "node"),
+    ]
+
+
+def test_a_discount_on_the_whole_offer_is_taken_off_the_lines_too(tmp_path: Path) -> None:
+    """5 % of a switch of 2 × 10,001 are an amount beside the percentage of the servers; warranties are asked about."""
+    switch, off = ["Switch", None, None, None, 5_000.55], ["Rabatt 5 % auf Gesamtsumme"]
+    lines = read(tmp_path, HEAD, A, switch, off).lines
+    assert [(line.kind, float(line.usd), line.percent) for line in lines] == [
+        ("network", 10_001.10, None),
+        ("discount", 0, 5),
+        ("discount", -500.06, None),
+    ]
+    warranty = ["Garantie 5 Jahre", None, None, None, 5_000]
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, A, warranty, off))] == ["A4"]
+
+
+def test_lines_of_two_bidders_are_asked_about(tmp_path: Path) -> None:
+    """Every order has every line: those of two tables with servers may be two bidders'; one vendor in both answers."""
+    lines = [["Storage", None, None, None, 90_000], ["Storage", None, None, None, 80_000]]
+    found = read(tmp_path, sheets={"Alpha": [HEAD, A, lines[0]], "Beta": [HEAD, B, lines[1]]})
+    assert [(one.sheet, one.cell) for one in found.errors] == [("Beta", "A3")]
+    head = [*HEAD, "Anbieter"]
+    rows = [[*A, "X"], [*lines[0], "X"], head, [*B, "X"], [*lines[1], "X"]]
+    assert not read(tmp_path, head, *rows).errors
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "model"),
+    [
+        ("8x H100 SXM5 80GB HBM3", 8, "H100-80GB"),
+        ("4xH100", 4, "H100"),
+        ("4x RTX PRO 6000 Blackwell", 4, "RTXPRO6000"),
+        ("4x Intel Max 1550", 4, "MAX1550"),
+        ("1x HGX H100 8-GPU", None, ""),
+        ("1x NVIDIA HGX B200 (8 GPUs)", None, ""),
+        ("1 x DGX H100", None, ""),
+        ("1x GB200 NVL72", None, ""),
+        ("4x A16 (4 GPUs per board)", None, ""),
+    ],
+)
+def test_boards_of_several_gpus_are_asked_about(tmp_path: Path, text: str, count: int | None, model: str) -> None:
+    """A board is not one GPU; memory's kind and a model's own words are no second number."""
+    found = read(tmp_path, HEAD, [*A[:3], text, 84_950])
+    if count is None:
+        assert [cell for cell, _ in asked(found)] == ["D2"]
+    else:
+        assert found.quotes[["gpus", "gpu_type"]].to_numpy().tolist() == [[count, model]]
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"),
+    [("64 HT", None), ("96 (SMT: 192)", None), ("64 vCPU", None), ("64C/128T", 64), ("2x32", 64)],
+)
+def test_threads_are_no_cores(tmp_path: Path, text: str, cores: int | None) -> None:
+    """Threads in a column of cores are asked about."""
+    found = read(tmp_path, HEAD, ["A 1", text, 768, 0, 14_950])
+    assert found.quotes["cpus"].tolist() == [cores] if cores else [cell for cell, _ in asked(found)] == ["B2"]
+
+
+def test_cores_agree_with_the_processor_s_text(tmp_path: Path) -> None:
+    """32 cores beside two processors of 32 cores are those of one; ``= 64 cores`` is not multiplied."""
+    head = [*HEAD, "Prozessor"]
+    found = read(tmp_path, head, ["A 1", 32, 768, 0, 14_950, "2x AMD EPYC 9354 (32 cores)"])
+    assert [cell for cell, _ in asked(found)] == ["B2"]
+    found = read(tmp_path, [HEAD[0], "Prozessor", *HEAD[2:]], ["A 1", "2 x EPYC 9354 = 64 cores", 768, 0, 14_950])
+    assert [one.column for one in found.errors] == ["cpus"]
+    found = read(tmp_path, head, ["A 1", 128, 768, 0, 14_950, "2x Intel Xeon Platinum 8592+ (64 cores)"])
+    assert not found.errors
+
+
+@pytest.mark.parametrize(("text", "gb"), [("768 GB (12x64)", 768), ("1536GB (24x64GB)", 1536), ("768 GB (8x64)", None)])
+def test_modules_behind_the_memory_must_agree(tmp_path: Path, text: str, gb: int | None) -> None:
+    """The modules in brackets are the memory, or it is asked about."""
+    found = read(tmp_path, [*HEAD[:2], "RAM", *HEAD[3:]], ["A 1", 64, text, 0, 14_950])
+    assert found.quotes["mem_gb"].tolist() == [gb] if gb else [cell for cell, _ in asked(found)] == ["C2"]
+
+
+@pytest.mark.parametrize(
+    "value", [datetime.datetime(2026, 3, 1), True, "auf Anfrage", "2 x 14.950,00 €", "14.950 €/Monat"]
+)
+def test_what_is_no_price_is_asked_about(tmp_path: Path, value: object) -> None:
+    """A date, a truth, words, two numbers and a month's rate are no price."""
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, [*A[:4], value]))] == ["E2"]
+
+
+def test_a_comma_in_an_amount_moves_no_field(tmp_path: Path) -> None:
+    """14,950.00 without quotation marks in a CSV with commas is not fourteen euros."""
+    path = tmp_path / "a.csv"
+    path.write_text("\nName,Cores,RAM,GPUs,Unit price (EUR)\nA 1,64,768 GB,0,14,950.00\n", encoding="utf-8")
+    with pytest.raises(TableError, match="6 fields where the header has 5"):
+        read_quotes(path, READING)
