@@ -21,8 +21,10 @@ from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_mod
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.metrics import brier, covered, pinball
-from procure.serve import ledger, sources
+from procure.serve import commands, ledger, sources
+from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
+from procure.serve.engine import Snapshot
 from procure.serve.keeper import ENDS, Keeper, losses
 from procure.serve.match import keep_asked, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
@@ -346,7 +348,8 @@ def test_what_waits_and_runs_is_shown_however_many_have_ended(
 
 # A Slurm of scripts: what the commands print stands in files, and a file `down` makes them fail.
 def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("squeue", "sacct", "sinfo"):
+    (folder / "scontrol.txt").touch()
+    for name in ("squeue", "sacct", "sinfo", "scontrol"):
         path = folder / name
         path.write_text(
             f'#!/bin/sh\necho "$@" >> {folder}/{name}.asked\n'
@@ -406,7 +409,7 @@ def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One squeue a look, sacct once a minute with overlap, sinfo every five minutes."""
+    """One squeue a look, sacct once a minute with overlap, sinfo and each question to scontrol every five minutes."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
     monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
@@ -414,11 +417,13 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for _ in range(10):
         collector.tick()
         now += 30
-    lines = {name: (fake / f"{name}.asked").read_text().splitlines() for name in ("squeue", "sacct", "sinfo")}
+    asked = ("squeue", "sacct", "sinfo", "scontrol")
+    lines = {name: (fake / f"{name}.asked").read_text().splitlines() for name in asked}
     assert {name: len(found) for name, found in lines.items()} == {
         "squeue": 10,
         "sacct": 6,
         "sinfo": 1,
+        "scontrol": 3,
     }  # two days first
     assert all("--state=" in line and "--duplicates" in line for line in lines["sacct"])
     collector.close()
@@ -446,21 +451,26 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
     fake_slurm(tmp_path, monkeypatch)
     heads = {name: (tmp_path / f"{name}.txt").read_text() for name in ("squeue", "sacct")}
     made = SimpleNamespace(now=1_700_000_000, queue=[], ended=[], asked=[], fails=lambda begin, end: False)
+    made.sinfo, made.shown, made.commands = "cpu|up|4/4/0/8\n", {}, []
+    made.before = made.columns = ""
 
     def run(command: list[str]) -> str:
+        made.commands.append(command)
         if command[0] == "sinfo":
-            return "cpu|up|4/4/0/8\n"
+            return made.sinfo
+        if command[0] == "scontrol":
+            return made.shown.get(command[-1], "")
         if command[0] == "squeue":
-            return heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
+            return made.before + heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
         when = (one.split("=")[1] for one in command if one.startswith(("--starttime", "--endtime")))
         begin, end = (int(time.mktime(time.strptime(one, "%Y-%m-%dT%H:%M:%S"))) for one in when)
         made.asked.append((begin, end))
         if made.fails(begin, end):
             raise TableError("sacct has not answered within 60 s")
         rows = [row for row, ended, seen in made.ended if begin <= ended <= end and seen <= made.now]
-        return heads["sacct"] + "".join(f"{row}\n" for row in rows)
+        return heads["sacct"].rstrip() + made.columns + "\n" + "".join(f"{row}\n" for row in rows)
 
-    monkeypatch.setattr("procure.serve.sources._run", run)
+    monkeypatch.setattr("procure.serve.sources.run_slurm", run)
     monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(made.now))
     made.collector = Collector(slurm_place(tmp_path))
     yield made
@@ -470,7 +480,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
 def ended(fake: SimpleNamespace, job: object, user: str, submit: int, start: int, end: int, **how: Any) -> None:
     """Put a job into the accounting of a fake Slurm, which shows it from ``seen`` on."""
     times, state = f"{submit}|{submit}|{start}|{end}", how.get("state", "COMPLETED")
-    row = f"{job}|{user}|a|cpu|n|{times}|{state}|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|{end - start}"
+    row = f"{job}|{user}|a|cpu|n|{times}|{state}|60|2|100M|cpu=2,mem=100M,node=1|cpu=2|1|c1|1|{max(end - start, 0)}"
     fake.ended.append((row, end, how.get("seen", 0)))
 
 
@@ -551,6 +561,105 @@ def test_after_a_gap_no_job_that_came_in_it_is_judged(fake: SimpleNamespace, log
     assert sources_of == {"0": "late", "1": "late", "2": "late", "7": "late", "8": "poll"}
 
 
+def test_two_clusters_of_one_database_are_kept_apart(fake: SimpleNamespace) -> None:
+    """An equal job id is another job there: without a name it is said, with one the other's rows are left out."""
+    t0, rows = fake.now, []
+    for cluster, user in (("lab", "ann"), ("other", "ben")):
+        ended(fake, 7, user, t0 - 500, t0 - 400, t0 - 300)
+        rows.append((fake.ended.pop()[0] + f"|{cluster}", t0 - 300, 0))
+    fake.ended += rows
+    fake.columns = "|Cluster"
+    fake.collector.tick()
+    problems = {code: text for code, _, text in fake.collector.store.problems()}
+    assert "2 clusters, lab, other" in problems["sacct"] and 'cluster = "…"' in problems["sacct"]
+    assert fake.collector.store.rows("select count(*) from jobs") == [(0,)]
+    fake.collector.origin.source = Source(kind="slurm", cluster="other")
+    fake.now += 61
+    fake.collector.tick()
+    assert fake.collector.store.rows("select job_id, user from jobs") == [("7", "ben")]
+    assert "sacct" not in {code for code, _, _ in fake.collector.store.problems()}
+
+
+def test_another_cluster_is_named_to_every_command(fake: SimpleNamespace) -> None:
+    """The cluster of config.toml is asked about everywhere; where it is this machine's, sacct alone is told so."""
+    fake.collector.origin.source = Source(kind="slurm", cluster="other")
+    for name, told in (("lab", 5), ("other", 0)):
+        fake.shown["config"] = f"Configuration data as of now\nClusterName             = {name}\n"
+        fake.collector.origin.local, fake.collector.origin.counted_at = None, 0.0
+        fake.commands.clear()
+        fake.collector.origin.queue()
+        assert sum("--clusters=other" in command for command in fake.commands) == told
+    fake.queue = [f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{fake.now - 50}|{fake.now - 20}|1"]
+    fake.before = "CLUSTER: other\n"  # as squeue begins then
+    assert fake.collector.origin.queue().jobs["job_id"].to_list() == ["7"]
+
+
+def test_no_variable_shows_another_cluster_or_some_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment would have Slurm's commands show is not passed on."""
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
+    told = commands.run_slurm(["env"])
+    assert "SLURM_CONF" in told and "SLURM_TIME_FORMAT" in told
+    assert "SLURM_CLUSTERS" not in told and "SQUEUE_PARTITION" not in told
+
+
+def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
+    """A start before the submission counts as at once, a job of the future is left out; forecasts go on, it is said."""
+    collector = fake.collector
+    collector._know(log)
+    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
+    t0 = fake.now
+    ended(fake, 1, "ann", t0 - 500, t0 - 520, t0 - 300)
+    ended(fake, 2, "ben", t0 - 500, t0 - 400, t0 - 450)
+    ended(fake, 3, "cleo", t0 + 90_000, t0 + 90_010, t0 - 200)
+    for _ in range(2):
+        collector.tick()
+        fake.now += 61
+        fake.queue = [f"8|ben|long|PENDING|Priority|2|1|100M|N/A|1:00:00|{t0 + 10}|N/A|1"]
+    rows = collector.store.rows("select job_id, start_time, end_time from jobs where job_id < 4 order by job_id")
+    assert rows == [("1", t0 - 500, t0 - 300), ("2", t0 - 400, t0 - 400)]
+    assert collector.store.rows("select source from forecasts where job_id = 8") == [("poll",)]
+    problems = {code: text for code, _, text in collector.store.problems()}
+    assert "synchronise" in problems["clocks"] and "look" not in problems
+    Snapshot(collector.keeper.site, collector.table(), fake.now)
+
+
+def test_a_model_learns_from_no_job_of_the_future(tmp_path: Path) -> None:
+    """It goes on from the last job that it has seen: one of next year would end its learning until then."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 10_000, None, None)))
+    keeper = Keeper(slurm_place(tmp_path), store, lambda code, text: None, wait=False)
+    assert keeper.known(0, 5000)["job_id"].to_list() == ["1"]
+
+
+def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
+    """CPUs are allocated and no job is shown: twice, since a job may end between two commands."""
+    said = []
+    for sinfo, queue in (("4/4/0/8", 0), ("4/4/0/8", 0), ("4/4/0/8", 1), ("0/8/0/8", 0)):
+        line = f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{fake.now - 50}|{fake.now - 20}|1"
+        fake.sinfo, fake.queue = f"cpu|up|{sinfo}\n", [line] * queue
+        fake.collector.tick()
+        said.append("unseen" in {code for code, _, _ in fake.collector.store.problems()})
+        fake.now += 301
+    assert said == [False, True, False, False]
+
+
+def test_what_is_closed_is_kept_for_the_web_side(fake: SimpleNamespace) -> None:
+    """Drained nodes stand in the facts; what scontrol does not say is said once, and what was known stays."""
+    fake.shown = {
+        "node": "NodeName=c1 CPUTot=8 CoresPerSocket=1 Sockets=8 State=IDLE+DRAIN Partitions=cpu\n",
+        "partition": "PartitionName=cpu MaxTime=UNLIMITED Nodes=c1 State=UP\n",
+    }
+    fake.collector.tick()
+    assert Closed.of(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
+    fake.shown["node"], fake.now = "NodeName=c[1-99999999] State=IDLE Partitions=cpu CPUTot=x\n", fake.now + 301
+    fake.shown["partition"] = "PartitionName=cpu PriorityTier=much State=UP\n"
+    fake.collector.tick()
+    assert "scontrol" in {code for code, _, _ in fake.collector.store.problems()}
+    assert Closed.of(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
+
+
 def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace) -> None:
     """A requeued job without a start, and an array without end, leave the others; what is left out is counted."""
     line = "{}|ann|cpu|{}|None|2|1|100M|N/A|1:00:00|{}|{}|1"
@@ -568,7 +677,7 @@ def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace)
 
 def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:
     """The accounting is asked for requeued runs too, and lists of tasks are asked for whole."""
-    assert "RQ" in sources.ENDED.split(",") and sources._SPELT["SLURM_BITSTR_LEN"] == "0"
+    assert "RQ" in sources.ENDED.split(",") and commands.SPELT["SLURM_BITSTR_LEN"] == "0"
     t0 = fake.now
     fake.queue = [f"20|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
     fake.collector.tick()

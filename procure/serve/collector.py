@@ -18,12 +18,14 @@ import pandas as pd
 from procure.errors import TableError, where
 from procure.files import whole_file
 from procure.queue_time.store import recent
+from procure.serve.closed import Closed
 from procure.serve.keeper import Keeper
 from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
-from procure.serve.sources import Origin, Queue, Replay, Slurm
+from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm
 from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table
+from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
 ACCOUNTING_EVERY = 60
@@ -67,7 +69,7 @@ class Collector:
         hurried = self.replay and self.service.source.speed == 0
         self.keeper = Keeper(place, self.store, self.say, hurried)
         self.accounted = int(self.store.fact("accounted", 0))
-        self.unkept = ""
+        self.unkept, self.closed = "", Closed.of(self.store.fact("closed"))
         self.reread, self.at_once, self.alone = 0, DAY, set[str]()
         self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
@@ -168,7 +170,7 @@ class Collector:
         self.next_accounting = now if self.replay else now + ACCOUNTING_EVERY
         since = self.accounted or (0 if self.replay else now - self.service.source.history_days * DAY)
         again = not self.replay and now - self.reread >= REREAD_EVERY
-        since, users, n = min(since, now - LATE) if again else since, set[str](), 0
+        since, users, n, n_odd = min(since, now - LATE) if again else since, set[str](), 0, 0
         while since < now:
             until = now if self.replay else min(since + self.at_once, now)
             try:
@@ -178,6 +180,8 @@ class Collector:
                 self.say("sacct", f"the accounting cannot be read: {error}")
                 return
             if len(jobs):
+                jobs, odd = in_order(jobs, now)
+                n_odd += odd
                 self.store.put_jobs(jobs)  # a job that was read twice is one job
                 self._know(jobs)
                 users, n = users | set(jobs["user"]), n + len(jobs)
@@ -185,6 +189,12 @@ class Collector:
             self.store.remember(accounted=self.accounted)
         self.reread, self.at_once = now if again else self.reread, min(2 * self.at_once, DAY)
         self._check_accounting(users, n if again else 0)
+        if n_odd or again:
+            text = (
+                f"{counted(n_odd, 'job')} of the accounting started before the submission, ended before the start, or "
+                "is submitted in the future: these times are put in order; synchronise the clocks"
+            )
+            self.say("clocks", text if n_odd else None)
         self.say("sacct", None)
 
     def _check_accounting(self, users: set[str], n: int) -> None:
@@ -200,8 +210,12 @@ class Collector:
 
     def _take(self, queue: Queue) -> None:
         """Keep what waits and runs; say which partition is gone."""
-        self.store.put_jobs(queue.jobs)
-        self.open = queue.jobs
+        jobs, _ = in_order(queue.jobs, None)
+        self.store.put_jobs(jobs)
+        self.open = jobs
+        if queue.closed != self.closed:
+            self.closed = queue.closed
+            self.store.remember(closed=self.closed.plain())
         self.store.remember(looked=queue.now, looked_wall=int(clock.time()), cpus=queue.cpus, moment=queue.now)
         site = self.keeper.site
         shown = set(site.about["partitions"]) - {"", "ALL", *self.service.hide} if site and queue.cpus else set()
@@ -251,7 +265,7 @@ class Collector:
         # After a gap what still waits is as late as what has started: to judge the former alone would be unfair.
         after = now - table["submit_time"].to_numpy()[rows] > 2 * self.service.source.every + 60
         late = (table["start_time"].notna().to_numpy()[rows] | after) & (not self.replay)
-        made = forecasts(site, table, rows, now, late)
+        made = forecasts(site, table, rows, now, late, self.closed)
         made = take_asked(self.store, table.iloc[rows], made)
         self.store.put_forecasts(made)
         self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))
@@ -288,6 +302,20 @@ class Collector:
         kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
         self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
         self.seen = self.store.with_forecast(now - self.surfaced)
+
+
+def in_order(jobs: pd.DataFrame, now: int | None) -> tuple[pd.DataFrame, int]:
+    """Put the times of jobs in order, where clocks that differ have turned them round; return how many were not.
+
+    Nobody starts before the submission or ends before the start: what comes too early counts as at once. With ``now``,
+    jobs that are submitted more than `FUTURE` s after it are left out until then.
+    """
+    start = jobs["start_time"].clip(lower=jobs["submit_time"])
+    end = jobs["end_time"].clip(lower=start.fillna(jobs["submit_time"]))
+    odd = ((start != jobs["start_time"]) | (end != jobs["end_time"])).fillna(False).to_numpy(dtype=bool)
+    later = np.zeros(len(jobs), bool) if now is None else (jobs["submit_time"] > now + FUTURE).to_numpy(dtype=bool)
+    found = jobs.assign(start_time=start, end_time=end) if odd.any() else jobs
+    return found[~later], int((odd | later).sum())
 
 
 def of_this(store: Store, place: Place) -> None:

@@ -15,6 +15,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
 from procure.queue_time.features import N_LEVELS, Laid, features_in, picked
 from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.metrics import LEVELS
 from procure.queue_time.predict import (
     Request,
     Situation,
@@ -26,6 +27,7 @@ from procure.queue_time.predict import (
 )
 from procure.queue_time.store import SiteModel
 from procure.queue_time.why import Neighbours, asked_for
+from procure.serve.closed import Closed, held, soonest
 from procure.serve.ledger import DEADLINES, naive
 from procure.text import be, counted, nearest, roughly
 
@@ -54,13 +56,21 @@ class Snapshot:
     """The queue at a moment and a model, laid out for questions."""
 
     def __init__(
-        self, site: SiteModel, table: pd.DataFrame, now: int, hide: Sequence[str] = (), keep: bool = True
+        self,
+        site: SiteModel,
+        table: pd.DataFrame,
+        now: int,
+        hide: Sequence[str] = (),
+        closed: Closed | None = None,
+        keep: bool = True,
     ) -> None:
         """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden.
 
-        Without ``keep`` every question lays out the sums anew: the same answers, at twenty times the cost.
+        ``closed`` is what is closed to jobs. Without ``keep`` every question lays out the sums anew: the same answers,
+        at twenty times the cost.
         """
-        self.site, self.now, self.hide = site, now, set(hide)
+        self.site, self.now, self.hide, self.closed = site, now, set(hide), closed or Closed()
+        self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.laid = Laid(read_jobs(self.table), site.about["most"], keep)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
@@ -112,6 +122,7 @@ class Snapshot:
         for doubt in np.unique(doubts[doubts > 0]):
             rows = doubts == doubt
             said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
+        said.curve[:] = held(said.curve, soonest(self.closed, [(one, self.now) for one in asked]))
         return self._told(here, said, features, careful)
 
     def _features(self, asked: list[Request]) -> tuple[Log, pd.DataFrame]:
@@ -143,7 +154,10 @@ class Snapshot:
                     float(guesses["week_median"][place]),
                     own.request,
                 ),
-                tuple(caution.text for caution in careful[place]),
+                (
+                    *self.closed.cautions(own.request, self.now, float(outer[place, 1])),
+                    *(caution.text for caution in careful[place]),
+                ),
                 float(guesses["week_median"][place]),
                 float(guesses["last_five"][place]),
                 own.request.partition,
@@ -170,7 +184,14 @@ class Snapshot:
         if not mine.any():
             return pd.DataFrame(), 0
         site = replace(self.site, history=self.table[self.table["end_time"].notna()])
-        return pending_waits(site, self.open, user, self.now, MOST_PENDING, job_id), int(mine.sum())
+        found = pending_waits(site, self.open, user, self.now, MOST_PENDING, job_id)
+        jobs = self.open[mine].assign(job_id=self.open["job_id"].astype(str)).drop_duplicates("job_id", keep="last")
+        asked = [Request.of(job) for job in jobs.set_index("job_id").loc[found["job_id"]].itertuples(index=False)]
+        first = soonest(self.closed, [(one, self.now) for one in asked])
+        if first.any():
+            ends = ["lower_90", "lower_50", "median", "upper_50", "upper_90"]
+            found[ends] = held(found[ends].to_numpy(dtype=float), first, LEVELS)
+        return found, int(mine.sum())
 
     def totals(self) -> list[dict[str, Any]]:
         """Return what waits and runs in each partition: jobs and CPUs, nobody's name."""
@@ -180,7 +201,11 @@ class Snapshot:
             age=self.now - self.open["submit_time"],
         )
         found = []
-        for name, part in jobs[~jobs["partition"].isin(self.hide)].groupby("partition"):
+        shown = jobs[~jobs["partition"].isin(self.hide)]
+        there = dict(list(shown.groupby("partition")))
+        shut = {name for name, part in self.closed.parts.items() if part.n_closed} - self.hide
+        for name in sorted(there.keys() | shut):
+            part, about = there.get(name, shown[:0]), self.closed.parts.get(name)
             waiting, running = part[part["waits"]], part[~part["waits"]]
             found.append(
                 {
@@ -190,6 +215,9 @@ class Snapshot:
                     "running": len(running),
                     "running_cpus": int(running["cpus"].sum()),
                     "median_waited_s": None if waiting.empty else int(waiting["age"].median()),
+                    "nodes": about.n_nodes if about else None,
+                    "nodes_closed": about.n_closed if about else None,
+                    "cpus_closed": about.closed_cpus if about else None,
                 }
             )
         return found

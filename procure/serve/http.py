@@ -98,7 +98,8 @@ class Service:
         snapshot = self.live.snapshot
         assert snapshot is not None
         found = {"at": snapshot.now, "partitions": self.live.totals, "next_hours": self.live.hours}
-        return json_of(found | {"cpus": self.live.cpus, "state_age_s": self.live.state_age()})
+        found |= {"notices": snapshot.notices, "cpus": self.live.cpus, "state_age_s": self.live.state_age()}
+        return json_of(found)
 
     async def honesty(self, asked: Asked) -> Response:
         """Return how the forecasts that were given out have held."""

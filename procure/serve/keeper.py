@@ -74,7 +74,7 @@ class Keeper:
             return changed or self._first(now)
         if now - self.updated < self.how.update_every:
             return changed
-        jobs = self.known(self._since(self.site))
+        jobs = self.known(self._since(self.site), now)
         try:
             due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
             self.site, _, _ = update(self.site, jobs, lean=True, now=now + 1)  # what this second brought is known, too
@@ -87,10 +87,13 @@ class Keeper:
             self._train(now)
         return True
 
-    def known(self, since: int) -> pd.DataFrame:
-        """Return the jobs since a moment that the service knows, those of a queue as they were last seen."""
+    def known(self, since: int, now: int) -> pd.DataFrame:
+        """Return the jobs since a moment that the service knows, those of a queue as they were last seen.
+
+        One that a clock puts into the future is not among them: a model learns from later jobs than those it has seen.
+        """
         jobs = self.store.jobs(since, max(files.MOST_HISTORY, 3 * self.how.max_rows))
-        return jobs[jobs["submit_time"] >= since].reset_index(drop=True)
+        return jobs[jobs["submit_time"].between(since, now)].reset_index(drop=True)
 
     @staticmethod
     def _since(site: SiteModel) -> int:
@@ -111,7 +114,7 @@ class Keeper:
 
     def _train(self, now: int) -> bool:
         """Begin a training in another process; return whether the model has changed, where that is waited for."""
-        jobs = queue_jobs(self.known(0)).tail(3 * self.how.max_rows).reset_index(drop=True)
+        jobs = queue_jobs(self.known(0, now)).tail(3 * self.how.max_rows).reset_index(drop=True)
         record = self._record(int(jobs["submit_time"].min())) if self.site is not None else None
         pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent, (os.getpid(),))
         self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, record)
@@ -140,7 +143,7 @@ class Keeper:
                 return False
         self.site = new
         with suppress(TableError):  # nothing came meanwhile
-            self.site, _, _ = update(new, self.known(self._since(new)), lean=True, now=now + 1)
+            self.site, _, _ = update(new, self.known(self._since(new), now), lean=True, now=now + 1)
         self.say("model", None)
         self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
         self._keep(now)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import guess
 from procure.queue_time.features import picked, site_features
 from procure.queue_time.model import QueueTimeModel
+from procure.queue_time.predict import Request
 from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
+from procure.serve.closed import Closed, held, soonest
 from procure.serve.store import FORECAST_COLUMNS, Store
 
 DEADLINES = {"1h": 3600, "4h": 14_400, "12h": 43_200}
@@ -35,7 +38,9 @@ _NAMES = (
 ).split()
 
 
-def forecasts(site: SiteModel, table: pd.DataFrame, rows: np.ndarray, issued: int, late: np.ndarray) -> pd.DataFrame:
+def forecasts(
+    site: SiteModel, table: pd.DataFrame, rows: np.ndarray, issued: int, late: np.ndarray, closed: Closed
+) -> pd.DataFrame:
     """Forecast the waits of jobs as of their submission.
 
     Parameters
@@ -50,6 +55,8 @@ def forecasts(site: SiteModel, table: pd.DataFrame, rows: np.ndarray, issued: in
         Now, Unix seconds.
     late
         (n,) which of them had started before they were seen.
+    closed
+        What is closed to jobs.
 
     Returns
     -------
@@ -67,7 +74,10 @@ def forecasts(site: SiteModel, table: pd.DataFrame, rows: np.ndarray, issued: in
             "source": np.where(late, "late", "poll"),
         }
     )
-    found = found.assign(**read_off(site, features), **naive(site, features)).reindex(columns=list(FORECAST_COLUMNS))
+    asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]
+    found = found.assign(**read_off(site, features, soonest(closed, asked)), **naive(site, features)).reindex(
+        columns=list(FORECAST_COLUMNS)
+    )
     return rounded(found)
 
 
@@ -79,11 +89,11 @@ def rounded(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def read_off(site: SiteModel, features: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return median, intervals and chances of each row of features, s."""
+def read_off(site: SiteModel, features: pd.DataFrame, first: np.ndarray) -> dict[str, np.ndarray]:
+    """Return median, intervals and chances of each row of features, s; none starts before ``first`` (n,)."""
     if not isinstance(site.model, QueueTimeModel):
         return {"median": np.maximum(site.model.predict(features), 0.0)}
-    said = site.model.distribution(features)
+    said = Distribution(held(site.model.distribution(features).curve, first))
     found = {"median": said.quantile(0.5)}
     for share in (50, 90):
         ends = said.interval(share / 100)

@@ -23,6 +23,7 @@ from procure.queue_time import store as files
 from procure.queue_time.predict import Request
 from procure.queue_time.store import SiteModel
 from procure.serve import ledger
+from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
 from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
@@ -92,7 +93,8 @@ class Live:
             self.stamps.pop(self.place.queue, None)
         if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
-            self._show(Snapshot(self.site, table, int(self.facts.get("looked", 0)) + 1, self.hide))
+            now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
+            self._show(Snapshot(self.site, table, now, self.hide, closed))
             self.stamps[self.place.queue] = stamp
             give_back()
 

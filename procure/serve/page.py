@@ -66,6 +66,8 @@ def render(
         ready=readiness["ready"],
         finished=readiness["finished"],
         totals=live.totals,
+        any_closed=any(one["nodes_closed"] for one in live.totals),
+        notices=live.snapshot.notices if live.snapshot else [],
         hours=hours(live),
         most=max([one["waiting_cpus"] + one["running_cpus"] for one in live.totals], default=1) or 1,
         cpus=live.cpus,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import tempfile
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -19,15 +16,16 @@ import pandas as pd
 from procure.errors import TableError
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.state import COMMAND, FIELDS, parse_state
+from procure.serve.closed import Closed, read_closed
+from procure.serve.commands import run_slurm, stamp
 from procure.serve.settings import Place, Source
+from procure.text import printable
 from procure.workload import LogSettings, read_log
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
 from procure.workload.read_sacct import read_sacct
 
-PATIENCE = 60
-"""Seconds that a command of Slurm may take."""
 PARTITIONS = "%R|%a|%C"
 """What is asked of sinfo: partitions, whether they start jobs, and their CPUs."""
 OVERLAP = 1800
@@ -38,17 +36,19 @@ FUTURE = 120
 
 MOST_TASKS, MOST_BAD = 2000, 50
 """Waiting tasks of an array that are looked at, and lines of squeue that may be unreadable."""
-_SPELT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
-"""Times as Unix seconds, and lists of array tasks whole."""
+SELDOM = 300
+"""Seconds between two looks at nodes, partitions and reservations."""
+SHOWN = ("node", "partition", "reservation")
 
 
 @dataclass(frozen=True)
 class Queue:
-    """What waits and runs at a moment, as `procure.queue_time.state.read_state` gives it, and the CPUs there are."""
+    """What waits and runs at a moment, as `procure.queue_time.state.read_state` gives it; CPUs, and what is closed."""
 
     now: int
     jobs: pd.DataFrame
     cpus: dict[str, int]
+    closed: Closed = field(default_factory=Closed)
 
 
 class Origin(Protocol):
@@ -68,21 +68,24 @@ class Origin(Protocol):
 
 
 class Slurm:
-    """Asks squeue, sinfo and sacct."""
+    """Asks squeue, sinfo, scontrol and sacct, all of them about one cluster."""
 
     def __init__(self, source: Source, say: Callable[[str, str | None], None]) -> None:
         """Take the settings, and whom to tell of problems by code."""
         self.source, self.say = source, say
         self.cpus: dict[str, int] = {}
-        self.counted_at = 0.0
+        self.closed = Closed()
+        self.counted_at, self.unseen = 0.0, 0
+        self.local: str | None = None
 
     def now(self) -> int:
         """Return this machine's clock."""
         return int(clock.time())
 
     def queue(self) -> Queue:
-        """Run squeue, and sinfo every five minutes."""
-        text = _run(["squeue", "--all", "--array-unique", f"--format={FIELDS}"])
+        """Run squeue, and sinfo and scontrol every five minutes."""
+        elsewhere = self._elsewhere()
+        text = run_slurm(["squeue", *elsewhere, "--all", "--array-unique", f"--format={FIELDS}"])
         jobs, bad = _jobs(text)
         wrong = f"lines of squeue that cannot be read are left out: {len(bad)}, such as {bad[0]}" if bad else None
         self.say("lines", wrong)
@@ -90,25 +93,49 @@ class Slurm:
         ahead = int(jobs["submit_time"].max()) - now if len(jobs) else 0
         wrong = f"a job's submission lies {ahead:,} s ahead of this machine's clock: synchronise the clocks"
         self.say("clock", wrong if ahead > FUTURE else None)
-        if now - self.counted_at > 300:
+        if now - self.counted_at > SELDOM:
             self.counted_at = now
-            try:
-                self.cpus, shut = _partitions(_run(["sinfo", "--all", "--noheader", f"--format={PARTITIONS}"]))
-                self.say("sinfo", None)
-                self.say("shut", f"partitions that start no job now: {', '.join(shut[:5])}" if shut else None)
-            except TableError as error:
-                self.say("sinfo", str(error))
-        return Queue(now, jobs, self.cpus)
+            self._look_at_nodes(elsewhere, int(jobs["start_time"].notna().sum()))
+        return Queue(now, jobs, self.cpus, self.closed)
+
+    def _look_at_nodes(self, elsewhere: list[str], n_running: int) -> None:
+        """Count partitions' CPUs, and see what is closed; what cannot be read stays as it was."""
+        try:
+            found = run_slurm(["sinfo", *elsewhere, "--all", "--noheader", f"--format={PARTITIONS}"])
+            self.cpus, shut = _partitions(found)
+            self.say("sinfo", None)
+            self.unseen = self.unseen + 1 if re.search(r"\|[1-9]\d*/", found) and not n_running else 0
+            text = "squeue shows no job that runs, though CPUs are allocated: this account may not see others' jobs"
+            self.say("unseen", f"{text} (PrivateData)" if self.unseen > 1 else None)
+            self.say("shut", f"partitions that start no job now: {', '.join(shut[:5])}" if shut else None)
+        except TableError as error:
+            self.say("sinfo", str(error))
+        try:
+            shown = [run_slurm(["scontrol", *elsewhere, "--all", "--oneliner", "show", what]) for what in SHOWN]
+            self.closed = read_closed(*shown)
+            self.say("scontrol", None)
+        except (TableError, ValueError, KeyError) as error:
+            self.say("scontrol", f"reservations and nodes that are down are not known: {error}")
+
+    def _elsewhere(self) -> list[str]:
+        """Return what names the cluster to squeue and its like, where it is not the one of this machine.
+
+        To name it costs a question to slurmdbd each time, without which the queue could not be seen.
+        """
+        if self.local is None and self.source.cluster is not None:
+            found = re.search(r"(?m)^ClusterName\s*=\s*(\S+)", run_slurm(["scontrol", "show", "config"]))
+            self.local = found[1] if found else ""
+        return [] if self.source.cluster in (None, self.local) else [f"--clusters={self.source.cluster}"]
 
     def ended(self, since: int, until: int) -> pd.DataFrame:
         """Run sacct for the jobs that ended, with `OVERLAP` before ``since``."""
         begin = max(since - OVERLAP, 0)
         command = ["sacct", "--allusers", "--allocations", "--duplicates", "--parsable2", "--noconvert"]
-        command += [f"--starttime={_stamp(begin)}", f"--endtime={_stamp(until + 1)}", f"--state={ENDED}"]
+        command += [f"--starttime={stamp(begin)}", f"--endtime={stamp(until + 1)}", f"--state={ENDED}"]
         command += [f"--format={ACCOUNTING}"]
         if self.source.cluster:
             command.append(f"--clusters={self.source.cluster}")
-        text = _run(command)
+        text = _of_cluster(run_slurm(command), self.source.cluster)
         if text.count("\n") < 2:
             return pd.DataFrame()
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".psv") as file:  # its owner's alone
@@ -116,7 +143,7 @@ class Slurm:
             file.flush()
             path = Path(file.name)
             try:
-                jobs = read_sacct(path, keep_unfinished=True, skip_bad_rows=True, cluster=self.source.cluster).jobs
+                jobs = read_sacct(path, keep_unfinished=True, skip_bad_rows=True).jobs
             except TableError as error:
                 raise TableError(str(error).replace(file.name, "sacct")) from None
         # An earlier run of a requeued job is known by its own submission, whichever rows it is read with.
@@ -127,36 +154,34 @@ class Slurm:
         return self.source.every
 
 
-def _stamp(seconds: int) -> str:
-    return clock.strftime("%Y-%m-%dT%H:%M:%S", clock.localtime(seconds))  # sacct reads local times alone
+def _of_cluster(text: str, cluster: str | None) -> str:
+    """Return sacct's lines about one cluster; an equal job id is another job in another one.
 
-
-def _run(command: list[str]) -> str:
-    """Run a command of Slurm and return what it prints, or say in a sentence what it lacked."""
-    name = command[0]
-    if shutil.which(name) is None:
-        raise TableError(f"{name} is not installed here; run the service where Slurm's commands are")
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-            env=os.environ | _SPELT,
+    Raises
+    ------
+    TableError
+        There are several, and none is named.
+    """
+    head, *lines = text.splitlines() or [""]
+    names = head.split("|")
+    if "Cluster" not in names:
+        return text
+    place = names.index("Cluster")
+    of = [cells[place].strip() if len(cells := line.split("|")) == len(names) else "" for line in lines]
+    there = sorted({name for name in of if name})
+    if len(there) > 1 and cluster is None:
+        raise TableError(
+            f"sacct gives the jobs of {len(there)} clusters, {', '.join(map(printable, there[:5]))}, whose job ids are "
+            'equal: name one in config.toml, [source], as cluster = "…"; a second one needs a folder of its own'
         )
-    except subprocess.TimeoutExpired:
-        raise TableError(f"{name} has not answered within {PATIENCE} s") from None
-    except OSError as error:
-        raise TableError(f"{name} could not be run: {error.strerror}") from None
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode:
-        raise TableError(f"{name} failed: {said[-1][:200] if said else f'exit code {done.returncode}'}")
-    return done.stdout.decode(errors="replace")
+    kept = [line for line, name in zip(lines, of, strict=True) if cluster is None or name in ("", cluster)]
+    return "\n".join([head, *kept, ""])
 
 
 def _jobs(text: str) -> tuple[pd.DataFrame, list[str]]:
     """Read squeue's lines; say of those that cannot be read, such as a requeued job's without a start, why not."""
-    head, *lines = [_first_tasks(line) for line in text.splitlines() if line.strip()] or [""]
+    told = (line for line in text.splitlines() if line.strip() and not line.startswith("CLUSTER: "))
+    head, *lines = [_first_tasks(line) for line in told] or [""]
     empty, bad = parse_state(head, "squeue"), list[str]()
 
     def read(some: list[str]) -> list[pd.DataFrame]:
@@ -284,6 +309,7 @@ def shell_commands(service_source: Source) -> list[str]:
     return [
         f"SLURM_BITSTR_LEN=0 SLURM_TIME_FORMAT=%s {COMMAND}  # every {service_source.every} s",
         f'sinfo --all --noheader --format="{PARTITIONS}"  # every 5 minutes',
+        *(f"SLURM_TIME_FORMAT=%s scontrol --all --oneliner show {what}  # every 5 minutes" for what in SHOWN),
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
         f"--starttime={since} --endtime=now --state={ENDED}{which} --format={ACCOUNTING}  # every minute",
     ]

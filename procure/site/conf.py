@@ -167,3 +167,10 @@ def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None
         if first in pairs and pairs[first] not in have:
             pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
             held.append(pairs | {"_where": f"{path.name}, block {number}", "_shown": "1"})
+
+
+def shown(text: str, kind: str) -> list[Record]:
+    """Read what ``scontrol show node``, ``partition`` or ``reservation`` prints; ``kind`` is the plural."""
+    found = Configuration()
+    _take_blocks(Path(kind), text, found, kind)
+    return list(getattr(found, kind))

@@ -161,7 +161,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
-        "reservations": tuple(_reservation(record, tz) for record in found.reservations),
+        "reservations": tuple(read_reservation(record, tz) for record in found.reservations),
     }
     if found.reservations and tz is None:
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
@@ -547,7 +547,9 @@ def _moment(text: str, tz: str | None) -> int:
     return int(from_local(local, tz)[0])
 
 
-def _reservation(record: Record, tz: str | None) -> Reservation:
+def read_reservation(record: Record, tz: str | None) -> Reservation:
+    """Read a reservation; ``tz`` is the zone of its times, unless they are Unix seconds."""
+
     def moment(text: str) -> int:
         return _moment(text, tz)
 
@@ -568,6 +570,12 @@ _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
 )  # fmt: skip
 
 
+def closed_as(node: Record) -> Literal["down", "drain"] | None:
+    """Tell whether a node takes no jobs, and how; POWERED_DOWN is no DOWN: one that sleeps is there for jobs."""
+    states = {word.strip("*~#$@!%^-") for word in node.get("state", "").lower().split("+")}
+    return next((kind for word, kind in _CLOSED_STATES if word in states), None)
+
+
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
     switch_of = _switches(found)
@@ -579,15 +587,9 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
             leaf, pod = switch_of.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
-        # POWERED_DOWN is no DOWN: a node that sleeps is there for jobs.
-        states = {word.strip("*~#$@!%^-") for word in record.get("state", "").lower().split("+")}
-        for word, kind in _CLOSED_STATES:
-            if "_shown" in record and word in states:
-                at = -(2**40) + 1  # since before any log
-                events.append(
-                    NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", ""))
-                )
-                break
+        if "_shown" in record and (kind := closed_as(record)) is not None:
+            at = -(2**40) + 1  # since before any log
+            events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
     number = frame.groupby(kinds, sort=False).ngroup()
