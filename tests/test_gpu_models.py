@@ -139,6 +139,22 @@ def test_study_check_lists_the_models_that_nobody_offers(tmp_path: Path):
     assert "nobody offers" not in again.stderr
 
 
+def test_a_proposal_for_nodes_of_two_models_can_be_written_as_it_is(tmp_path: Path):
+    """It leaves out MIG slices with less memory and the second model of a node, and says where jobs of no model run."""
+    path = study(tmp_path)
+    (tmp_path / "quotes.csv").write_text(QUOTES.replace("4,H100", "11,2x A100 + 7x A100_1g.5gb + 2x L40S"))
+    said = CliRunner().invoke(app, ["study", "check", str(path)])
+    assert said.exit_code == 0, said.output
+    assert "nobody offers 1 GPU model of the log" in said.stdout and '"A100_1g.5gb" has 5 GB' in said.stderr
+    path.write_text(STUDY + said.stderr[said.stderr.index("[gpu_models") :])
+    again = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
+    assert again.exit_code == 0, again.stderr
+    assert json.loads(again.stdout)["gpu_models"][0]["runs_on"] == ["A100"]
+    path.write_text(path.read_text().replace('runs_on = ["A100"]', 'runs_on = ["A100", "L40S"]', 1))
+    refused = CliRunner().invoke(app, ["study", "check", str(path)])
+    assert refused.exit_code != 0 and "stand in one node" in str(refused.exception) + refused.output
+
+
 def test_recommend_names_the_models_that_no_package_has(tmp_path: Path):
     """As the reason why every package leaves jobs out."""
     path = study(tmp_path)

@@ -80,8 +80,12 @@ def test_models_that_a_job_may_take_by_two_rules_are_named() -> None:
     jobs = pd.DataFrame({"gpus_per_node": [1, 1], "gpu_type": ["a100", "l40s"]})
     fields = gpu_fields(jobs, nodes)
     assert fields is not None and len(set(fields.of_model.values())) == 2
-    with pytest.raises(TableError, match="'a100' and 'l40s', which stand in one node"):
+    with pytest.raises(
+        TableError, match=r"'a100' and 'l40s' stand in one node.*no model \(gpu_models.any\) may run on a100"
+    ):
         gpu_fields(jobs.assign(gpu_type=""), nodes)
+    with pytest.raises(TableError, match=r"for 'v100' \(gpu_models\.\"v100\"\) may run on a100, l40s\. Write runs_on"):
+        gpu_fields(jobs.assign(gpu_type="v100|A100|L40S"), nodes)
     assert gpu_fields(jobs, nodes.assign(gpu_type="A100")) is None
 
 

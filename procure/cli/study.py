@@ -71,7 +71,11 @@ def check_(
     if not people:
         record["gpu_models"] = missing.to_dict(orient="records")
         record["applications"] = application_table(loaded).to_dict(orient="records")
-    common.print_record(record, output, f"{path}: no problem found")
+    unmapped = sum(not models for models in missing["runs_on"])
+    open_ = (
+        f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
+    )
+    common.print_record(record, output, f"{path}: {open_}")
 
 
 @app.command("status")

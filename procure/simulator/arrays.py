@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import Pool, models_of, pool_for, pools_of
+from procure.text import listed
 
 ANY_TYPE = np.int64(-1)
 """The GPU type mask of a job that asks for any type, and of a node that states none: every bit set."""
@@ -97,11 +99,8 @@ def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
         for name in names:
             twin = next((other for other in names if other != name and group[other] == group[name]), None)
             if twin is not None:
-                raise TableError(
-                    f"some jobs may run on GPU models {name!r} and {twin!r}, which stand in one node, and would take "
-                    "one here and the other elsewhere; let them name one, in a study by runs_on of gpu_models (any = "
-                    "jobs that name none), or leave gpu_type of that node empty: any GPU of it will do then"
-                )
+                same = {one for one, of in group.items() if of == group[name]}
+                raise TableError(_open_choice(name, twin, kinds, same, map(str, asking)))
             beside = {
                 field[group[other.casefold()]]
                 for each in kinds
@@ -115,6 +114,22 @@ def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
     of_model = {name: field[one] for name, one in group.items()}
     first = {text: _first_pools(kinds, models_of(str(text))) for text in asking}
     return Fields(of_model, {text: min((of_model[name] for name in names), default=0) for text, names in first.items()})
+
+
+def _open_choice(name: str, twin: str, kinds: Sequence[tuple[Pool, ...]], same: set[str], asking: Iterable[str]) -> str:
+    """Say which requests, that may take either of two models of one node, must be told which, and what to write."""
+    open_ = []
+    for text in asking:
+        taken = sorted(_first_pools(kinds, models_of(text)) & same)
+        if len(taken) > 1:
+            own = text.split("|")[0].strip()
+            of = f"for {own!r} (gpu_models.{json.dumps(own)})" if own else "for no model (gpu_models.any)"
+            open_.append(f"{of} may run on {listed(taken)}")
+    return (
+        f"GPU models {name!r} and {twin!r} stand in one node, and jobs would take one here and the other elsewhere: "
+        f"those that ask {'; '.join(open_)}. Write runs_on with only one of {name!r} and {twin!r} in it, or leave "
+        "gpu_type of that node empty: any GPU of it will do then"
+    )
 
 
 def _first_pools(kinds: Iterable[tuple[Pool, ...]], asked: frozenset[str]) -> set[str]:

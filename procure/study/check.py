@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.files import is_file
+from procure.files.gpu_pools import named_pools
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices, with_curves
 from procure.packages.enumerate import TooManyPackages
@@ -31,6 +33,7 @@ from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
     check_folds,
     check_gpu_models,
+    check_gpu_pools,
     check_sample,
     check_threshold,
     objective_of,
@@ -123,6 +126,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
             _try(lines, partial(application_table, study))
         if study.gpu_models:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
+        if not lines:
+            _try(lines, partial(_check_pools, study))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
         _try(lines, lambda: check_prices(_with_curves(study, table, existing), study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -141,6 +146,18 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
     jobs = read_workload(workload)
     for policy in study.simulate.policies:
         refuse_multi_node(jobs, policy)
+
+
+def _check_pools(study: Study) -> None:
+    nodes = _nodes_of(study)
+    if nodes["gpu_type"].str.contains("+", regex=False).any() and not _unmapped(study):
+        for workload in study.workloads:
+            check_gpu_pools(study, nodes, read_workload(workload))
+
+
+def _unmapped(study: Study) -> bool:
+    """Tell whether the logs name GPU models that nobody offers and no mapping knows: they are to be filled in first."""
+    return any(not models for models in gpu_models(study)["runs_on"])
 
 
 def application_table(study: Study) -> pd.DataFrame:
@@ -213,8 +230,36 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
         *(fixed if slices else []),
         f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "
         "where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
-        *(line for model in lost["model"] for line in propose_mapping(model, offered)),
+        *(line for model in lost["model"] for line in propose_mapping(model, offered, _beside(study))),
+        *_any_mapping(study, offered),
     ]
+
+
+def _any_mapping(study: Study, offered: Sequence[str]) -> list[str]:
+    """Propose where jobs without a model may run, where they could take either of two models of one node."""
+    beside = _beside(study)
+    jobs = pd.concat([read_workload(one)[["gpus_per_node", "gpu_type"]] for one in study.workloads]) if beside else None
+    if jobs is None or "any" in study.gpu_models:
+        return []
+    try:
+        check_gpu_pools(study, _nodes_of(study), jobs[jobs["gpu_type"].str.strip() == ""])
+    except TableError:
+        names = ", ".join(json.dumps(one) for one in offered if one not in beside)
+        return ["[gpu_models.any]  # jobs that name no model: in one node they take the first", f"runs_on = [{names}]"]
+    return []
+
+
+def _nodes_of(study: Study) -> pd.DataFrame:
+    """Return GPUs and their models of all quotes and nodes that stay."""
+    tables = [study.read_quotes(), study.read_existing_nodes()]
+    return pd.concat([one[["gpus", "gpu_type"]] for one in tables if one is not None])
+
+
+def _beside(study: Study) -> dict[str, str]:
+    """Return the models that stand second in a node, each with the first one there."""
+    nodes = _nodes_of(study)
+    pools = [named_pools(str(text)) for text in nodes.loc[nodes["gpus"] > 0, "gpu_type"].unique()]
+    return {model: each[0][0] for each in pools for model, _ in each[1:]}
 
 
 def site_notes(study: Study) -> list[str]:

@@ -24,13 +24,12 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
-from procure.simulator.arrays import gpu_fields
 from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
-from procure.study.rules import check_gpu_models, check_sample, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, sample_of
 from procure.study.study import Study
 from procure.study.work import works_of
 from procure.study.workloads import Workload
@@ -39,7 +38,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
-from procure.workload.gpu_models import map_gpu_models, offered_gpu_models
+from procure.workload.gpu_models import offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_CLASS = "class "
@@ -231,10 +230,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
         check_gpu_models(study, offered_gpu_models(quotes, existing))
     offers = pd.concat([table[["gpus", "gpu_type"]] for table in (quotes, existing) if table is not None])
     for jobs in workloads.values():
-        try:
-            gpu_fields(map_gpu_models(jobs, study.gpu_models), offers)
-        except TableError as error:
-            raise TableError(f"{study.path}: {error}") from None
+        check_gpu_pools(study, offers, jobs)
     if study.applications:
         applications = Applications(study, quotes, existing)
         applications.check(workloads)

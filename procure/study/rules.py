@@ -10,8 +10,10 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
 from procure.objectives.constraints import Constraint, parse_all, quantities
+from procure.simulator.arrays import gpu_fields
 from procure.study.study import Study
 from procure.text import counted
+from procure.workload.gpu_models import map_gpu_models
 
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""
@@ -107,3 +109,11 @@ def check_gpu_models(study: Study, offered: Sequence[str]) -> None:
                     f"{study.path}: gpu_models.{name}.{key}: no quote and no existing node has GPUs of model "
                     f"{unknown[0]!r}; offered: {', '.join(filter(None, offered)) or 'none'}"
                 )
+
+
+def check_gpu_pools(study: Study, offers: pd.DataFrame, jobs: pd.DataFrame) -> None:
+    """Refuse jobs that could take either of two GPU models which stand in one node; ``offers`` has all nodes."""
+    try:
+        gpu_fields(map_gpu_models(jobs, study.gpu_models), offers)
+    except TableError as error:
+        raise TableError(f"{study.path}: {error}") from None

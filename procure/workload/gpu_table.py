@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import pandas as pd
 TABLE = Path(__file__).with_name("gpu_table.csv")
 _OTHERS = {"nvl", "mig", "ti", "super", "ada"}
 """Words that make another model of a name that is in the table."""
-_SLICE = re.compile(r"\d+g\.\d+gb")
+_SLICE = re.compile(r"\d+g[._](\d+)gb")
 
 
 class NominalGpu(NamedTuple):
@@ -70,28 +70,36 @@ def _sizes(name: str) -> set[float]:
 
 def _memory(name: str) -> float:
     """Return a model's memory in GB as its name states it, else as the table does; NaN where neither does."""
-    if _SLICE.search(name.casefold()):
-        return math.nan
+    if part := _SLICE.search(name.casefold()):
+        return float(part[1])
     row = find_gpu(name)
     return row.memory_gb if row is not None else max(_sizes(name), default=math.nan)
 
 
-def propose_mapping(asked: str, offered: Sequence[str]) -> list[str]:
+def propose_mapping(asked: str, offered: Sequence[str], beside: Mapping[str, str] | None = None) -> list[str]:
     """Write the table of a study that maps a GPU model to those on offer, nominal speeds as a proposal.
 
     Speeds are ratios of memory bandwidth, which binds most codes; beside them stand those of arithmetic. Where a model
-    is not in the table, the speed is 1.0 and to be filled in. Models with less memory are left out of ``runs_on``.
+    is not in the table, the speed is 1.0 and to be filled in. Models with less memory are left out of ``runs_on``, and
+    so are those that stand ``beside`` another in one node, as their jobs take the first one there.
     """
     key = f"gpu_models.{json.dumps(asked)}"
     own, rows = find_gpu(asked), {name: find_gpu(name) for name in offered}
     small = [name for name in offered if _memory(name) < _memory(asked)]
-    runs_on = ", ".join(json.dumps(name) for name in offered if name not in small)
+    second = {name: first for name, first in (beside or {}).items() if name in offered and name not in small}
+    second = {name: first for name, first in second.items() if first in offered and first not in small}
+    left = {*small, *second}
+    runs_on = ", ".join(json.dumps(name) for name in offered if name not in left)
     lines = [f"[{key}]", f"runs_on = [{runs_on}]"]
     lines += [
         f"# {json.dumps(name)} has {_memory(name):g} GB, {json.dumps(asked)} {_memory(asked):g} GB" for name in small
     ]
+    lines += [
+        f"# {json.dumps(name)} stands beside {json.dumps(first)} in one node: name one of the two in runs_on"
+        for name, first in second.items()
+    ]
     lines.append(f"[{key}.speed]")
-    return lines + [f"{json.dumps(name)} = {_speed(own, rows[name])}" for name in offered if name not in small]
+    return lines + [f"{json.dumps(name)} = {_speed(own, rows[name])}" for name in offered if name not in left]
 
 
 def _speed(own: NominalGpu | None, other: NominalGpu | None) -> str:
