@@ -288,14 +288,14 @@ def load(given: argparse.Namespace) -> None:
         web = psutil.Process(service.pid)
         time.sleep(3)
         asyncio.run(rate(20, 3, 50, web))
-        before = memory(service)["web"]
         for distinct in (1, 200, 10**9):
             for per_second in (50, 100, 200) if distinct > 1000 else (200,):
                 asyncio.run(rate(per_second, given.seconds, distinct, web))
         asyncio.run(idle(1000, web))
-        for _ in range(2):
+        print(f"web side before malformed requests: {memory(service)['web']:.0f} MB")
+        for _ in range(3):
             asyncio.run(malformed(10_000))
-            print(f"web side: {before:.0f} MB before, {memory(service)['web']:.0f} MB now")
+            print(f"web side: {memory(service)['web']:.0f} MB now", flush=True)
         asyncio.run(rate(20, 3, 50, web))
         log = (given.folder / "log").read_text()
         print(f"tracebacks in the log: {log.count('Traceback')}; load average {os.getloadavg()}")
@@ -351,7 +351,7 @@ def account(given: argparse.Namespace) -> None:
 
     def other(*command: object) -> str:
         words = ["setpriv", f"--reuid={given.user}", "--regid=65534", "--clear-groups", *map(str, command)]
-        done = subprocess.run(words, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env={"PATH": os.environ["PATH"]})
         return (done.stdout + done.stderr).strip()[:160]
 
     curl = ["curl", "-s", "--unix-socket", path]

@@ -44,7 +44,10 @@ def replayed(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pla
     place = make_place(tmp_path_factory.mktemp("replayed"), log, every=EVERY)
     keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
     collector = Collector(place)
-    play(collector)
+    with pytest.MonkeyPatch.context() as patch:  # as a model that is proven: a young one is made wider
+        for name, value in {"young.FEW_ROWS": 0, "keeper.FEW_ROWS": 0, "young.LEAST_BEYOND": 10**9}.items():
+            patch.setattr(f"procure.serve.{name}", value)
+        play(collector)
     collector.close()
     return place
 
@@ -155,7 +158,7 @@ def test_losses_are_compared_on_the_same_jobs(tmp_path: Path) -> None:
 
 
 def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place, tmp_path: Path) -> None:
-    """Whatever it raises, the model stays, and the next training comes an hour later."""
+    """Whatever it raises, the model stays, and the next training comes later."""
     place = Place(tmp_path, replayed.service)
     shutil.copy(replayed.database, place.database)
     shutil.copy(replayed.model, place.model)
@@ -165,7 +168,7 @@ def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place,
     keeper.training, keeper.updated = Future(), now
     keeper.training.set_exception(KeyError("bad allocation"))
     assert keeper.look(now) is False and keeper.site is not None
-    assert "KeyError" in said["training"] and keeper.not_before == now + 3600
+    assert "KeyError" in said["training"] and keeper.not_before == now + 300  # a young model's
 
 
 def test_a_look_that_fails_is_followed_by_the_next(tmp_path: Path, log: pd.DataFrame) -> None:
@@ -186,9 +189,11 @@ def test_a_look_that_fails_is_followed_by_the_next(tmp_path: Path, log: pd.DataF
 
 
 def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
-    """The database, the model's queue and the lock are their owner's alone."""
+    """The database, the model's queue and the lock are their owner's alone, and a model that was put there is."""
     lock(replayed).close()
-    for path in (replayed.database, replayed.queue, replayed.lock):
+    replayed.model.chmod(0o644)
+    Collector(replayed).close()
+    for path in (replayed.database, replayed.queue, replayed.lock, replayed.model):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
@@ -430,12 +435,16 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_partition_that_starts_no_job_is_said_until_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that is down or drained is a problem in plain words, and none any more when it is up."""
+    """A partition that is down or drained is a problem in plain words, and none any more when it is up; none hidden."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
     monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
-    collector, told = Collector(slurm_place(tmp_path)), []
-    for text in ("cpu|up|4/4/0/8\ngpu|drain|0/4/0/4\nold|down|0/0/2/2\n", "cpu|up|4/4/0/8\ngpu|up|0/4/0/4\n"):
+    place = slurm_place(tmp_path)
+    collector, told = Collector(Place(tmp_path, place.service.model_copy(update={"hide": ("secret",)}))), []
+    for text in (
+        "cpu|up|4/4/0/8\ngpu|drain|0/4/0/4\nsecret|down|0/1/0/1\nold|down|0/0/2/2\n",
+        "cpu|up|4/4/0/8\ngpu|up|0/4/0/4\n",
+    ):
         (fake / "sinfo.txt").write_text(text)
         collector.tick()
         told.append([said for code, _, said in collector.store.problems() if code == "shut"])

@@ -63,7 +63,7 @@ def app(place: Place) -> Any:
 
 
 def test_an_answer_is_the_librarys(app: Any) -> None:
-    """Questions laid out together are answered as `procure queue predict` answers each, interval for interval."""
+    """Questions laid out together are answered as `procure queue predict` answers each, once a model is proven."""
     snapshot = app.live.snapshot
     partition = snapshot.open["partition"].iloc[0]
     asked = [
@@ -74,7 +74,9 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
         Request(6, 0, nodes=2, partition="long"),
     ]
     history = snapshot.table[snapshot.table["end_time"].notna()]
-    site = snapshot.site.__class__(**(vars(snapshot.site) | {"history": history}))
+    proven = {"about": snapshot.site.about | {"trained_rows": 1000}}  # a young one is made wider
+    site = snapshot.site.__class__(**(vars(snapshot.site) | proven | {"history": history}))
+    snapshot = Snapshot(site, snapshot.table, snapshot.now)
     for one, request in zip(snapshot.answer(asked), asked, strict=True):
         want = answer(site, request, snapshot.open, snapshot.now)
         assert one.median == pytest.approx(want["median"], rel=1e-4)
@@ -288,6 +290,16 @@ def test_a_published_study_is_shown_in_a_sandbox(app: Any, place: Place) -> None
     for path in ("/study/..%2fqueue", "/study/%2e%2e", "/study/none", "/study/a/b"):
         assert ask(app, path)[0] == 404
     assert 'href="study/nodes-2027"' in ask(app, "/")[2].decode()
+
+
+def test_a_young_service_says_so_first(app: Any) -> None:
+    """From how few jobs it has learnt stands before all else on the page, in the record, and in each answer."""
+    text = app.live.snapshot.young.text
+    assert "has learnt from" in text and "not been proven" in text
+    page = ask(app, "/?cpus=1&time=60")[2].decode()
+    assert 0 < page.index(text) < page.index("<h1>") < page.rindex(text)
+    assert ask_json(app, "/v1/honesty")[1]["beginning"] == text
+    assert ask_json(app, "/v1/predict?cpus=1&time=60")[1]["caution"][0] == text
 
 
 def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:

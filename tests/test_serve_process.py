@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import socket
@@ -20,7 +21,7 @@ import uvicorn
 from serve_cases import keep_model, make_log, quick_model
 
 from procure.serve import ask, files
-from procure.serve.serving import protocol, reached
+from procure.serve.serving import Seldom, protocol, reached
 from procure.serve.settings import Http
 from procure.serve.store import Store
 
@@ -130,6 +131,18 @@ def test_who_reads_nothing_of_an_answer_is_closed() -> None:
         assert still == 0
 
     asyncio.run(run())
+
+
+def test_what_is_no_request_cannot_fill_the_log() -> None:
+    """A warning of the web server is written once a minute, an error always."""
+    seldom = Seldom()
+
+    def written(level: int, text: str) -> bool:
+        return seldom.filter(logging.LogRecord("uvicorn.error", level, "", 1, text, None, None))
+
+    said = [written(logging.WARNING, "Invalid HTTP request received.") for _ in range(3)]
+    said += [written(logging.WARNING, "another"), written(logging.ERROR, "bad"), written(logging.ERROR, "bad")]
+    assert said == [True, False, False, True, True, True]
 
 
 def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from procure.serve.match import take_asked
 from procure.serve.settings import Place
 from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm
 from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table
+from procure.serve.young import young
 from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
@@ -63,7 +64,9 @@ class Collector:
         of_this(self.store, place)
         self.replay = self.service.source.kind == "replay"
         self.origin: Origin = (
-            Replay(place, self.store.fact("moment")) if self.replay else Slurm(self.service.source, self.say)
+            Replay(place, self.store.fact("moment"))
+            if self.replay
+            else Slurm(self.service.source, self.say, self.service.hide)
         )
         self.at = self.origin.now()
         hurried = self.replay and self.service.source.speed == 0
@@ -135,6 +138,7 @@ class Collector:
         self._take(queue)
         self._forecast(now)  # before the model learns what is known now
         self.store.settle()
+        self._say_young(now)
         if self.keeper.look(now):
             give_back()
         if self.keeper.site is not None and self.store.fact("began") is None:
@@ -270,6 +274,12 @@ class Collector:
         self.store.put_forecasts(made)
         self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))
 
+    def _say_young(self, now: int) -> None:
+        """Say where jobs wait longer now than any that the model has learnt from."""
+        site, hurried = self.keeper.site, self.keeper.wait
+        found = None if site is None or hurried else young(site, self.table(), now)
+        self.say("young", found.text if found is not None and found.lately is not None else None)
+
     def _write(self, force: bool = False) -> None:
         """Write the job table that questions are answered from; a hurried replay does so once a second."""
         if not force and self.replay and clock.monotonic() - self.written < 1:
@@ -338,6 +348,8 @@ def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
     until = clock.monotonic() + patience
     try:
         place.lock.touch(mode=0o600)
+        with suppress(FileNotFoundError):
+            place.model.chmod(0o600)  # one that was trained elsewhere: it holds users' names
         stream = place.lock.open("ab")
         while True:
             try:

@@ -26,6 +26,7 @@ from procure.queue_time.store import SiteModel
 from procure.queue_time.training import growth, train, update
 from procure.serve.settings import Place
 from procure.serve.store import Store
+from procure.serve.young import FEW_ROWS
 
 FEWEST = 100
 """Known starts from which a model can be trained."""
@@ -35,7 +36,9 @@ TOLERANCE = 1.02
 """A new model's pinball loss may be so many times the old one's: less is luck."""
 ENDS = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
 AGAIN = 3600
-"""Seconds after a training that failed, or a model that was refused, until the next."""
+"""Seconds after a training until the next, however it ended."""
+AGAIN_YOUNG, LEAST_MORE = 300, 20
+"""The same of a young model, see `young.FEW_ROWS`; and the starts that it waits for at least to learn from them."""
 
 
 class Keeper:
@@ -72,7 +75,7 @@ class Keeper:
         changed = self._arrived(now) if self.training is not None and self.training.done() else False
         if self.site is None:
             return changed or self._first(now)
-        if now - self.updated < self.how.update_every:
+        if now - self.updated < self.how.update_every and not self._hurries():
             return changed
         jobs = self.known(self._since(self.site), now)
         try:
@@ -86,6 +89,15 @@ class Keeper:
         if due and self.training is None and now >= self.not_before:
             self._train(now)
         return True
+
+    def _hurries(self) -> bool:
+        """Tell whether a young model ought to learn at once: a tenth more starts are known than it has learnt from."""
+        assert self.site is not None
+        n = int(self.site.about["n_rows"])
+        if n >= FEW_ROWS:
+            return False
+        [(more,)] = self.store.rows("select count(*) from jobs where start_time > ?", (self.updated,))
+        return bool(more >= max(n // 10, LEAST_MORE))
 
     def known(self, since: int, now: int) -> pd.DataFrame:
         """Return the jobs since a moment that the service knows, those of a queue as they were last seen.
@@ -125,7 +137,9 @@ class Keeper:
         """Take what a training has brought, if its forecasts are no worse; return whether the model changed."""
         assert self.training is not None
         training, self.training = self.training, None
-        self.not_before = now + AGAIN
+        self.not_before = now + (
+            AGAIN if self.site is not None and self.site.about["n_rows"] >= FEW_ROWS else AGAIN_YOUNG
+        )
         try:
             new, losses = training.result()
         except TableError as error:

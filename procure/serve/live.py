@@ -33,7 +33,8 @@ from procure.text import roughly
 LOG = logging.getLogger("procure.serve")
 MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
 """Questions that are laid out together, that may wait in all, and of one caller."""
-MOST_KEPT = 20_000
+MOST_KEPT = 5000
+"""Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
 """Seconds for which the record is not counted again."""
 LEAST_FREE = 2_000_000
@@ -291,7 +292,8 @@ class Live:
     def _count(self, days: int) -> dict[str, Any]:
         """Count the record, over a connection of its own: what follows the collector does not wait for it."""
         if not self.place.database.is_file():
-            return {"days": days, "all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
+            empty: dict[str, Any] = {"by_partition": [], "by_day": [], "counts": {}, "warning": None}
+            return {"beginning": None, "days": days, "all": None} | empty
         with closing(Store(self.place.database)) as store:
             return self._counted(store, days)
 
@@ -299,7 +301,9 @@ class Live:
         now = int(self.facts.get("looked", clock.time()))
         since = now - days * ledger.DAY if days else 0
         [whole] = ledger.record(store, since)
+        young = self.snapshot.young if self.snapshot else None
         return {
+            "beginning": young.text if young else None,
             "days": days,
             "all": whole,
             "by_partition": [

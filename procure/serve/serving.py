@@ -28,6 +28,8 @@ LOG = logging.getLogger("procure.serve")
 AGAIN = 5
 """Seconds after which a collector that has ended is started again."""
 LONGEST_HEAD = 16_384
+SELDOM = 60
+"""Seconds in which a warning of the web server is written once."""
 
 
 def protocol(how: Http) -> type[H11Protocol]:
@@ -77,6 +79,23 @@ def protocol(how: Http) -> type[H11Protocol]:
             super().connection_lost(exc)
 
     return Connection
+
+
+class Seldom(logging.Filter):
+    """Lets each message of a library through once a minute: who sends what is no request cannot fill the log."""
+
+    def __init__(self) -> None:
+        """Begin with no message seen."""
+        super().__init__()
+        self.seen: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written; errors are, always."""
+        now, known = clock.monotonic(), str(record.msg)
+        if record.levelno >= logging.ERROR or now - self.seen.get(known, -SELDOM) >= SELDOM:
+            self.seen[known] = now
+            return True
+        return False
 
 
 def reached(folder: Path) -> None:
@@ -134,6 +153,7 @@ def run(config: Path, place: Place) -> None:
         Another service listens there, or collects into the folder.
     """
     _more_files(place.service.http)
+    logging.getLogger("uvicorn.error").addFilter(Seldom())
     with contextlib.suppress(OSError):
         reached(place.studies)
     sockets = listen(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -70,9 +70,9 @@ class Origin(Protocol):
 class Slurm:
     """Asks squeue, sinfo, scontrol and sacct, all of them about one cluster."""
 
-    def __init__(self, source: Source, say: Callable[[str, str | None], None]) -> None:
-        """Take the settings, and whom to tell of problems by code."""
-        self.source, self.say = source, say
+    def __init__(self, source: Source, say: Callable[[str, str | None], None], hide: Collection[str] = ()) -> None:
+        """Take the settings, whom to tell of problems by code, and the partitions that nobody is told of."""
+        self.source, self.say, self.hide = source, say, hide
         self.cpus: dict[str, int] = {}
         self.closed = Closed()
         self.counted_at, self.unseen = 0.0, 0
@@ -107,7 +107,8 @@ class Slurm:
             self.unseen = self.unseen + 1 if re.search(r"\|[1-9]\d*/", found) and not n_running else 0
             text = "squeue shows no job that runs, though CPUs are allocated: this account may not see others' jobs"
             self.say("unseen", f"{text} (PrivateData)" if self.unseen > 1 else None)
-            self.say("shut", f"partitions that start no job now: {', '.join(shut[:5])}" if shut else None)
+            told = [f"{name} ({state})" for name, state in shut.items() if name not in self.hide]
+            self.say("shut", f"partitions that start no job now: {', '.join(told[:5])}" if told else None)
         except TableError as error:
             self.say("sinfo", str(error))
         try:
@@ -230,17 +231,17 @@ def _joined(jobs: pd.DataFrame) -> pd.DataFrame:
     return found.assign(start_time=start, end_time=none, state=np.where(start.isna(), "PENDING", "RUNNING"))
 
 
-def _partitions(text: str) -> tuple[dict[str, int], list[str]]:
-    """Read sinfo's partitions: their CPUs, of allocated/idle/other/total, and which start no job: ``gpu (drain)``."""
+def _partitions(text: str) -> tuple[dict[str, int], dict[str, str]]:
+    """Read sinfo's partitions: their CPUs, of allocated/idle/other/total, and the state of those that start no job."""
     cpus: dict[str, int] = {}
-    shut: list[str] = []
+    shut: dict[str, str] = {}
     for line in text.splitlines():
         name, state, counts = [*line.strip().split("|"), "", ""][:3]
         parts = counts.split("/")
         if len(parts) == 4 and parts[3].isdigit() and len(parts[3]) < 12:
             cpus[name] = cpus.get(name, 0) + int(parts[3])
             if state in ("down", "drain", "inact"):
-                shut.append(f"{name} ({state})")
+                shut[name] = state
     return cpus, shut
 
 
