@@ -17,6 +17,8 @@ DRAINED, DOWN = -1, -2
 CANCEL, REQUEUE, SUSPEND = 1, 2, 3
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
+_LONGEST = 2**35
+"""s; no limit is longer, so that the time when it ends and a row of the job table fit in one word."""
 _MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": SUSPEND}
 """How a job gives way, by PreemptMode."""
 _MOST_COMPARED = 0xFFFF
@@ -162,7 +164,7 @@ class Known:
         usual = np.array([each.default_time or each.max_time or UNLIMITED for each in self.site.partitions])[
             self.partition_of
         ]
-        return np.where(asked > 0, np.minimum(asked, most), usual).astype(np.int64)
+        return np.minimum(np.where(asked > 0, np.minimum(asked, most), usual), _LONGEST).astype(np.int64)
 
     def eligible(self, first: int) -> np.ndarray:
         """Return when a job may start at the earliest, s after the first submission.

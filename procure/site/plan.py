@@ -386,23 +386,22 @@ def _when_group_leaves(own, job, closed, only_now, group):
 @part
 def _closed_from(own, job, at, end):
     """Close the nodes that are promised, set aside or drained in a time; returns when that changes, 0 = never."""
-    work = own.work
-    later, i = 0, 0
-    for word in range(work.closed.size):
-        work.closed[word] = 0
-    _add_closed(own, job, at, work.closed)
-    while i >= 0:
-        after = work.slice_next[i]
-        if work.slice_end[i] > at:
-            if after >= 0 and later == 0 and not _contains(work.promised, after, i):
-                later = work.slice_end[i]
-            if work.slice_begin[i] > end:
-                if later > 0:
-                    break
+    work, closed = own.work, own.work.closed
+    for word in range(closed.size):
+        closed[word] = 0
+    _add_closed(own, job, at, closed)
+    for i in range(work.n_promises[0]):
+        if work.promise_begin[i] <= end and work.promise_end[i] > at:
+            node = work.promise_node[i]
+            if node >= 0:
+                closed[node // WORD] |= 1 << (node % WORD)
             else:
-                for word in range(work.closed.size):
-                    work.closed[word] |= work.promised[i, word]
-        i = after
+                for word in range(closed.size):
+                    closed[word] |= work.promise_words[i, word]
+    i = 0
+    while i >= 0 and not (work.loses[i] and work.slice_end[i] > at):
+        i = work.slice_next[i]
+    later = work.slice_end[i] if i >= 0 else 0
     opening = _next_opening(own, job, at, end)
     if opening > 0 and (later == 0 or opening < later) and opening < own.work.window_end[0]:
         later = opening
@@ -477,6 +476,7 @@ def _split(own, i, at):
     work.slice_begin[new], work.slice_end[new] = at, work.slice_end[i]
     work.slice_end[i] = at
     work.slice_next[new], work.slice_next[i] = work.slice_next[i], new
+    work.loses[new], work.loses[i] = work.loses[i], 0
     for word in range(work.promised.shape[1]):
         work.promised[new, word] = work.promised[i, word]
 
@@ -487,18 +487,37 @@ def _promise(own, start, end, n):
     work = own.work
     low = max(_rounded(own, start), work.slice_begin[0])
     high = max(_rounded(own, end), low + own.rules.bf_resolution)
-    i = 0
+    if low >= work.window_end[0]:
+        return
+    _note_promise(own, low, min(high, work.window_end[0]), n)
+    before, i = -1, 0
     while i >= 0 and work.slice_begin[i] < high:
-        if work.slice_end[i] <= low:
-            i = work.slice_next[i]
-            continue
-        _split(own, i, low)
-        _split(own, i, high)
-        if low <= work.slice_begin[i] and work.slice_end[i] <= high:
-            for k in range(n):
-                node = work.chosen[k]
-                work.promised[i, node // WORD] |= 1 << (node % WORD)
-        i = work.slice_next[i]
+        if work.slice_end[i] > low:
+            _split(own, i, low)
+            _split(own, i, high)
+            if low <= work.slice_begin[i]:
+                for k in range(n):
+                    node = work.chosen[k]
+                    work.promised[i, node // WORD] |= 1 << (node % WORD)
+            if before >= 0 and work.loses[before]:
+                work.loses[before] = not _contains(work.promised, i, before)
+        before, i = i, work.slice_next[i]
+    work.loses[before] = i >= 0 and not _contains(work.promised, i, before)
+
+
+@part
+def _note_promise(own, begin_at, end_at, n):
+    """Note which nodes are promised from when to when."""
+    work, i = own.work, own.work.n_promises[0]
+    work.n_promises[0] = i + 1
+    work.promise_begin[i], work.promise_end[i] = begin_at, end_at
+    work.promise_node[i] = work.chosen[0] if n == 1 else -1
+    if n > 1:
+        for word in range(work.promise_words.shape[1]):
+            work.promise_words[i, word] = 0
+        for k in range(n):
+            node = work.chosen[k]
+            work.promise_words[i, node // WORD] |= 1 << (node % WORD)
 
 
 @part
@@ -506,7 +525,7 @@ def _clear(own):
     """Begin a pass of backfill: nothing is promised, nothing counted."""
     work, now = own.work, own.work.now[NOW]
     work.now[LAST_BACKFILL] = now
-    work.n_slices[0], work.slice_next[0] = 1, -1
+    work.n_slices[0], work.slice_next[0], work.loses[0], work.n_promises[0] = 1, -1, 0, 0
     work.slice_begin[0] = _rounded(own, now)
     work.window_end[0] = work.slice_end[0] = _rounded(own, now + own.rules.bf_window)
     for word in range(work.promised.shape[1]):

@@ -7,30 +7,49 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 
 from __future__ import annotations
 
+import numpy as np
+
 from procure.simulator.kernel import part
 from procure.site.place import holds, in_order, pick, taken
 from procure.site.work import N_CHANGES, N_RUNNING, NEVER, NOW, WORD
 
 AT_ONCE = -NEVER
-"""A node has room now."""
+"""In place of a turn to leave: a node has room now."""
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
+_DE_BRUIJN = 0x077CB531
+_PLACES = np.argsort([_DE_BRUIJN << place >> 27 & 31 for place in range(32)])
+"""Of each five bits in a de Bruijn sequence where they begin in it."""
+
+
+@part
+def _lowest(bits):
+    """Return the place of the lowest bit of a word that is set."""
+    return _PLACES[((bits & -bits) * _DE_BRUIJN >> 27) & 31]
 
 
 @part
 def changed(own, node):
     """Note that what runs on a node has changed."""
-    own.work.now[N_CHANGES] += 1
-    own.work.changed[node] = own.work.now[N_CHANGES]
+    work, slot = own.work, own.work.first_on[node]
+    work.now[N_CHANGES] += 1
+    work.changed[node] = work.now[N_CHANGES]
+    work.first_until[node] = NEVER if slot < 0 else work.until[own.tables.job_of[slot]]
+
+
+@part
+def turn_to_leave(own, job):
+    """Return a number that is the lower the sooner a running job leaves: by the end of its limit, then by its row."""
+    return own.work.until[job] * own.jobs.limit.size + job
 
 
 @part
 def join(own, slot, node):
-    """Put what a job holds of a node among what others hold of it, by the ends of their limits."""
+    """Put what a job holds of a node among what others hold of it, in the order in which they leave."""
     work, of = own.work, own.tables.job_of
-    end = work.until[of[slot]]
+    turn = turn_to_leave(own, of[slot])
     before, behind = -1, work.first_on[node]
-    while behind >= 0 and work.until[of[behind]] < end:
+    while behind >= 0 and turn_to_leave(own, of[behind]) < turn:
         before, behind = behind, work.next_on[behind]
     work.next_on[slot] = behind
     if before < 0:
@@ -56,22 +75,22 @@ def part_from(own, slot, node):
 
 @part
 def _settle(own, job, row, node):
-    """Find out when a node first holds a job, as those on it leave in order."""
-    work, slot, at = own.work, own.work.first_on[node], AT_ONCE
+    """Find out with whom a node first holds a job, as those on it leave in order."""
+    work, slot, turn = own.work, own.work.first_on[node], AT_ONCE
     for what in range(3):
         work.future[what, node] = work.free[what, node]
     work.future_on[node] = work.n_on[node]
     while not holds(own, job, node, work.future, work.future_on):
         if slot < 0:
-            at = NEVER
+            turn = NEVER
             break
         other = own.tables.job_of[slot]
-        at = work.until[other]
+        turn = turn_to_leave(own, other)
         for what in range(3):
             work.future[what, node] += taken(own, other, node, what)
         work.future_on[node] -= 1
         slot = work.next_on[slot]
-    work.room_from[row, node] = at
+    work.room_from[row, node] = turn
     work.settled[row, node] = work.changed[node]
 
 
@@ -89,92 +108,61 @@ def _see_request(own, job):
 
 @part
 def _list_open(own, job, closed):
-    """List the open nodes of a job's set that get room in ``usable``, and when in ``run_left``.
+    """List the open nodes of a job's set that get room in ``usable``, and with whose turn in ``run_left``.
 
     Returns
     -------
     (int, int, int)
-        How many; how many of these have room now; when the first of the others gets it.
+        How many; how many of these have room now; with whose turn the first of the others gets it.
     """
     work, shape, row = own.work, own.tables.shape[job], _see_request(own, job)
     n, n_now, soonest = 0, 0, NEVER
     for word in range(closed.size):
-        bits, node = own.tables.holding[shape, word] & ~closed[word], word * WORD
+        bits = own.tables.holding[shape, word] & ~closed[word]
         while bits:
-            if bits & 1:
-                if work.settled[row, node] != work.changed[node]:
-                    _settle(own, job, row, node)
-                at = work.room_from[row, node]
-                work.usable[n], work.run_left[n] = node, at
-                n += at < NEVER
-                if at == AT_ONCE:
-                    n_now += 1
-                else:
-                    soonest = min(soonest, at)
-            bits >>= 1
-            node += 1
+            node = word * WORD + _lowest(bits)
+            bits &= bits - 1
+            if work.settled[row, node] != work.changed[node]:
+                _settle(own, job, row, node)
+            turn = work.room_from[row, node]
+            work.usable[n], work.run_left[n] = node, turn
+            n += turn < NEVER
+            if turn == AT_ONCE:
+                n_now += 1
+            else:
+                soonest = min(soonest, turn)
     return n, n_now, soonest
 
 
 @part
-def _leaves_by(own, other, at, last):
-    """Say whether a running job is taken away by the time that another, whose limit ends at a moment, is."""
-    ends = own.work.until[other]
-    return ends < at or (ends == at and other <= last)
-
-
-@part
-def _holds_by(own, job, i, at, last):
-    """Say whether a listed node has room for a job when a running one and those before it are taken away."""
-    work = own.work
-    if work.run_left[i] != at:
-        return work.run_left[i] < at
-    node = work.usable[i]
-    slot = work.first_on[node]
-    for what in range(3):
-        work.future[what, node] = work.free[what, node]
-    work.future_on[node] = work.n_on[node]
-    while slot >= 0:
-        other = own.tables.job_of[slot]
-        if _leaves_by(own, other, at, last):
-            for what in range(3):
-                work.future[what, node] += taken(own, other, node, what)
-            work.future_on[node] -= 1
-        slot = work.next_on[slot]
-    return holds(own, job, node, work.future, work.future_on)
-
-
-@part
-def _n_until(own, job, n, at, last):
+def _n_until(own, n, turn):
     """Count the listed nodes that have room when a running job and those before it are taken away."""
-    found = 0
+    found, left = 0, own.work.run_left
     for i in range(n):
-        found += _holds_by(own, job, i, at, last)
+        found += left[i] <= turn
     return found
 
 
 @part
-def _keep_until(own, job, n, at, last):
+def _keep_until(own, n, turn):
     """Keep of the listed nodes those that have room when a running job and those before it are taken away."""
     work, kept = own.work, 0
     for i in range(n):
-        if _holds_by(own, job, i, at, last):
+        if work.run_left[i] <= turn:
             work.usable[kept] = work.usable[i]
             kept += 1
     return kept
 
 
 @part
-def _see_cpus(own, n, at, last):
+def _see_cpus(own, n, turn):
     """Set in ``future`` the CPUs of the listed nodes that are free when a job and those before it are taken away."""
-    work = own.work
+    work, of = own.work, own.tables.job_of
     for i in range(n):
         node = work.usable[i]
         cpus, slot = work.free[0, node], work.first_on[node]
-        while slot >= 0:
-            other = own.tables.job_of[slot]
-            if _leaves_by(own, other, at, last):
-                cpus += taken(own, other, node, 0)
+        while slot >= 0 and turn_to_leave(own, of[slot]) <= turn:
+            cpus += taken(own, of[slot], node, 0)
             slot = work.next_on[slot]
         work.future[0, node] = cpus
 
@@ -204,6 +192,18 @@ def _next_open(own, i, closed):
     while i < own.work.now[N_RUNNING] and not is_open(own, i, closed):
         i += 1
     return i
+
+
+@part
+def _first_end(own, closed):
+    """Return when the limit of the first running job on an open node ends."""
+    work, first = own.work, NEVER
+    for word in range(closed.size):
+        bits = ~closed[word]
+        while bits:
+            first = min(first, work.first_until[word * WORD + _lowest(bits)])
+            bits &= bits - 1
+    return first
 
 
 @part
@@ -249,27 +249,28 @@ def when_room(own, job, closed, only_now):
     n, n_now, soonest = _list_open(own, job, closed)
     if n < wanted or (only_now and n_now < wanted):
         return now, 0
-    at, last = AT_ONCE, -1
+    at, turn = now, AT_ONCE
     if n_now < wanted:
-        ends = work.run_end[_next_open(own, 0, work.shut)]
+        ends = _first_end(own, work.shut)
         window = GROUPED
         first_end = ends + window - (ends + own.rules.began) % window
         while True:
             place = _last_of_group(own, first_end + window, work.shut)
-            at, last = work.run_end[place], work.running[place]
-            if at >= soonest and _n_until(own, job, n, at, last) >= wanted:
+            at, turn = work.run_end[place], turn_to_leave(own, work.running[place])
+            if turn >= soonest and _n_until(own, n, turn) >= wanted:
                 break
             window *= 2
             while work.run_end[place + 1] > first_end + window:
                 window *= 2
-    n = _keep_until(own, job, n, at, last)
+    n = _keep_until(own, n, turn)
     if n == wanted:
         for i in range(n):
             work.chosen[i] = work.usable[i]
     else:
         for word in range(closed.size):
             work.in_choice[word] = 0
-        _see_cpus(own, n, at, last)
+        if not own.rules.tree or own.jobs.lln[job]:  # leaf switches are chosen by their nodes alone
+            _see_cpus(own, n, turn)
         pick(own, job, n, wanted, 0, work.future)
         in_order(work.chosen, wanted)
-    return (now if at == AT_ONCE else max(at, now + 1)), wanted
+    return (now if turn == AT_ONCE else max(at, now + 1)), wanted

@@ -102,7 +102,13 @@ class Work(NamedTuple):
     slice_end: np.ndarray  # int64[n_slices]
     slice_next: np.ndarray  # int64[n_slices]; −1 = the last
     promised: np.ndarray  # int64[n_slices, n_words]
+    loses: np.ndarray  # int64[n_slices], 1 = the next slice does not promise all of its nodes
     n_slices: np.ndarray  # int64[1]
+    promise_begin: np.ndarray  # int64[n_promises], of those of this pass
+    promise_end: np.ndarray  # int64[n_promises]
+    promise_node: np.ndarray  # int64[n_promises]; −1 = several, which stand in `promise_words`
+    promise_words: np.ndarray  # int64[n_promises, n_words]
+    n_promises: np.ndarray  # int64[1]
     window_end: np.ndarray  # int64[1]
     usable: np.ndarray  # int64[n_nodes], scratch of a choice
     run_first: np.ndarray  # int64[n_nodes + 1]
@@ -113,10 +119,11 @@ class Work(NamedTuple):
     of_groups: np.ndarray  # int64[n_words], scratch: nodes of all groups that a constraint counts
     shut: np.ndarray  # int64[n_words], scratch: nodes that a job may not use
     first_on: np.ndarray  # int64[n_nodes], place in `on` of what leaves first of those on each node; −1 = none
+    first_until: np.ndarray  # int64[n_nodes], s when the limit of that job ends; `NEVER` = none
     next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
     changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
     row_of: np.ndarray  # int64[n_rows], request of each row of `room_from`; −1 = none yet
-    room_from: np.ndarray  # int64[n_rows, n_nodes], s when each node gets room for a request as limits end
+    room_from: np.ndarray  # int64[n_rows, n_nodes], with whose turn to leave each node gets room for a request
     settled: np.ndarray  # int64[n_rows, n_nodes], `changed` of the node when that was so
     eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
     away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
@@ -277,7 +284,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_words, n_rows, n_tree = -(-n_nodes // WORD), len(layout.limits.bound), len(layout.tree.parent)
     n_partitions, n_arrays = len(layout.partition_nodes), len(layout.jobs.array_limit)
     n_users = int(layout.jobs.user.max()) + 1
-    n_slices = 2 * min(site.scheduler.bf_max_job_test, n_jobs) + 4
+    n_promises = min(site.scheduler.bf_max_job_test, n_jobs)
+    n_slices = 2 * n_promises + 4
     jobs = layout.jobs
     preempts = int(jobs.preempts.any())
     alike = np.stack([
@@ -315,9 +323,10 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
-        ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
-        ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes), none(n_places),
-        ints(n_nodes),
+        ints(n_slices), ints(n_slices, n_words), ints(n_slices), ints(1), ints(n_promises), ints(n_promises),
+        ints(n_promises), ints(n_promises, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
+        ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
+        np.full(n_nodes, NEVER), none(n_places), ints(n_nodes),
         none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
