@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -294,6 +295,22 @@ def test_a_damaged_workbook_is_one_error(tmp_path: Path, content: bytes) -> None
         (tmp_path / name).write_bytes(content)
         with pytest.raises(TableError, match=name.replace(".", r"\.")):
             read_quotes(tmp_path / name)
+
+
+def test_a_workbook_is_known_by_its_content(tmp_path: Path, procure) -> None:
+    """Named .xls or .csv an .xlsx is read, an old .xls is refused as one, a packed file without a sheet as such."""
+    path = workbook(tmp_path / "a.xlsx", ["A", 64, 768, 0, "9.000,00 €"])
+    for name in ("b.xls", "b.csv", "b.ods"):
+        (tmp_path / name).write_bytes(path.read_bytes())
+        assert read_quotes(tmp_path / name, EURO)["price_usd"].tolist() == [9900]
+    (tmp_path / "old.xls").write_bytes(b"\xd0\xcf\x11\xe0" + bytes(600))
+    with zipfile.ZipFile(tmp_path / "none.xlsx", "w") as packed:
+        packed.writestr("hello.txt", "x")
+    for name, words in (("old.xls", "old .xls format, or encrypted"), ("none.xlsx", "without a spreadsheet")):
+        code, _, err = procure("quotes", "check", tmp_path / name)
+        assert code == 1 and words in err
+    code, _, err = procure("quotes", "check", path, "--rate", "EUR=1", "--rate", "EUR=2")
+    assert code == 2 and "given twice" in err
 
 
 @pytest.mark.parametrize(

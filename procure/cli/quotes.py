@@ -139,6 +139,8 @@ def _reading(
             code, equals, value = text.partition("=")
             if not equals:
                 raise ValueError(f"{text!r} was given; write it as EUR=1.08")
+            if currency_code(code) in given:
+                raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
             given[currency_code(code)] = _rate(text, value)
     with common.bad_option("--tax"):
         mark = None if decimal is None else decimal.value

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
 from procure.explanation.package import PackageExplanation, explain_package, most_telling
 from procure.explanation.wording import (
@@ -312,7 +313,12 @@ def _days(results: StudyResults) -> Markup:
 
 def _award(done: Recommendation) -> Markup:
     """Return the section on the award matrix; empty for a study without one."""
-    return Markup() if done.results.plan.study.award is None else award.section(award_of(done))
+    if done.results.plan.study.award is None:
+        return Markup()
+    try:
+        return award.section(award_of(done))
+    except TableError as error:  # the rest of the report stands without it
+        return Markup("<p>{}.</p>").format(str(error))
 
 
 def _applications(done: Recommendation) -> Markup:

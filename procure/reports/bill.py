@@ -35,7 +35,8 @@ def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
     pandas.DataFrame
         A row per type that is bought, in quote order: ``type category``, what the quote says of it (`TEXTS`, and per
         node ``cpus mem_gb gpus``), ``count``, ``unit_price_usd``, ``discount_usd`` of the line (see
-        `procure.packages.prices.PriceList.line_discounts`) and ``line_total_usd``. The totals add up to the price.
+        `procure.packages.prices.PriceList.line_discounts`) ``line_total_usd`` and ``gpu_type``. The totals add up to
+        the price.
     """
     plan = done.results.plan
     counts = done.results.counts[int(done.ranking["row"].iloc[place])]
@@ -53,6 +54,7 @@ def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
             "unit_price_usd": prices.list_cents[held] / 100,
             "discount_usd": off[held] / 100,
             "line_total_usd": (counts * prices.list_cents - off)[held] / 100,
+            "gpu_type": quotes["gpu_type"].astype(str).to_numpy() if "gpu_type" in quotes else "",
         }
     )
 
@@ -219,7 +221,7 @@ _COLUMNS = "type category vendor processor quote_number valid_until cpus mem_gb 
 
 def _bill_sheet(done: Recommendation, lines: pd.DataFrame, more: pd.DataFrame) -> list[list[object]]:
     """Lay out the sheet of the bill: servers, lines that are paid once, and beneath the total what is not in it."""
-    names = [*_COLUMNS, "discount_usd", "line_total_usd"]
+    names = [*_COLUMNS, "discount_usd", "line_total_usd", "gpu_type"]
     bought = lines[lines["count"] > 0]
     rows: list[list[object]] = [[f"Bill of quantities, {done.results.plan.study.name}"], list(names)]
     rows += [[one[name] for name in names] for one in bought.to_dict(orient="records")]

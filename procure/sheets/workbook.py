@@ -22,13 +22,28 @@ from procure.sheets.units import amount_of, numbers
 SUFFIXES = (".xlsx", ".xlsm", ".ods")
 MOST_ROWS, MOST_COLUMNS = 5_000, 300
 """Of a sheet, so many rows and columns are read."""
+_OLD = b"\xd0\xcf\x11\xe0"
+"""What an old or an encrypted workbook begins with."""
+_MARKS = {"[Content_Types].xml", "mimetype"}
+"""Parts of an Excel workbook, of an OpenDocument spreadsheet."""
 UNCALCULATED = "a formula without a value"
 _ERRORS = re.compile(r"#(REF|N/A|VALUE|DIV/0|NAME|NUM|NULL|SPILL|CALC)[!?]?|Err:\d+", re.IGNORECASE)
 
 
 def is_workbook(path: Path) -> bool:
-    """Tell by its name whether a file is a spreadsheet that `read_grids` reads."""
-    return path.suffix.lower() in SUFFIXES
+    """Tell by its name, or by its first bytes, whether a file is a spreadsheet that `read_grids` reads or refuses."""
+    if path.suffix.lower() in SUFFIXES:
+        return True
+    if not path.is_file():
+        return False
+    with contextlib.suppress(OSError, zipfile.BadZipFile), path.open("rb") as stream:
+        first = stream.read(4)
+        return first == _OLD or (first == b"PK\3\4" and bool(_parts(zipfile.ZipFile(stream)) & _MARKS))
+    return False
+
+
+def _parts(packed: zipfile.ZipFile) -> set[str]:
+    return {entry.filename for entry in packed.infolist()}
 
 
 def read_grids(path: Path) -> list[Grid]:
@@ -40,15 +55,15 @@ def read_grids(path: Path) -> list[Grid]:
         The file is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits.
     """
     content = read_bytes(path)
-    if content[:4] == b"\xd0\xcf\x11\xe0":
+    if content[:4] == _OLD:
         raise TableError(
             f"{path}: is a workbook in the old .xls format, or encrypted; save it as .xlsx without a password"
         )
     try:
-        _check_size(path, content)
+        parts = _check_size(path, content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of extensions of a sheet that do not matter here
-            grids = _from_ods(content) if path.suffix.lower() == ".ods" else _from_xlsx(content)
+            grids = _from_ods(content) if "mimetype" in parts else _from_xlsx(content)
     except (TableError, MemoryError):
         raise
     except Exception as error:  # the libraries raise whatever they meet in a damaged file
@@ -56,15 +71,22 @@ def read_grids(path: Path) -> list[Grid]:
     return grids
 
 
-def _check_size(path: Path, content: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        unpacked = sum(entry.file_size for entry in packed.infolist())
+def _check_size(path: Path, content: bytes) -> set[str]:
+    """Return the names of the parts of a spreadsheet."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            unpacked, parts = sum(entry.file_size for entry in packed.infolist()), _parts(packed)
+    except zipfile.BadZipFile:
+        raise TableError(f"{path}: is damaged, or no .xlsx or .ods whatever its name says; save it anew") from None
+    if not parts & _MARKS:
+        raise TableError(f"{path}: is a packed file without a spreadsheet in it")
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * len(content))
     if unpacked > most:
         raise TableError(
             f"{path}: its {len(content):,} bytes unpack to {unpacked:,}, more than the {most:,} of a spreadsheet "
             "of this size; if it is what it should be, save the sheet as .csv"
         )
+    return parts
 
 
 def _too_large(sheet: str) -> TableError:
