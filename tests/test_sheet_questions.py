@@ -232,7 +232,7 @@ def test_a_discount_on_the_whole_offer_is_taken_off_the_lines_too(tmp_path: Path
     assert [(line.kind, float(line.usd), line.percent) for line in lines] == [
         ("network", 10_001.10, None),
         ("discount", 0, 5),
-        ("discount", -500.06, None),
+        ("discount", -500.05, None),
     ]
     warranty = ["Garantie 5 Jahre", None, None, None, 5_000]
     assert [cell for cell, _ in asked(read(tmp_path, HEAD, A, warranty, off))] == ["A4"]
@@ -313,3 +313,25 @@ def test_a_comma_in_an_amount_moves_no_field(tmp_path: Path) -> None:
     path.write_text("\nName,Cores,RAM,GPUs,Unit price (EUR)\nA 1,64,768 GB,0,14,950.00\n", encoding="utf-8")
     with pytest.raises(TableError, match="6 fields where the header has 5"):
         read_quotes(path, READING)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["A 1 (10 Stück)", "A 1 4-Node-Chassis", "Twin 2U4N", "Gesamtsystem 20 Knoten", "HPC-Cluster Nord", "4x A 1"],
+)
+def test_a_name_of_several_nodes_is_asked_about(tmp_path: Path, name: str) -> None:
+    """The price of a chassis, of ten, or of the whole system is not that of one node."""
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, [name, *A[1:]]))] == ["A2"]
+    assert not read(tmp_path, [*HEAD, "Knoten pro Chassis"], [name, *A[1:], 4]).errors
+
+
+def test_short_headings_of_a_bill_are_read(tmp_path: Path) -> None:
+    """Unit and total prices as bills of quantities head them; ¥ may be yen or yuan."""
+    for unit, whole in (
+        ("E-Preis (€)", "G-Preis (€)"),
+        ("EP netto €", "GP netto €"),
+        ("Unit price (€)", "Ext. Price (€)"),
+    ):
+        found = read(tmp_path, [*HEAD[:4], "Anz.", unit, whole], [*A[:4], 10, 14_950, 149_500])
+        assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+    assert any("yen or yuan" in text for _, text in asked(read(tmp_path, [*HEAD[:4], "Preis (¥)"], A)))

@@ -138,6 +138,8 @@ class Pricing:
             return Decimal(1)
         if code == "kr":
             raise Unreadable("may be Swedish, Norwegian or Danish crowns; write SEK, NOK or DKK")
+        if code == "¥":
+            raise Unreadable("may be yen or yuan; write JPY or CNY")
         if code not in self.convention.rates:
             raise Unreadable(
                 f"is in {code}, which has no rate; state US$ for one: rates = {{ {code} = 1.08 }} (--rate {code}=1.08)"

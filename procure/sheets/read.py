@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
 from procure.errors import TableError
@@ -79,7 +79,8 @@ def _ask_bidders(found: SheetTable, offers: list[tuple[Table, list[Line]]]) -> N
 def _take_off_lines(found: SheetTable) -> None:
     """Take a percentage off the whole offer from the lines of the order too, as an amount to the cent.
 
-    What is charged for each node is part of the node's price, which the percentage is taken off anyway.
+    A fraction of a cent stays with the vendor, as of every percentage. What is charged for each node is part of the
+    node's price, which the percentage is taken off anyway.
     """
     for off in found.on_all:
         others = [line for line in found.lines if line.usd > 0 and (not off.vendor or line.vendor == off.vendor)]
@@ -91,7 +92,7 @@ def _take_off_lines(found: SheetTable) -> None:
             whole = sum(
                 (one.usd * one.quantity for one in others if one.per == "order" and one.vendor == vendor), Decimal(0)
             )
-            usd = -(whole * (off.percent or 0) / 100).quantize(Decimal("0.01"), ROUND_HALF_UP)
+            usd = -(whole * (off.percent or 0) / 100).quantize(Decimal("0.01"), ROUND_DOWN)
             found.lines.append(replace(off, name=f"{off.name} (other lines)", vendor=vendor, usd=usd, percent=None))
             said = f"takes US$ {-usd:,.2f} off the other lines too"
             found.findings.append(Finding("guess", off.sheet, off.cell, "", off.name, said))

@@ -26,6 +26,12 @@ _GUESSED = {"category", "gpus"}
 _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 """Words in a heading of cores that say that they are those of a whole node."""
 
+_SEVERAL = re.compile(
+    r"\b([2-9]|\d{2,}) ?(x|nodes?|knoten|noeuds|nodos|nodi|servers?|serveurs|stuck|stk|pcs|pieces)\b"
+    r"|\b\d+ ?u ?[2-9] ?n\b|\b(chassis|enclosure|cluster|gesamtsystem|komplettsystem)\b"
+)
+"""Words in a server's name after which its row may be several nodes."""
+
 
 @dataclass
 class SheetTable:
@@ -197,6 +203,7 @@ class TableReader:
                 places.setdefault(name, places[column])
         self._check_gpus(row, texts, number)
         self._check_discount(row, number)
+        self._check_name(row, number)
         self._add_cores(row, texts, places, given, number)
         self.found.rows.append(texts)
         self.found.where.append(places)
@@ -294,6 +301,19 @@ class TableReader:
             self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")
         elif texts.get("gpus", "") in ("", "0"):
             self._refuse(number, place, "gpus", f"has the GPU model {model.text!r} beside it; write how many there are")
+
+    def _check_name(self, row: list[Cell], number: int) -> None:
+        """Refuse a name that says that the row is several nodes, unless a column says how many a chassis has."""
+        cell = self.table.cell(row, "name")
+        if self.table.is_ours or cell is None or "pack_size" in self.table.columns:
+            return
+        if match := _SEVERAL.search(plain_words(cell.text)):
+            self._refuse(
+                number,
+                cell,
+                "price_usd",
+                f"may be several nodes ({match[0]}); if cores, memory and price are those of one, name it without this",
+            )
 
     def _check_discount(self, row: list[Cell], number: int) -> None:
         """Refuse a discount in a server's row, unless the list price shows that the price has it."""
