@@ -335,3 +335,17 @@ def test_short_headings_of_a_bill_are_read(tmp_path: Path) -> None:
         found = read(tmp_path, [*HEAD[:4], "Anz.", unit, whole], [*A[:4], 10, 14_950, 149_500])
         assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
     assert any("yen or yuan" in text for _, text in asked(read(tmp_path, [*HEAD[:4], "Preis (¥)"], A)))
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_is_not_read_and_that_is_said(tmp_path: Path, state: str) -> None:
+    """Prices of a hidden sheet are no offers, but its name is said."""
+    book = Workbook()
+    for sheet in (book.active, book.create_sheet("Kalkulation")):
+        for row in (HEAD, A):
+            sheet.append(row)
+    book["Kalkulation"].sheet_state = state
+    book.save(tmp_path / "a.xlsx")
+    found = read_quote_file(tmp_path / "a.xlsx", READING)
+    said = [one.sheet for one in found.findings if "hidden" in one.allowed]
+    assert len(found.quotes) == 1 and said == ["Kalkulation"]

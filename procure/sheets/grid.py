@@ -66,6 +66,7 @@ class Grid:
     hidden_columns: frozenset[int] = frozenset()
     merged: tuple[tuple[int, int, int, int], ...] = field(default=())
     """Top, left, bottom, right of each merged range, from 0, inclusive."""
+    is_hidden: bool = False
 
     def spread(self) -> Grid:
         """Return the grid with the value of a range that is merged over rows in each of its rows."""

@@ -124,6 +124,8 @@ def _text_grid(path: Path, found: SheetTable) -> Grid:
 
 def _seen(grid: Grid, found: SheetTable) -> Grid:
     """Return what a person sees of a sheet; say what is hidden, and which notes cells have."""
+    if grid.is_hidden:
+        found.findings.append(Finding("warning", grid.sheet, "", "", "", "the sheet is hidden, and so is not read"))
     hidden = [
         cell
         for n, row in enumerate(grid.rows)

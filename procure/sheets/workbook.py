@@ -47,7 +47,7 @@ def _parts(packed: zipfile.ZipFile) -> set[str]:
 
 
 def read_grids(path: Path) -> list[Grid]:
-    """Read every visible sheet of a spreadsheet file.
+    """Read every sheet of a spreadsheet file, and tell which are hidden.
 
     Raises
     ------
@@ -98,7 +98,12 @@ def _from_xlsx(content: bytes) -> list[Grid]:
 
     values = load_workbook(io.BytesIO(content), data_only=True)
     formulas = load_workbook(io.BytesIO(content))
-    return [_xlsx_grid(sheet, formulas[sheet.title]) for sheet in values.worksheets if sheet.sheet_state == "visible"]
+    return [
+        _xlsx_grid(sheet, formulas[sheet.title])
+        if sheet.sheet_state == "visible"
+        else Grid(sheet.title, [], is_hidden=True)
+        for sheet in values.worksheets
+    ]
 
 
 def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
@@ -184,6 +189,7 @@ def _from_ods(content: bytes) -> list[Grid]:
     for table in body.tables:
         style = document.get_style("table", table.style) if table.style else None
         if style is not None and 'table:display="false"' in style.serialize():
+            grids.append(Grid(table.name or "", [], is_hidden=True))
             continue
         grids.append(_ods_grid(table))
     return grids
