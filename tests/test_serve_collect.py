@@ -20,6 +20,7 @@ from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_mod
 
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
+from procure.queue_time.features import site_features
 from procure.queue_time.metrics import brier, covered, pinball
 from procure.serve import commands, ledger, sources
 from procure.serve.closed import Closed
@@ -118,6 +119,18 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     first = pd.Series(dict(store.rows(query)))
     assert len(first) > 20
     np.testing.assert_allclose(np.log1p(first), np.log1p(theirs[first.index]), atol=1e-3)
+
+
+def test_shares_are_of_what_was_in_use_as_in_training(log: pd.DataFrame) -> None:
+    """A job that asked for more memory than ever ran changes no share where the table is the tail of the log."""
+    odd = log.head(320).copy()
+    odd.loc[50, ["mem_mb_per_node", "start_time", "state"]] = [10**7, pd.NA, "CANCELLED"]
+    site = quick_model(odd, int(odd["submit_time"].iloc[300]))
+    assert site.about["most"]["mem"] == 10**7 > site.seen["mem"] > 0
+    names = ["mem_in_use_share", "mem_free_after", "cpus_in_use_share"]
+    whole = site_features(odd, asked=np.arange(301, 320))[names].to_numpy()
+    tail = site_features(odd.iloc[100:].reset_index(drop=True), site.seen, asked=np.arange(201, 220))[names].to_numpy()
+    np.testing.assert_array_equal(whole, tail)
 
 
 @pytest.mark.parametrize(("factor", "takes_over"), [(0.9, True), (1.01, True), (1.1, False)])

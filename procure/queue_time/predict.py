@@ -193,7 +193,7 @@ def situations(
     log = past(site, state) if log is None else log
     requests = [replace(one, partition=one.partition or usual_partition(site)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
-    features = features_now(log, ask, site.about["most"], site.about.get("replay", False))
+    features = features_now(log, ask, site.seen, site.about.get("replay", False))
     return [Situation(one, now, log, ask.one(place), features.iloc[[place]]) for place, one in enumerate(requests)]
 
 
@@ -377,7 +377,7 @@ def pending_waits(
     if job_id is not None:
         mine &= (table["job_id"].astype(str) == job_id).to_numpy()[log.order]
     mine = np.flatnonzero(mine)[:most]
-    submitted = features_of(log, log.take(log.order[mine]), site.about["most"], site.about.get("replay", False))
+    submitted = features_of(log, log.take(log.order[mine]), site.seen, site.about.get("replay", False))
     rows = []
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
         job, waited = next(table.iloc[[log.order[row]]].itertuples()), max(now - int(submit[row]), 0)

@@ -59,6 +59,14 @@ class SiteModel:
         """The ids of the history, and the row of each in `laid_out`."""
         return pd.Index(self.history["job_id"].astype(str)), np.argsort(self.laid_out.order)
 
+    @property
+    def seen(self) -> dict[str, float]:
+        """The most of each resource that was in use before the history begins, of which features state shares.
+
+        A job may have asked for more, which never ran: ``about["most"]`` is what may be asked for.
+        """
+        return dict(self.about.get("seen", self.about["most"]))  # a file of an older version knows that alone
+
     @cached_property
     def partitions(self) -> list[str]:
         """The partitions of the history, those of most jobs first."""

@@ -79,8 +79,9 @@ def train(
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
     cpus = jobs["n_nodes"] * jobs["cpus_per_node"]
+    seen = {name: float(features[f"{name}_in_use"].max()) for name in ("cpus", "mem", "gpus")}
     most = {
-        name: float(max(features[f"{name}_in_use"].max(), own.max()))
+        name: float(max(seen[name], own.max()))
         for name, own in (
             ("cpus", cpus),
             ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
@@ -98,6 +99,7 @@ def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str)
         "trained_until": end,
         "partitions": sorted(set(jobs["partition"].astype(str))),
         "most": most,
+        "seen": seen,
         "bounds": bounds(features),
     }
 
@@ -146,12 +148,12 @@ def update(
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     # With no new job the last one stands in, so that the loads of now are known.
     looked_at = np.arange(min(len(joined) - len(fresh), len(joined) - 1) if lean else 0, len(joined))
-    features = site_features(joined, site.about["most"], site.about.get("replay", False), looked_at)
+    features = site_features(joined, site.seen, site.about.get("replay", False), looked_at)
 
     def features_at(rows: np.ndarray) -> pd.DataFrame:
         if not lean or np.array_equal(rows, fresh):
             return features.iloc[rows - looked_at[0]]
-        return site_features(joined, site.about["most"], site.about.get("replay", False), rows)
+        return site_features(joined, site.seen, site.about.get("replay", False), rows)
 
     window = (site.about["first"], site.about["last"])
     end = int(joined["submit_time"].iloc[-1])
@@ -166,7 +168,8 @@ def update(
         for name in ("first", "bounds", "replay", "trained_until", "trained_rows")
         if name in site.about
     }
-    about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
+    for kind, before in (("most", site.about["most"]), ("seen", site.seen)):
+        about[kind] = {name: max(value, before[name]) for name, value in about[kind].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = site.trend if lean else fit_trend(joined, features) or site.trend
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)

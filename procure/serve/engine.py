@@ -74,7 +74,7 @@ class Snapshot:
         self.young = young(site, table, now)
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
-        self.laid = Laid(read_jobs(self.table), site.about["most"], keep)
+        self.laid = Laid(read_jobs(self.table), site.seen, keep)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates()
         begun = self.table[self.table["start_time"].notna()]

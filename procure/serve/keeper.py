@@ -214,7 +214,7 @@ def learn(
     new = train(past.assign(state=past["state"].mask(waits, "PENDING")), settings=settings)
     assert isinstance(new.model, QueueTimeModel)
     rows = np.flatnonzero((jobs["submit_time"] >= cut).to_numpy())
-    features = site_features(jobs, new.about["most"], asked=rows)
+    features = site_features(jobs, new.seen, asked=rows)
     raw, beyond = new.model.experts(features), new.model.beyond(features)
     until, after = float(jobs["submit_time"].max()) + 1, Outcomes.of(jobs).take(rows)
     said = Distribution(deepcopy(new.model.mixture).roll(after, raw, beyond, new.model.top, until, every).curve)
