@@ -21,6 +21,7 @@ from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
 from procure.site.model import Association, Limits, NodeEvent, Partition, Preemption, Priority, Qos, Reservation, Site
 from procure.site.policy import Slurm
+from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
 from procure.sweep.runner import Bench, simulate_batch
@@ -79,6 +80,14 @@ def test_configuration_is_read(folder):
     assert by_name["long"].limits.max_wall == 86_400
     alice = next(a for a in rules.associations if a.user == "alice")
     assert (alice.account, alice.limits.max_jobs, alice.qos) == ("physics", 3, ("part", "long"))
+
+
+def test_select_linear_takes_nodes_whole_and_says_so(folder):
+    """Under select/linear every partition is shown as one that takes nodes whole, whatever the parameters count."""
+    (folder / "slurm.conf").write_text(CONF + "SelectType=select/linear\nSelectTypeParameters=CR_CPU_Memory\n")
+    site = read_slurm(folder)
+    assert site.rules.select.consume == "node"
+    assert partition_table(site)["whole_nodes"].all()
 
 
 def test_what_is_not_understood_is_listed(folder):

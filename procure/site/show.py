@@ -52,7 +52,7 @@ def partition_table(site: SiteFolder) -> pd.DataFrame:
                 "longest": _span(each.max_time),
                 "qos": each.qos,
                 "takes": ", ".join(each.allow_qos) or "every QOS",
-                "whole_nodes": each.oversubscribe.startswith("exclusive"),
+                "whole_nodes": each.oversubscribe.startswith("exclusive") or site.rules.select.consume == "node",
             }
         )
     return pd.DataFrame(rows)

@@ -413,7 +413,7 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
     elif kind not in ("cons_tres", "cons_res"):
         effect = "cons_tres is taken in its place: which nodes a job gets may differ"
         unknown.append(NotUnderstood(setting="SelectType", value=kind, effect=effect))
-    if any(word.startswith("cr_cpu") for word in words):
+    if kind != "linear" and any(word.startswith("cr_cpu") for word in words):
         values["consume"] = "cpu"
     values["memory"] = not words or any("memory" in word for word in words)
     values["pack_nodes"] = "cr_pack_nodes" in words
