@@ -134,7 +134,7 @@ def test_answers_forecasts_and_my_jobs_know_of_a_reservation() -> None:
     [before], [after] = free.answer([one]), shut.answer([one])
     assert before.median < end - 1 < min(after.median, after.interval_90[0])
     assert after.chance == {"1h": 0.0, "4h": 0.0, "12h": 0.0}
-    assert "until its end" in after.caution[0] and not any("until its end" in text for text in before.caution)
+    assert [any("until its end" in text for text in answer.caution) for answer in (before, after)] == [False, True]
     mine, _ = shut.pending("ann")
     last = mine[mine["partition"] == "long"]
     assert len(last) and (last[["lower_90", "lower_50", "median"]] > end - 1).all(axis=None)
