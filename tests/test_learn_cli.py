@@ -244,3 +244,22 @@ def test_a_training_that_ended_early_or_learnt_nothing_says_so(procure, files):
     assert code == 2 and "--days" in err
     code, _, err = procure(*given, "--max-jobs", 50)
     assert code == 2 and "--max-jobs" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        (("--from", "yesterday"), 2, "--from"),
+        (("--from", "2021-06", "--to", "2021-05"), 2, "--to"),
+        (("--days", "2021-05-09..2021-05-01"), 2, "--days"),
+        (("--from", "2030-01"), 1, "no week from 2030-01 on (UTC)"),
+        (("--min-jobs", 5000), 1, "no week in the log has 5000 jobs"),
+        (("--out", "nowhere/x.policy"), 1, "no such folder"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_by_what_was_given(procure, files, given, code, words):
+    """The message names the option that was given, and no day that nobody gave; a file is refused before training."""
+    folder, tables = files
+    out = () if given[0] == "--out" else ("--out", folder / "x.policy")
+    found, _, err = procure("learn", "train", *tables, *out, *given)
+    assert found == code and words in err and "9999" not in err and "0000" not in err

@@ -151,12 +151,13 @@ def evaluate(
     procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
     procure forecast evaluate jobs.parquet --nodes nodes.csv
     """
+    servers = None if nodes is None else read(nodes, NODE)
     table, settings = _read(jobs, by, how)
     found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
     for text in found.notes:
         common.note(text)
     frame = pd.DataFrame(found.rows)
-    beside = None if nodes is None else _beside_rivals(table, nodes)
+    beside = None if servers is None else _beside_rivals(table, servers)
     if report is not None:
         write_report(found, table, settings, report, jobs.name, None if beside is None else _for_report(beside))
         common.note(f"wrote {report}")
@@ -170,11 +171,11 @@ def evaluate(
             common.print_table(with_units(beside.tests), output, f"paired tests over weeks; {beside.caveat}")
 
 
-def _beside_rivals(jobs: pd.DataFrame, nodes: Path) -> Comparison:
+def _beside_rivals(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Comparison:
     """Simulate the policy `forecast` with its controls beside rivals, in one run of the whole log each."""
     first = "easy:place=best"
     names = [first, *(name for name in RIVALS if name != first), *FORECAST_POLICIES]
-    return compare(jobs, read(nodes, NODE), names, slices="week", continuous=True, progress=common.note)
+    return compare(jobs, nodes, names, slices="week", continuous=True, progress=common.note)
 
 
 def _for_report(beside: Comparison) -> Beside:

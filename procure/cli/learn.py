@@ -13,9 +13,9 @@ import typer
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.learn.continuous import Continuous, evaluate_continuous
-from procure.learn.days import day_span, within
+from procure.learn.days import DAY_OR_MONTH, FIRST_MONTH, LAST_MONTH, day_span, within
 from procure.learn.describe import described
 from procure.learn.ppo import train_ppo
 from procure.learn.ppo_scorer import train_scorer
@@ -38,6 +38,13 @@ class Method(StrEnum):
     SEARCH = "search"
     PPO = "ppo"
     PUBLISHED = "ppo-published"
+
+
+class Reward(StrEnum):
+    """What the published agent is rewarded with."""
+
+    WAIT = "wait"
+    UTILIZATION = "utilization"
 
 
 JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")]
@@ -66,12 +73,21 @@ _SEARCH = {
 
 
 def _span(wanted: Days, first: str | None, last: str | None) -> Days:
-    """Put ``--from`` and ``--to`` in the place of ``--days``."""
+    """Put ``--from`` and ``--to`` in the place of ``--days``; whichever was given is checked before a log is read."""
     if first is None and last is None:
+        day_span(wanted.days)
         return wanted
     if wanted.days is not None:
         raise typer.BadParameter("give --days, or --from and --to", param_hint="--days")
-    return replace(wanted, days=f"{first or '0001-01'}..{last or '9999-12'}")
+    for day, option in ((first, "--from"), (last, "--to")):
+        if day is not None and not DAY_OR_MONTH.fullmatch(day):
+            raise typer.BadParameter(f"{day!r} was given; write a day or a month, e.g. 2021-05-01", param_hint=option)
+    span = f"{first or FIRST_MONTH}..{last or LAST_MONTH}"
+    try:
+        day_span(span)
+    except ArgumentError:
+        raise typer.BadParameter(f"{last!r} was given, which is before --from {first}", param_hint="--to") from None
+    return replace(wanted, days=span)
 
 
 @app.command()
@@ -81,7 +97,9 @@ def train(
     *,
     jobs: JobsOption,
     nodes: NodesOption,
-    out: Annotated[Path, typer.Option(help="The trained policy to write, e.g. site.policy.")],
+    out: Annotated[
+        Path, typer.Option(callback=common.in_folder, help="The trained policy to write, e.g. site.policy.")
+    ],
     method: Annotated[
         Method, typer.Option(help="search; ppo (extra rl); or ppo-published, which cannot learn.")
     ] = Method.SEARCH,
@@ -90,7 +108,7 @@ def train(
     first: FromOption = None,
     last: ToOption = None,
     steps: Annotated[int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")] = 300_000,
-    reward: Annotated[str, typer.Option(help="ppo-published: wait or utilization.")] = "wait",
+    reward: Annotated[Reward, typer.Option(help="ppo-published: what a step is rewarded with.")] = Reward.WAIT,
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -122,7 +140,7 @@ def train(
     how_long: dict[str, Any] = {"seed": search.seed, "minutes": search.minutes, "steps": steps}
     if method is Method.PUBLISHED:
         part = within(table, *day_span(wanted.days), wanted.tz)
-        policy = train_ppo(part, servers, out, reward=reward, progress=say_steps, **how_long)
+        policy = train_ppo(part, servers, out, reward=reward.value, progress=say_steps, **how_long)
     elif method is Method.PPO:
         policy = train_scorer(training_days(table, servers, wanted), progress=say_steps, **how_long)
         write_policy(out, policy)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.learn.days import Day, day_span, runnable
+from procure.learn.days import Day, day_span, runnable, span_words
 from procure.learn.judge import LEARNED, N_RESAMPLES, beside_it, ratio_of_sums, utilization_between
 from procure.learn.policy import expected_before
 from procure.learn.search import candidate_of
@@ -120,14 +120,22 @@ def evaluate_continuous(
     """
     days = days or DayFilter(tz=trained.trained.get("tz", "UTC"))
     ready, exact, prior, starts = _laid_out(trained, jobs, nodes, days)
-    seen = set(trained.trained.get("days", ()))
-    if seen and any(days.days is None or day_span(days.days)[0] <= day <= day_span(days.days)[1] for day in seen):
-        note(f"careful: it was trained on days of this span, first {min(seen)}: not a fair judgement")
+    seen = _trained_on(trained, days)
+    if seen:
+        note(f"careful: it was trained on days of this span, first {seen}: not a fair judgement")
     runs = {}
     for name, policy in _policies(trained, rivals, Day("", ready, prior, 0.0)).items():
         note(f"{name} on {counted(ready.n_counted, 'job')}")
         runs[name] = run_prepared(exact, REFERENCE) if name == EXACT else run_prepared(ready, policy)
     return _judged(ready, runs, starts, rivals)
+
+
+def _trained_on(trained: TrainedPolicy, days: DayFilter) -> str | None:
+    """Return the first day, or first day of a week, of the training of which a part lies in the span."""
+    first, last = day_span(days.days)
+    length = pd.Timedelta(days=6 if trained.trained.get("inside") == "easy" else 0)
+    ends = {day: (pd.Timestamp(day) + length).strftime("%Y-%m-%d") for day in trained.trained.get("days", ())}
+    return min((day for day, end in ends.items() if day <= last and end >= first), default=None)
 
 
 def _laid_out(
@@ -139,7 +147,8 @@ def _laid_out(
     span = begins(fitting, *day_span(days.days), days.tz)
     ready = week_from(fitting, servers, span.start, span[-1] + WEEK) if len(span) else None
     if ready is None or ready.table is None:
-        raise TableError(f"no job is submitted in {days.days or 'the log'} ({days.tz}): there is nothing to judge")
+        span_given = span_words(*day_span(days.days), days.tz)
+        raise TableError(f"no job that fits the nodes is submitted {span_given}: there is nothing to judge")
     prior = expected_before(ready.jobs, known_before(fitting, ready, None, trained.history))
     known = ready.table.assign(requested_time=ready.table["run_time"].clip(lower=1))
     exact = prepare_checked(known, servers, True, None, ready.counts_from)

@@ -23,6 +23,10 @@ from procure.simulator.state import State
 from procure.tables import with_clock_of
 from procure.workload.days import local_days, split_days
 
+DAY_OR_MONTH = re.compile(r"\d{4}-\d{2}(-\d{2})?")
+FIRST_MONTH, LAST_MONTH = "0001-01", "9999-12"
+"""The ends of a span that is open."""
+
 
 @dataclass(frozen=True)
 class Day:
@@ -67,7 +71,7 @@ def day_span(text: str | None) -> tuple[str, str]:
     first, dots, last = text.partition("..")
     last = last if dots else first
     for part in (first, last):
-        if not re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", part):
+        if not DAY_OR_MONTH.fullmatch(part):
             raise ArgumentError(
                 "days",
                 f"{text!r} was given; write a day, a month, or FIRST..LAST, e.g. 2021-05-01..2021-06-03",
@@ -76,6 +80,16 @@ def day_span(text: str | None) -> tuple[str, str]:
     if last < first:
         raise ArgumentError("days", f"{text!r} was given; it ends before it begins")
     return first, last
+
+
+def span_words(first: str, last: str, tz: str) -> str:
+    """Name a span in a message; of an open end nothing is said."""
+    begins, ends = first > FIRST_MONTH, last[:4] < LAST_MONTH[:4]
+    if not begins and not ends:
+        return "in the log"
+    if not ends:
+        return f"from {first} on ({tz})"
+    return f"from {first} to {last} ({tz})" if begins else f"up to {last} ({tz})"
 
 
 def within(jobs: pd.DataFrame, first: str, last: str, tz: str) -> pd.DataFrame:
@@ -89,7 +103,7 @@ def within(jobs: pd.DataFrame, first: str, last: str, tz: str) -> pd.DataFrame:
     names = local_days(jobs, tz)
     part = jobs[(names >= first) & (names <= last)].reset_index(drop=True)
     if part.empty:
-        raise TableError(f"no job was submitted from {first} to {last} ({tz}): there is nothing to learn from")
+        raise TableError(f"no job was submitted {span_words(first, last, tz)}: there is nothing to learn from")
     return part
 
 
@@ -207,7 +221,7 @@ def lay_out_days(
         found.append(Day(name, ready, expected_before(ready.jobs, known), reference, exact))
     if not found:
         raise TableError(
-            f"no day from {first} to {last} ({tz}) has {min_jobs} to {max_jobs} jobs that fit the nodes and a mean "
+            f"no day {span_words(first, last, tz)} has {min_jobs} to {max_jobs} jobs that fit the nodes and a mean "
             f"wait of at least {min_wait:g} s under sjf: there is nothing to learn from, or to judge"
         )
     return found

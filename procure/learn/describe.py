@@ -53,7 +53,8 @@ def described(policy: TrainedPolicy) -> dict[str, Any]:
     trained = {key: value for key, value in policy.trained.items() if key not in ("days", "curve")}
     days = policy.trained.get("days", [])
     if days:
-        trained |= {"n_days": len(days), "first_day": days[0], "last_day": days[-1]}
+        unit = "week" if trained.get("inside") == "easy" else "day"
+        trained |= {f"n_{unit}s": len(days), f"first_{unit}": days[0], f"last_{unit}": days[-1]}
     n_hidden = len(policy.arrays.get("hidden", ()))
     return {
         "method": policy.method,

@@ -44,9 +44,18 @@ class DayFilter:
 
     days: str | None = None
     tz: str = "UTC"
-    min_jobs: Annotated[Count, Field(description="Leave days with fewer jobs that fit the nodes out.")] = 300
+    min_jobs: Annotated[
+        Count, Field(description="Leave days (train inside easy: weeks) with fewer jobs that fit the nodes out.")
+    ] = 300
     max_jobs: Annotated[Count, Field(description="Leave days with more jobs that fit the nodes out.")] = 4500
-    min_wait: Annotated[float, Field(ge=0, description="Leave days with a shorter mean wait under sjf out, s.")] = 300.0
+    min_wait: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Leave days with a shorter mean wait under sjf out, s (train inside easy: weeks, under EASY in "
+            "sjf's order).",
+        ),
+    ] = 300.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.learn.days import Day, known_at, runnable
+from procure.learn.days import Day, known_at, runnable, span_words
 from procure.learn.policy import expected_before
 from procure.learn.run_times import RunTimes
 from procure.progress import silent
@@ -102,7 +102,7 @@ def lay_out_weeks(
         progress(name)
     if not found:
         raise TableError(
-            f"no week from {first} to {last} ({tz}) has {min_jobs} jobs that fit the nodes and a mean wait of at "
+            f"no week {span_words(first, last, tz)} has {min_jobs} jobs that fit the nodes and a mean wait of at "
             f"least {min_wait:g} s under {REFERENCE}: there is nothing to learn from, or to judge"
         )
     return found
