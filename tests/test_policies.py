@@ -186,6 +186,20 @@ def test_exclusive_nodes_are_not_shared():
         assert alone.schedule["start_time"].tolist() == [0, 5]
 
 
+def test_a_job_that_is_placed_elsewhere_than_planned_frees_what_it_was_planned_on():
+    """Conservative with best fit: the third takes node B, not A as planned, so the fourth starts on A at once."""
+    nodes = pd.DataFrame({"node_id": ["A", "B"], "cpus": [4, 2], "mem_mb": 100, "gpus": 0})
+    jobs = job_table(
+        submit_time=[0, 0, 1, 1],
+        requested_time=[100, 100, 100, 50],
+        run_time=[100, 100, 10, 50],
+        cpus_per_node=[4, 2, 2, 4],
+        mem_mb_per_node=1,
+    )
+    schedule = procure_run.simulate(jobs, nodes, "conservative:place=best").schedule
+    assert schedule["start_time"].tolist() == [0, 0, 100, 100]
+
+
 def test_a_job_of_more_nodes_than_exist_is_set_aside_and_counted():
     """It blocks nobody, not even under FCFS."""
     jobs = job_table(submit_time=[0, 1], run_time=[5, 5], n_nodes=[3, 1])

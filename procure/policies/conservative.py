@@ -72,15 +72,40 @@ def conservative(state, own):
     """
     own.place.follow(state)
     follow(state, own)
-    own.notes[DUE] = due(state, own.plan, own.place)
+    own.notes[DUE] = first_due(state, own.plan)
     if own.notes[DUE] != WAIT:
+        _choose_nodes(state, own, own.notes[DUE])
         own.order.started(state, own.notes[DUE])
         own.place.started(state, own.notes[DUE])
     return own.notes[DUE]
 
 
 @part
+def _choose_nodes(state, own, job):
+    """Lay the nodes of a job whose moment has come into ``chosen``; what it was planned on and does not take is freed."""
+    if state.pool:
+        own.place.start_planned(state, own.plan, job)
+        return
+    _mark(state, job, own.plan.nodes, own.freed)
+    own.place.start_planned(state, own.plan, job)
+    n_kept = 0
+    for i in range(state.n_nodes[job]):
+        n_kept += own.freed.marked[state.chosen[i]]
+    if n_kept == state.n_nodes[job]:
+        _clear(own.freed)
+
+
+@part
 def due(state, plan, place):
+    """Return the first job in the queue that is planned to start now, its nodes in ``chosen``, or WAIT."""
+    job = first_due(state, plan)
+    if job != WAIT:
+        place.start_planned(state, plan, job)
+    return job
+
+
+@part
+def first_due(state, plan):
     """Return the first job in the queue that is planned to start now, or WAIT."""
     n_jobs, now, starts = state.submit.size, state.now[0], plan.start
     if plan.soonest[0] > now:
@@ -90,7 +115,6 @@ def due(state, plan, place):
     while job != n_jobs:
         start = starts[job]
         if start == now:
-            place.start_planned(state, plan, job)
             return job
         if start > now:
             least = min(least, start)
@@ -115,7 +139,7 @@ def follow(state, own):
     arrived = state.n_submitted[0] > notes[N_PLANNED]
     if state.pool:
         _follow_in_pool(state, own, anew, early)
-    elif anew or arrived or early > state.now[0]:
+    elif anew or arrived or early > state.now[0] or own.freed.n[0] > 0:
         _follow_on_nodes(state, own, anew, early)
     elif not _note_starts(state, own):
         notes[CHANGES] = -FAR  # whatever comes next was not foreseen
@@ -217,7 +241,9 @@ def _follow_on_nodes(state, own, anew, early):
     if anew or not foreseen:
         _lay_promises(state, plan, anew)
     n_ended = state.n_ended[0]
-    if not anew and early > now:
+    if anew:
+        _clear(own.freed)
+    elif early > now or own.freed.n[0] > 0:
         for i in range(notes[N_SEEN_ENDED], n_ended):
             job = state.ended[i]
             if foreseen:
