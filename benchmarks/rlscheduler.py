@@ -24,6 +24,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -226,6 +227,10 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=0)
     parser.add_argument("--rules-only", action="store_true", help="nothing is trained")
     arguments = parser.parse_args()
+    if not Path(arguments.log).is_file():
+        parser.error(f"{arguments.log}: no such file; give a log in the Standard Workload Format (SWF)")
+    if not 1 <= arguments.per_node <= arguments.processors:
+        parser.error(f"{arguments.processors} processors in nodes of {arguments.per_node}: at least one node is needed")
     log = read_swf(arguments.log)
     log = log[log["procs"] <= arguments.processors].reset_index(drop=True)
     log, n_nodes = log.assign(procs=-(-log["procs"] // arguments.per_node)), arguments.processors // arguments.per_node
