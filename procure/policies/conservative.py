@@ -82,7 +82,7 @@ def conservative(state, own):
 
 @part
 def _choose_nodes(state, own, job):
-    """Lay the nodes of a job whose moment has come into ``chosen``; what it was planned on and does not take is freed."""
+    """Lay the nodes of a job whose moment has come into ``chosen``; those planned that it does not take are freed."""
     if state.pool:
         own.place.start_planned(state, own.plan, job)
         return
