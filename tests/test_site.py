@@ -82,6 +82,16 @@ def test_configuration_is_read(folder):
     assert (alice.account, alice.limits.max_jobs, alice.qos) == ("physics", 3, ("part", "long"))
 
 
+def test_what_a_shown_configuration_leaves_unset_is_not_listed(folder):
+    """scontrol shows every setting: none, zero with a unit and no limit ask for nothing; a limit is named."""
+    shown = "CompleteWait = 0 sec\nCoreSpecPlugin = core_spec/none\nMaxMemPerNode = UNLIMITED\nOverTimeLimit = 0 min\n"
+    (folder / "slurm.conf").write_text(CONF + shown)
+    assert len(read_slurm(folder).rules.not_understood) == 2
+    (folder / "slurm.conf").write_text(CONF + shown.replace("0 min", "5 min"))
+    told = [each.setting for each in read_slurm(folder).rules.not_understood]
+    assert len(told) == 3 and "overtimelimit" in told
+
+
 def test_select_linear_takes_nodes_whole_and_says_so(folder):
     """Under select/linear every partition is shown as one that takes nodes whole, whatever the parameters count."""
     (folder / "slurm.conf").write_text(CONF + "SelectType=select/linear\nSelectTypeParameters=CR_CPU_Memory\n")

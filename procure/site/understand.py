@@ -51,6 +51,10 @@ _EFFECTS = {
     "epilogslurmctld": "the epilog's time is part of the latency of a job's end: set latency.job_end",
     "prologslurmctld": "the prolog's time is not modelled: jobs begin to work at once",
     "resumetimeout": "",
+    "suspendtimeout": "",
+    "schedulertimeslice": "",
+    "maxnodecount": "",
+    "prepplugins": "",
     "nodefeaturesplugins": "features that change by reboot are taken as fixed",
     "maxmempercpu": "Slurm refuses jobs above it, or gives them more CPUs; here they start as they are",
     "maxmempernode": "Slurm refuses jobs above it; here they start",
@@ -92,6 +96,7 @@ _SCHEDULING = [
     "grestypes",
     "accountingstoragetres",
 ]
+_UNSET = re.compile(r"|0( sec| min)?|no|infinite|unlimited|(.*/)?none")
 _NO_EFFECT = re.compile(
     r"(acct|accounting|auth|allow|batch|boot|cgroup|cli|comm|communication|control|cpufreq|cred|debug|defcpu|dependency|"
     r"disable|energy|env|eio|ext|epilogmsg|fast|first|getenv|group|hash|health|inactive|interactive|job(?:acct|comp|"
@@ -658,7 +663,7 @@ def _rest(found: Configuration) -> list[NotUnderstood]:
         effect = _EFFECTS.get(key)
         if effect is None and (key in _SCHEDULING or _NO_EFFECT.match(key)):
             continue
-        if effect == "" or value.lower() in ("", "0", "none", "no", "infinite"):
+        if effect == "" or _UNSET.fullmatch(value.lower()):
             continue
         if key == "suspendtime" and value.startswith("-"):
             continue
