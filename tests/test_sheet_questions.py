@@ -349,3 +349,144 @@ def test_a_hidden_sheet_is_not_read_and_that_is_said(tmp_path: Path, state: str)
     found = read_quote_file(tmp_path / "a.xlsx", READING)
     said = [one.sheet for one in found.findings if "hidden" in one.allowed]
     assert len(found.quotes) == 1 and said == ["Kalkulation"]
+
+
+@pytest.mark.parametrize(
+    ("above", "under", "cells", "row"),
+    [
+        (["Preis (EUR)", None], ["Einzel", "Gesamt"], [14_950, 149_500], 0),
+        (["Preis (EUR)", None], ["Gesamt", "Einzel"], [149_500, 14_950], 0),
+        (["Preis in €", None], ["pro Stück", "gesamt"], [14_950, 149_500], 1),
+        (["Price (EUR)", None], ["Unit", "Total"], [14_950, 149_500], 0),
+        (["Prix (EUR HT)", None], ["Unitaire", "Total"], [14_950, 149_500], 1),
+        (["Preis", None], ["Einzel (EUR)", "Gesamt (EUR)"], [14_950, 149_500], 0),
+        (["Einzelpreis (EUR)", None], ["netto", "brutto"], [14_950, 17_790.5], 1),
+    ],
+)
+def test_two_rows_of_headings_are_one(tmp_path: Path, above: list, under: list, cells: list, row: int) -> None:
+    """``Preis`` over ``Einzel`` and ``Gesamt`` is a unit price and a total, with the cells beside merged or not."""
+    first, second = ["Bezeichnung", "Kerne", "RAM (GB)", "GPUs", "Anzahl", *above], [None] * 5 + under
+    book = Workbook()
+    for one in (first, second, [*A[:4], 10, *cells]):
+        book.active.append(one)
+    if row == 0:
+        for merged in ("A1:A2", "B1:B2", "C1:C2", "D1:D2", "E1:E2", "F1:G1"):
+            book.active.merge_cells(merged)
+    book.save(tmp_path / "offer.xlsx")
+    found = read_quote_file(tmp_path / "offer.xlsx", READING)
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+
+
+def test_of_memory_and_disks_under_one_heading_the_memory_is_read(tmp_path: Path) -> None:
+    """``Speicher (GB)`` over ``SSD`` and ``RAM``: the disks are not the memory; ``CPU`` likewise."""
+    head = ["Bezeichnung", "CPU", None, "Speicher (GB)", None, "Einzelpreis (EUR)"]
+    found = read(tmp_path, head, [None, "Typ", "Kerne", "SSD", "RAM"], ["A 1", "EPYC 9354", 64, 3840, 768, 14_950])
+    assert not found.errors and found.quotes[["cpus", "mem_gb"]].to_numpy().tolist() == [[64, 768]]
+
+
+def test_memory_under_gpus_is_not_the_node_s(tmp_path: Path) -> None:
+    """``GPU`` over ``Anzahl`` and ``RAM (GB)``: a node's memory is missing, and asked about."""
+    head = ["Bezeichnung", "Kerne", "GPU", None, "Einzelpreis (EUR)"]
+    found = read(tmp_path, head, [None, None, "Anzahl", "RAM (GB)"], ["A 1", 64, 4, 80, 14_950])
+    assert [one.column for one in found.errors] == ["mem_gb"]
+
+
+@pytest.mark.parametrize("name", ["Two-socket node", "Knoten mit zwei CPUs", "Noeud à deux processeurs"])
+def test_a_node_of_two_processors_is_one_node(tmp_path: Path, name: str) -> None:
+    """Two of something else in a name make no question."""
+    assert not read(tmp_path, HEAD, [name, *A[1:]]).errors
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "cell"),
+    [
+        ([*HEAD[:4], "Preis/Kern (EUR)"], [*A[:4], 230], "E1"),
+        ([*HEAD[:2], "RAM / Kern (GB)", *HEAD[3:]], ["A 1", 64, 12, 0, 14_950], "C1"),
+        (HEAD, [*A[:3], "4x A100 40/80GB", 84_950], "D2"),
+        (HEAD, [*A[:3], "2 Paar H100 NVL", 84_950], "D2"),
+        (HEAD, [*A[:4], "14.950 € inkl. MwSt."], "E2"),
+        ([*HEAD, "Einheit"], [*A, "2er-Set"], "E2"),
+        ([*HEAD, "ME"], [*A, "Monat"], "E2"),
+        ([*HEAD, "PE"], [*A, 10], "E2"),
+        ([*HEAD, "Discount %"], [*A, 10], "F2"),
+        ([*HEAD, "Remise en %"], [*A, 10], "F2"),
+        (["Bezeichnung", "Kerne gesamt", *HEAD[2:], "Anzahl"], ["A 1", 640, *A[2:], 10], "B2"),
+        (["Bezeichnung", "Kerne", "RAM gesamt (GB)", *HEAD[3:], "Anzahl"], ["A 1", 64, 7_680, *A[3:], 10], "C2"),
+        (HEAD, ["Doppelknoten A 1", *A[1:]], "A2"),
+        (HEAD, ["BigTwin A 1", *A[1:]], "A2"),
+        (HEAD, ["A 1 (Paar)", *A[1:]], "A2"),
+    ],
+)
+def test_what_is_of_several_or_of_a_part_is_asked_about(tmp_path: Path, head: list, row: list, cell: str) -> None:
+    """Amounts of a core, a set, a month or all nodes, two sizes of a GPU, and prices with tax are no node's."""
+    assert cell in [where for where, _ in asked(read(tmp_path, head, row, B))]
+
+
+@pytest.mark.parametrize(
+    ("title", "sentence"),
+    [
+        ("Preise CHF", ""),
+        ("Preise in T€", ""),
+        ("Bruttopreise", ""),
+        ("Angebot", "Alle Preise in CHF"),
+        ("Angebot", "Angaben in Tausend Euro"),
+        ("Angebot", "Alle Beträge in 1.000 EUR"),
+        ("Angebot", "Preise sind Monatsraten über 36 Monate"),
+        ("Angebot", "Leasing, 36 Monatsraten"),
+    ],
+)
+def test_a_sheet_that_contradicts_its_heading_is_asked_about(tmp_path: Path, title: str, sentence: str) -> None:
+    """Another currency, thousands, tax or rates, in the sheet's name or a sentence, against ``Einzelpreis (EUR)``."""
+    assert asked(read(tmp_path, sheets={title: [[sentence or "Angebot 7"], [], HEAD, A]}))
+
+
+@pytest.mark.parametrize("name", ["Mittelwert", "Durchschnitt", "Ø", "Average", "Minimum"])
+def test_a_mean_of_servers_is_no_server(tmp_path: Path, name: str) -> None:
+    """A row that summarises others is left out, and said."""
+    found = read(tmp_path, HEAD, A, B, [name, 96, 1152, 2, 57_450])
+    assert len(found.quotes) == 2 and any("left out" in one.allowed for one in found.findings)
+
+
+@pytest.mark.parametrize("words", ["zus. 64 Kerne", "insg. 64 Kerne", "64 Kerne tot.", "64 Cores/Node"])
+def test_cores_of_all_processors_are_not_multiplied(tmp_path: Path, words: str) -> None:
+    """``2x AMD EPYC 9354, insg. 64 Kerne`` has 64 cores, not 128."""
+    found = read(tmp_path, [HEAD[0], "CPU", *HEAD[2:]], ["A 1", f"2x AMD EPYC 9354, {words}", *A[2:]])
+    assert [one.column for one in found.errors] == ["cpus"]
+
+
+@pytest.mark.parametrize(
+    ("column", "heading", "value", "of", "amount"),
+    [
+        (1, "Kerne", "2x32C/64T", "cpus", 64),
+        (1, "Kerne", "64 (2x32)", "cpus", 64),
+        (2, "RAM (GB)", "12 × 64", "mem_gb", 768),
+        (2, "RAM", "1536 GB (24x 64 GB DDR5)", "mem_gb", 1536),
+        (3, "GPUs", "keine GPU", "gpus", 0),
+        (3, "GPUs", "No GPU", "gpus", 0),
+        (4, "Preis/St. in EUR netto", 14_950, "price_usd", 29_900),
+        (4, "Preis (EUR) exkl. 8,1 % MWST", 14_950, "price_usd", 29_900),
+        (4, "Einzelpreis", "€ 14,950 ex VAT", "price_usd", 29_900),
+        (4, "Einzelpreis (EUR)", "1,49,500", "price_usd", 299_000),
+        (4, "Einzelpreis (EUR)", "14 950:-", "price_usd", 29_900),
+        (4, "Einzelpreis (EUR)", "14950,00 €/St.", "price_usd", 29_900),
+    ],
+)
+def test_what_offices_write_is_read(
+    tmp_path: Path, column: int, heading: str, value: object, of: str, amount: float
+) -> None:
+    """Modules, threads beside cores, lakhs and the Swedish dash need no question."""
+    head, row = list(HEAD), list(A)
+    head[column], row[column] = heading, value
+    found = read(tmp_path, head, row)
+    assert not found.errors and found.quotes[of].tolist() == [amount]
+
+
+@pytest.mark.parametrize("text", ["Fr. 14'950.-", "SFr. 14'950.--", "CHF 14'950.–"])
+def test_swiss_prices_are_read(tmp_path: Path, text: str) -> None:
+    """Francs with a point behind their name, and a dash for the cents."""
+    book = Workbook()
+    for one in ([*HEAD[:4], "Einzelpreis"], [*A[:4], text]):
+        book.active.append(one)
+    book.save(tmp_path / "offer.xlsx")
+    found = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"CHF": 2}))
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]

@@ -59,6 +59,9 @@ _CHOICE = re.compile(
 
 _BOARD = re.compile(r"\b(HGX|DGX|NVL\d+|baseboard|superpod|chassis)\b", re.IGNORECASE)
 """What holds several GPUs, so that a number before it is not theirs."""
+_NO_GPU = re.compile(
+    r"(no|kein|keine|ohne|without|sans|aucun|sin|senza|geen|zonder) (gpus?|grafikkarten?|accelerators?)"
+)
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
 
@@ -230,12 +233,18 @@ class Reader:
         if re.search(r"\b(ht|smt|v-?cpus?|hyper-?threads?)\b", text, re.IGNORECASE):
             raise Unreadable("may be threads; write the number of cores")
         match = re.fullmatch(
-            r"(\d{1,2})\s*[x×*]\s*(\d{1,3})\s*-?\s*(?:cores?|kerne|coeurs|c|nucleos|núcleos)?",
+            r"(\d{1,2})\s*[x×*]\s*(\d{1,3})\s*-?\s*(?:cores?|kerne|coeurs|c|nucleos|núcleos)?"
+            r"(?:\s*[/,(]\s*\d+\s*(?:t|threads?)\)?)?",
             text,
             re.IGNORECASE,
         )
         if match:
             return str(int(match[1]) * int(match[2]))
+        match = re.fullmatch(
+            r"(\d+)\s*(?:c|cores?|kerne)?\s*\(\s*(\d)\s*[x×*]\s*(\d+)\s*(?:c|cores?|kerne)?\s*\)", text, re.IGNORECASE
+        )
+        if match and int(match[1]) == int(match[2]) * int(match[3]):
+            return match[1]
         match = re.fullmatch(r"(\d+)\s*(?:c|cores?|kerne)\s*[/,(]?\s*\d+\s*(?:t|threads?)\)?", text, re.IGNORECASE)
         if match:
             return match[1]
@@ -243,7 +252,9 @@ class Reader:
 
     def _memory(self, cell: Cell) -> str:
         both = re.fullmatch(
-            r"([\d.,]+\s*[GT]B)\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*GB)?\s*\)?", cell.text, re.IGNORECASE
+            r"([\d.,]+\s*[GT]B)\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*GB)?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
+            cell.text,
+            re.IGNORECASE,
         )
         if both:
             stated = self._number(Cell(cell.address, both[1]))
@@ -259,6 +270,10 @@ class Reader:
             if _CHOICE.search(match[4]):
                 raise Unreadable("is not plainly the memory of one node; give it, e.g. 768 GB")
             return self._number(Cell(cell.address, f"{whole} {match[3]}"))
+        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,3})", cell.text)
+        if match and self.unit == Unit("memory", Decimal(1)):
+            self.guess(f"read as {int(match[1]) * int(match[2])} GB")
+            return str(int(match[1]) * int(match[2]))
         if isinstance(cell.value, str):
             match = re.fullmatch(
                 r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB))\s+((?:DDR\d\S*|ECC|RDIMM|RAM|Memory)[\w\s\-,@/]*)",
@@ -273,7 +288,7 @@ class Reader:
 
     def _gpus(self, cell: Cell) -> str:
         text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", cell.text)
-        if plain_words(text) in NOTHING or text in NOTHING:
+        if plain_words(text) in NOTHING or text in NOTHING or _NO_GPU.fullmatch(plain_words(text)):
             return "0"
         models = gpu_models(text)
         if models and (board := _BOARD.search(text)) is not None:
@@ -291,6 +306,7 @@ class Reader:
                 or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|\d+[\s-]*GPU", rest)
                 or re.search(r"^\d+(?!\d*\s*G)", match[2])
                 or _CHOICE.search(rest)
+                or re.search(r"\d\s*/\s*\d+\s*GB|\b(paare?|pairs?|paires?)\b", match[2], re.IGNORECASE)
             ):
                 if len(models) > 1:
                     raise Unreadable(SEVERAL_MODELS)
@@ -351,6 +367,9 @@ def cores_of(text: str) -> tuple[int, str] | None:
         match is None
         or re.search(r"\s\+|[=→]", text)
         or _CHOICE.search(text)
+        or re.search(
+            r"\b(zus|tot|insg|ges|all)\b|(/|\b(per|pro|je|par)\b)\s*(node|server|knoten|system)", text, re.IGNORECASE
+        )
         or len(re.findall(r"\d\s*[x×]\s", text)) > 1
     ):
         return None

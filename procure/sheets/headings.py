@@ -29,6 +29,7 @@ _NODE_WORDS = frozenset(
     "unita system".split()
 )
 _OF_EACH = re.compile(r"\b(?:per|pro|je|par|por)\s+(\w+)")
+_OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
 _HARMLESS = _NODE_WORDS | frozenset(
     "per pro je par por total gesamt totale max maximal maximum peak typ typical nominal anzahl number count nombre n "
     "physical physisch physique physische installed installiert ecc rdimm ram tdp einzeln net netto gross brutto of in "
@@ -91,9 +92,10 @@ def heading_of(text: str) -> Heading:
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)
     for part in [one for each in bracketed for one in [each, *re.split(r"[,;/ ]+", each)]]:
         unit = unit or unit_of(part)
-    match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", rest, re.IGNORECASE)
+    bare = _without_tax(rest)
+    match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", bare, re.IGNORECASE)
     if match and unit_of(match[1]) is not None:
-        unit, rest = unit or unit_of(match[1]), rest[: match.start()]
+        unit, rest = unit or unit_of(match[1]), bare[: match.start()]
     words = plain_words(_without_tax(rest)).split()
     known = _known()
     last = unit_of(words[-1]) if len(words) > 1 and " ".join(words) not in known else None
@@ -109,6 +111,9 @@ def heading_of(text: str) -> Heading:
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
         odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
     doubt = "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed)
+    part = _OF_PART.search(text) if column in _NUMBERS - {"cpus"} and not odd else None
+    if part:
+        doubt = f"is an amount for each {part[1]}; that of one node is needed"
     return Heading(column, rank, unit, gross, odd, doubt)
 
 
@@ -141,7 +146,7 @@ def _is_harmless(word: str) -> bool:
 
 _TAX = (
     r"\b(netto|brutto|net|gross|ht|ttc|hors taxes?"
-    r"|(?:exkl|inkl|excl|incl|zzgl|ohne|mit|ex|sin|con|senza|hors)\.?\s*(?:mwst|ust|vat|tax|tva|iva|btw)\.?"
+    r"|(?:exkl|inkl|excl|incl|zzgl|ohne|mit|ex|sin|con|senza|hors)\.?\s*(?:[\d.,]+\s*%\s*)?(?:mwst|ust|vat|tax|tva|iva|btw)\.?"
     r"|(?:iva|btw|tva|vat|tax|mwst)\.?\s*(?:incl|inclusa|incluido|esclusa|excluido|excl|included|excluded)\w*\.?)(?=\W|$)"
 )
 

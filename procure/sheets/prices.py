@@ -11,7 +11,7 @@ from procure.sheets.cells import Unreadable
 from procure.sheets.grid import Grid
 from procure.sheets.headings import plain_words
 from procure.sheets.tables import Table
-from procure.sheets.units import Decimals, Unit, amount_of, tax_of, unit_of
+from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
 
 _STATED = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
@@ -23,8 +23,16 @@ _OF_SEVERAL = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezz[oi]|prijs|prijzen)\b.*?"
     r"\b((?:pro|je|per|par|por|fur|for)\s+(?:\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster|set|monat|month|mois|jahr"
     r"|year|an|ano|mes|mese|anno|maand|jaar|kern|core|gpu|cpu|sockel|socket)\b)"
+    r"|\b((?:monats|leasing|miet)rat\w*|monthly (?:rate|instal\w*|payment)s?|loyers? mensuels?|canon\w* mensil\w*)\b"
 )
 """A sentence that says that prices are not those of one node."""
+
+
+_IN_MANY = re.compile(
+    r"\b(?:prices?|preise?|prix|prezzi|precios?|amounts?|betrage|angaben|all|alle|montants|werte)\b.*"
+    r"\b(?:in|en) (tausend|tsd|thousands?|1 ?000|milliers?|migliaia|miles|mio|millions?|millionen|lakhs?|lacs?)\b"
+)
+"""A sentence that says that prices are in thousands or more."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,12 @@ class Terms:
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
     unit, gross, where, doubt, currencies = None, None, "", "", ""
+    title = grid.sheet
+    for word in re.split(r"[\s_()\[\],;-]+", title):
+        if word in CODES or re.search(r"[€£]", word) or re.fullmatch(r"[Tk](EUR|CHF|USD|GBP)", word):
+            unit = unit or unit_of(word)
+    if tax_of(title):
+        gross, where = True, title
     for row in grid.rows:
         for cell in row:
             if not isinstance(cell.value, str) or len(cell.value) < 3:
@@ -82,7 +96,13 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                     )
                 unit = unit or found
             if (of := _OF_SEVERAL.search(plain_words(text))) and cell not in table.header.values():
-                doubt = doubt or f"may be the price {of[1]}: the sheet says {text!r} ({cell.address})"
+                doubt = doubt or f"may be the price {of[1] or of[2]}: the sheet says {text!r} ({cell.address})"
+            if (many := _IN_MANY.search(plain_words(text))) and cell not in table.header.values():
+                heads = [heading.unit for name, heading in table.headings.items() if name == "price_usd"]
+                if not any(one is not None and one.factor != 1 for one in heads) and (unit is None or unit.factor == 1):
+                    doubt = (
+                        doubt or f"may be in {many[1]}: the sheet says {text!r} ({cell.address}); say so in the heading"
+                    )
     return Terms(unit, gross, where, doubt, currencies)
 
 
@@ -107,7 +127,11 @@ class Pricing:
                 raise Unreadable("is no amount of money")
             if unit is not None and said is not None and said.factor != 1 and unit.factor == 1 and not is_ours:
                 raise Unreadable(
-                    f"may be in {said.factor} {said.currency}, as a sentence of the sheet says; state it in the heading"
+                    f"may be in {said.factor} {said.currency}, as the sheet or its name says; state it in the heading"
+                )
+            if unit is not None and said is not None and said.currency != unit.currency and not is_ours:
+                raise Unreadable(
+                    f"is in {unit.currency}, and the sheet or its name says {said.currency}; state one of them"
                 )
             if unit is None and self.terms.doubt_of_currency and not is_ours:
                 raise Unreadable(self.terms.doubt_of_currency)

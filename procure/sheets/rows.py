@@ -28,9 +28,24 @@ _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 
 _SEVERAL = re.compile(
     r"\b([2-9]|\d{2,}) ?(x|nodes?|knoten|noeuds|nodos|nodi|servers?|serveurs|stuck|stk|pcs|pieces)\b"
-    r"|\b\d+ ?u ?[2-9] ?n\b|\b(chassis|enclosure|cluster|gesamtsystem|komplettsystem)\b"
+    r"|\b\d+ ?u ?[2-9] ?n\b|\b(doppel|zwillings)\w*|\b\w*twin\b(?!.*\b(node|knoten)\b)"
+    r"|\b(paar|pair|paire|coppia|pareja|zwei|drei|vier|two|three|four|deux|trois|quatre|due|dos)\b"
+    r"(?! ?(cpus?|sockets?|sockel|prozessor\w*|processors?|processeurs?|gpus?|way)\b)"
+    r"|\b(chassis|enclosure|cluster|gesamtsystem|komplettsystem)\b"
 )
 """Words in a server's name after which its row may be several nodes."""
+_ONE = frozenset(
+    "1 st stk stck stuck pc pce pcs piece pieces ea each unit units unite unidad ud uds unita node nodes knoten server "
+    "servers system systeme einheit nr no pz szt".split()
+) | {"1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
+"""Units of measure that are one node."""
+_MEAN = re.compile(
+    r"(mittel(wert)?|durchschnitt\w*|averages?|mean|median|moyenne|media|promedio|gemiddelde|min|minimum|max|maximum)"
+    r"( (preis|price|prix))?"
+)
+"""Names of rows that summarise others."""
+_WHOLE_CPUS, _WHOLE_MEM = 512, 6144
+"""Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
 
 
 @dataclass
@@ -111,7 +126,21 @@ class TableReader:
         if name is not None and name.text == EXAMPLE:
             self._say("warning", name, "", "is left out")
             return False
-        texts = [cell.text for cell in row if isinstance(cell.value, str) and cell.value.strip()]
+        money = [self.table.columns.get(column) for column in ("price_usd", "_list_price", "_total")]
+        texts = [
+            cell.text
+            for n, cell in enumerate(row)
+            if isinstance(cell.value, str)
+            and cell.value.strip()
+            and not (n in money and re.search(r"\d{3}", cell.text))
+        ]
+        if (
+            name is not None
+            and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
+            and not self.table.is_ours
+        ):
+            self._say("warning", name, "", "is drawn from other rows, and is left out")
+            return False
         if any(other.is_total(text) for text in texts[:2]):
             self._say("warning", first, "", "is a total, or tax, and is left out")
             return False
@@ -181,6 +210,8 @@ class TableReader:
     def _server(self, row: list[Cell]) -> None:
         number, texts, places, given = len(self.found.rows), {}, {}, {}
         self._take_currency(row)
+        several = self.table.cell(row, "_quantity")
+        n_nodes = int(several.text) if several is not None and re.fullmatch(r"\d{1,6}", several.text) else 1
         for column, reader in self.readers.items():
             cell = self.table.cell(row, column) or Cell("")
             places[column], given[column] = (self.table.sheet, cell.address), cell.shown
@@ -191,7 +222,7 @@ class TableReader:
                         f"is merged over {cell.rows} rows: the price of each, or of all? give each row its own"
                     )
                 texts[column] = self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
-                self._check_likely(column, texts[column], cell)
+                self._check_likely(column, texts[column], cell, n_nodes)
             except Unreadable as error:
                 texts[column] = given[column]
                 self.found.reported.add((number, column))
@@ -227,7 +258,7 @@ class TableReader:
         for reader in self.readers.values():
             reader.row_unit = unit if unit is not None and unit.kind == "money" else None
 
-    def _check_likely(self, column: str, text: str, cell: Cell) -> None:
+    def _check_likely(self, column: str, text: str, cell: Cell, n: int) -> None:
         """Refuse an amount that no server has; not of the quote table, nor where the mark of decimals was stated."""
         heading = self.table.header[column].text
         if self.table.is_ours or heading == column or (self.readers[column].is_told and not cell.is_number):
@@ -237,6 +268,14 @@ class TableReader:
         value = Decimal(text)
         if column == "cpus" and plain_words(heading) == "cpus" and value <= 8:
             raise Unreadable("may be the number of processors; head it cores, or sockets beside cores per CPU")
+        most = {"cpus": _WHOLE_CPUS, "mem_gb": _WHOLE_MEM}.get(column)
+        if (
+            most is not None
+            and value > most
+            and re.search(r"\b(total|gesamt\w*|totale)\b", plain_words(heading))
+            and n > 1
+        ):
+            raise Unreadable(f"may be that of all {n} nodes; write that of one, and head it without {heading!r}")
         if not is_likely(column, value):
             unit = QUOTE.by_name[column].unit
             raise Unreadable(
@@ -246,6 +285,10 @@ class TableReader:
     def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
         """Return the price of one node; where quantity and total are given too, they must agree with it."""
         text = reader.read(cell)
+        for name in ("_measure", "_price_unit"):
+            of = self.table.cell(row, name)
+            if of is not None and not of.is_empty and plain_words(of.text) not in _ONE:
+                raise Unreadable(f"has {of.text!r} beside it ({of.address}); the price of one node is needed")
         n = self._count(row)
         divide = "_divide" in self.table.columns
         if divide and text and not n:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding, Severity
@@ -73,14 +73,81 @@ def tables_of(grid: Grid) -> list[Table]:
 
 def _tables(grid: Grid) -> list[Table]:
     heads = [n for n, row in enumerate(grid.rows) if is_header(row)]
+    heads = [n for n in heads if n - 1 not in heads or not _is_under(grid.rows[n - 1], grid.rows[n])]
     found = []
     for place, n in enumerate(heads):
         end = heads[place + 1] if place + 1 < len(heads) else len(grid.rows)
-        texts, start = _header_texts(grid.rows, n, end)
+        header, start = grid.rows[n], n + 1
+        if start < end and _is_under(header, grid.rows[start]):
+            header, start = _both(header, grid.rows[start]), start + 1
+        texts, start = _header_texts(header, grid.rows, start, end)
         rows = [row for row in grid.rows[start:end] if not all(cell.is_empty for cell in row)]
         if rows:
-            found.append(_table(grid.sheet, grid.rows[n], texts, rows))
+            found.append(_table(grid.sheet, header, texts, rows))
     return found
+
+
+def _groups(above: list[Cell], under: list[Cell]) -> dict[int, int]:
+    """Return, by its place, the place of the heading that a word of the row beneath stands under, beside others."""
+    groups: dict[int, int] = {}
+    first, members = -1, list[int]()
+    for place in range(len(under) + 1):
+        at_end = place == len(under) or under[place].is_empty
+        begins = at_end or (place < len(above) and not above[place].is_empty)
+        if begins:
+            if len(members) > 1:
+                groups |= dict.fromkeys(members, first)
+            first, members = place, []
+        if not at_end and first >= 0 and first < len(above) and not above[first].is_empty:
+            members.append(place)
+    return groups
+
+
+def _is_under(above: list[Cell], under: list[Cell]) -> bool:
+    """Tell whether a row is the second of two rows of headings: ``Preis`` over ``Einzel`` and ``Gesamt``."""
+    if any(not cell.is_empty and (cell.is_number or re.search(r"\d", cell.text)) and cell.rows == 1 for cell in under):
+        return False
+    return bool(_groups(above, under))
+
+
+def _both(above: list[Cell], under: list[Cell]) -> list[Cell]:
+    """Return the headings of two rows as those of one."""
+    groups, cells = _groups(above, under), []
+    for place in range(max(len(above), len(under))):
+        top = above[place] if place < len(above) else Cell("")
+        low = under[place] if place < len(under) else Cell("")
+        if place in groups:
+            cells.append(replace(low, value=_joined(above[groups[place]].text, low.text)))
+        elif low.is_empty or low.text == top.text or top.is_empty:
+            cells.append(low if top.is_empty else top)
+        else:
+            cells.append(replace(top, value=f"{top.text} ({low.text.strip('()[] ')})"))
+    return cells
+
+
+_ASIDE = re.compile(r"[(\[{]([^)\]}]*)[)\]}]|\bin\s+(\S+)\s*$")
+
+
+_FIGURES = {"cpus", "mem_gb", "gpus", "power_w", "idle_power_w", "rack_units"}
+_KIN = (_PRICES, {"mem_gb"}, {"processor", "cpus", "_sockets", "_cores_per_socket"}, {"power_w", "idle_power_w"})
+"""Columns of which one may stand under another's word: of ``GPU`` over ``RAM`` the RAM is not the node's."""
+_GPU = re.compile(r"gpu|grafik|accel|beschleuniger", re.IGNORECASE)
+
+
+def _joined(group: str, word: str) -> str:
+    """Return a heading and a word beneath it as one heading that is known, or both words."""
+    units = [f"({one[1] or one[2]})" for text in (word, group) for one in _ASIDE.finditer(text)][:1]
+    group, word = (" ".join(_ASIDE.sub(" ", text).split()) for text in (group, word))
+    tail = " ".join(["", *units])
+    for text in (f"{word}{group.casefold()}", f"{group} {word}", f"{word} {group}"):
+        if heading_of(text + tail).column:
+            return text + tail
+    alone, whole = heading_of(word + tail).column, heading_of(group).column
+    if any({alone, whole} <= kin for kin in _KIN) or (
+        not whole and alone in _PRICES | _FIGURES and not _GPU.search(group)
+    ):
+        return word + tail
+    return f"{group} {word}{tail}"
 
 
 def is_header(row: list[Cell]) -> bool:
@@ -96,16 +163,16 @@ def is_header(row: list[Cell]) -> bool:
     return (len(many) >= _FEWEST and (priced or len(filled) <= 3 * len(many))) or (priced and "name" in columns)
 
 
-def _header_texts(rows: list[list[Cell]], n: int, end: int) -> tuple[list[str], int]:
+def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: int) -> tuple[list[str], int]:
     """Return the headings, with the units that a row beneath them may hold, and where the content begins."""
-    texts = [cell.text for cell in rows[n]]
-    if n + 1 < end:
-        under = [cell.text.strip("()[] ") for cell in rows[n + 1]]
+    texts = [cell.text for cell in header]
+    if start < end:
+        under = [cell.text.strip("()[] ") for cell in rows[start]]
         units = [text for text in under if text]
         if units and all(unit_of(text) is not None for text in units) and len(units) > 1:
             both = zip(texts, [*under, *[""] * (len(texts) - len(under))], strict=False)
-            return [f"{text} ({unit})" if unit else text for text, unit in both], n + 2
-    return texts, n + 1
+            return [f"{text} ({unit})" if unit else text for text, unit in both], start + 1
+    return texts, start
 
 
 def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:

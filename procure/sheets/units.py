@@ -69,7 +69,7 @@ def unit_of(text: str) -> Unit | None:
 
 _NET = re.compile(
     r"\b(netto|net|ht|hors taxes?|"
-    r"(exkl|excl|zzgl|ohne|ex|plus|excluding|without|sin|hors|senza|sans|zonder)\.?\s*\d*\s*%?\s*"
+    r"(exkl|excl|zzgl|ohne|ex|plus|excluding|without|sin|hors|senza|sans|zonder)\.?\s*[\d.,]*\s*%?\s*"
     r"(mwst|ust|vat|tax|tva|iva|btw|sales tax)"
     r"|(iva|btw|tva|vat)\.?\s*(esclusa|excluido|excluida|excl|excluded|non comprise))(?=\W|$)",
     re.IGNORECASE,
@@ -117,6 +117,8 @@ def without_tax(text: str) -> str:
 _SPACES = re.compile(r"(?<=\d)[\s'’\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")
 _BY_POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d+)?|\.\d+)")
 _BY_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d+(,\d+)?|,\d+)")
+_INDIAN = re.compile(r"[-+]?\d{1,2}(,\d{2})+,\d{3}(\.\d+)?")
+"""Lakhs: ``1,49,500``."""
 
 
 def numbers(text: str) -> dict[Decimals, Decimal]:
@@ -132,6 +134,8 @@ def numbers(text: str) -> dict[Decimals, Decimal]:
     found: dict[Decimals, Decimal] = {}
     if _BY_POINT.fullmatch(joined):
         found["point"] = Decimal(joined.replace(",", ""))
+    if _INDIAN.fullmatch(joined):
+        return {"point": Decimal(joined.replace(",", ""))}
     if _BY_COMMA.fullmatch(joined):
         found["comma"] = Decimal(joined.replace(".", "").replace(",", "."))
     return found
@@ -151,7 +155,9 @@ class Amount:
 
 def amount_of(text: str) -> Amount | None:
     """Read a number with or without a unit: ``14.950,00 €``, ``CHF 12'345``, ``1.5 TB``; None if it is neither."""
-    text = _without_words(text)
+    text = re.sub(r"(?<=\d)\s*(:-|/-)$", "", _without_words(text))  # 14 950:- and 1,49,500/-
+    text = re.sub(r"^(s?fr)\.\s*(?=\d)", r"\1 ", text, flags=re.IGNORECASE)
+    text = re.sub(r"(?<=\d)[.,](--?|–|—)$", "", text) if re.match(r"(s?fr|chf)\b", text, re.IGNORECASE) else text
     match = _AMOUNT.fullmatch(text)
     if match is None:
         return None
@@ -179,7 +185,7 @@ def _without_words(text: str) -> str:
     """Leave out what says that an amount is for one, or without tax."""
     text = _NET.sub(" ", text.strip())
     text = re.sub(
-        r"(\b(per|pro|je|par|por)|/)\s*(node|server|unit|piece|knoten|stück|stk|einheit|nœud|noeud|serveur|nodo|unidad)"
+        r"(\b(per|pro|je|par|por)|/)\s*(node|server|unit|piece|knoten|stück|stck|stk|st|einheit|nœud|noeud|serveur|nodo|unidad)"
         r"\b\.?|\beach\b",
         " ",
         text,
