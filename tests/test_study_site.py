@@ -16,6 +16,7 @@ from procure.errors import ArgumentError, TableError
 from procure.site.change import changed
 from procure.site.model import Limits, Partition, Priority, Qos, Scheduler, Site
 from procure.site.store import write_site
+from procure.site.understand import read_slurm
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 from procure.sweep import load_plan, run_sweep
@@ -245,3 +246,14 @@ def test_simulate_with_a_rule_says_what_it_changes(procure, tmp_path):
     assert code == 2 and "the site has no QOS 'lng'" in " ".join(err.replace("│", " ").split())
     code, _, err = procure(*given[:3], "--nodes", tmp_path / "site" / "nodes.csv", "--rule", "bf_interval=5")
     assert code == 2 and "goes by no centre's rules" in " ".join(err.replace("│", " ").split())
+
+
+def test_the_study_of_the_readme_stands_on_the_centre_beside_it():
+    """The site of `pipelines/site.toml` is what `site read` makes of `pipelines/centre`; slurm judges there."""
+    folder = Path(__file__).resolve().parent.parent / "pipelines"
+    with tempfile.TemporaryDirectory() as out:
+        site = read_slurm(str(folder / "centre"))
+        write_site(site.rules, site.nodes, out)
+        for name in ("site.toml", "nodes.csv"):
+            assert (Path(out) / name).read_text() == (folder / "site" / name).read_text()
+    assert load_study(folder / "site.toml").simulate.policies[0].startswith("slurm:")
