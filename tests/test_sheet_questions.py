@@ -412,6 +412,11 @@ def test_a_node_of_two_processors_is_one_node(tmp_path: Path, name: str) -> None
         ([*HEAD, "Remise en %"], [*A, 10], "F2"),
         (["Bezeichnung", "Kerne gesamt", *HEAD[2:], "Anzahl"], ["A 1", 640, *A[2:], 10], "B2"),
         (["Bezeichnung", "Kerne", "RAM gesamt (GB)", *HEAD[3:], "Anzahl"], ["A 1", 64, 7_680, *A[3:], 10], "C2"),
+        ([*HEAD, "GPU-Typ"], [*A[:3], 4, 84_950, "8x H100"], "D2"),
+        ([*HEAD[:3], "GPU-Typ", HEAD[4]], [*A[:3], "4x H100 (optional 8x)", 84_950], "D2"),
+        ([*HEAD, "GPU-Typ"], [*A[:3], 1, 84_950, "HGX H100 8-GPU"], "F2"),
+        ([*HEAD, "GPU-Typ"], [*A[:3], 4, 84_950, "A100 40/80GB"], "F2"),
+        ([*HEAD, "Bemerkung"], [*B, "Preis ohne GPUs"], "E1"),
         (HEAD, ["Doppelknoten A 1", *A[1:]], "A2"),
         (HEAD, ["BigTwin A 1", *A[1:]], "A2"),
         (HEAD, ["A 1 (Paar)", *A[1:]], "A2"),
@@ -479,6 +484,28 @@ def test_what_offices_write_is_read(
     head[column], row[column] = heading, value
     found = read(tmp_path, head, row)
     assert not found.errors and found.quotes[of].tolist() == [amount]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ["Name", "Cores/Node", "Memory/Node (GB)", "GPUs/Node", "Price/Node (EUR)"],
+        [*HEAD[:4], "Preis €/Stk"],
+        [*HEAD[:4], "Nettoeinzelpreis (EUR)"],
+        ["Désignation", "Nb cœurs", "Mémoire (Go)", "Nb GPU", "P.U. HT (€)"],
+    ],
+)
+def test_short_forms_of_headings_are_read(tmp_path: Path, head: list) -> None:
+    """What is per node after a slash, and French and German short forms, are headings."""
+    found = read(tmp_path, head, A)
+    assert not found.errors
+    assert found.quotes[["cpus", "mem_gb", "gpus", "price_usd"]].to_numpy().tolist() == [[64, 768, 0, 29_900]]
+
+
+def test_a_number_before_the_model_counts(tmp_path: Path) -> None:
+    """``4x H100`` in a column of models is four GPUs where no column has their number."""
+    found = read(tmp_path, [*HEAD[:3], "GPU-Typ", HEAD[4]], [*A[:3], "4x H100", 84_950])
+    assert not found.errors and found.quotes[["gpus", "gpu_type"]].to_numpy().tolist() == [[4, "H100"]]
 
 
 @pytest.mark.parametrize("text", ["Fr. 14'950.-", "SFr. 14'950.--", "CHF 14'950.–"])

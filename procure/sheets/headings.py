@@ -29,6 +29,9 @@ _NODE_WORDS = frozenset(
     "unita system".split()
 )
 _OF_EACH = re.compile(r"\b(?:per|pro|je|par|por)\s+(\w+)")
+_SLASH = re.compile(
+    r"/\s*(node|knoten|server|stück|stck|stk|st|unit|piece|each|nœud|noeud|serveur|nodo|system)\b\.?", re.I
+)
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
 _HARMLESS = _NODE_WORDS | frozenset(
     "per pro je par por total gesamt totale max maximal maximum peak typ typical nominal anzahl number count nombre n "
@@ -92,6 +95,7 @@ def heading_of(text: str) -> Heading:
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)
     for part in [one for each in bracketed for one in [each, *re.split(r"[,;/ ]+", each)]]:
         unit = unit or unit_of(part)
+    rest, n_each = _SLASH.subn(" ", rest)
     bare = _without_tax(rest)
     match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", bare, re.IGNORECASE)
     if match and unit_of(match[1]) is not None:
@@ -104,7 +108,7 @@ def heading_of(text: str) -> Heading:
     plain = " ".join(words)
     short = " ".join(_EACH.sub(" ", plain).split())
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)
-    if column == "_price" and short != plain:
+    if column == "_price" and (short != plain or n_each):
         column = "price_usd"  # a price per node
     all_words = plain_words(text)
     odd = ""

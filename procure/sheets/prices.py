@@ -23,6 +23,9 @@ _OF_SEVERAL = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezz[oi]|prijs|prijzen)\b.*?"
     r"\b((?:pro|je|per|par|por|fur|for)\s+(?:\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster|set|monat|month|mois|jahr"
     r"|year|an|ano|mes|mese|anno|maand|jaar|kern|core|gpu|cpu|sockel|socket)\b)"
+    r"|\b(?:prices?|preise?|prix|precios?|prezz[oi])\b.*\b"
+    r"((?:ohne|without|excl|exkl|excluding|zzgl|sans|sin|senza) (?:die |the |les )?"
+    r"(?:gpus?|cpus?|ram|memory|prozessor\w*))\b"
     r"|\b((?:monats|leasing|miet)rat\w*|monthly (?:rate|instal\w*|payment)s?|loyers? mensuels?|canon\w* mensil\w*)\b"
 )
 """A sentence that says that prices are not those of one node."""
@@ -96,7 +99,10 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                     )
                 unit = unit or found
             if (of := _OF_SEVERAL.search(plain_words(text))) and cell not in table.header.values():
-                doubt = doubt or f"may be the price {of[1] or of[2]}: the sheet says {text!r} ({cell.address})"
+                doubt = (
+                    doubt
+                    or f"may be the price {next(filter(None, of.groups()))}: the sheet says {text!r} ({cell.address})"
+                )
             if (many := _IN_MANY.search(plain_words(text))) and cell not in table.header.values():
                 heads = [heading.unit for name, heading in table.headings.items() if name == "price_usd"]
                 if not any(one is not None and one.factor != 1 for one in heads) and (unit is None or unit.factor == 1):

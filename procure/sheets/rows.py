@@ -34,6 +34,8 @@ _SEVERAL = re.compile(
     r"|\b(chassis|enclosure|cluster|gesamtsystem|komplettsystem)\b"
 )
 """Words in a server's name after which its row may be several nodes."""
+_BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
+_TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = frozenset(
     "1 st stk stck stuck pc pce pcs piece pieces ea each unit units unite unidad ud uds unita node nodes knoten server "
     "servers system systeme einheit nr no pz szt".split()
@@ -338,8 +340,22 @@ class TableReader:
             if texts.get("gpus", "") not in ("", total):
                 self._refuse(number, place, "gpus", f"is not the {total} GPUs and slices of {model.text!r} beside it")
             texts["gpus"], texts["gpu_type"] = total, pools_text(pools)
+        elif named and (_BOARD.search(model.text) or _TWO_SIZES.search(model.text)):
+            self._refuse(
+                number, model, "gpus", f"may be another number of GPUs, or another {named[0]}; write its model alone"
+            )
         elif len(named) > 1:
             self._refuse(number, model, "gpus", SEVERAL_MODELS)
+        elif named and re.match(r"\d{1,2}\s*[x×*]\s*\D", model.text):
+            reader = Reader("gpus", None, None, self.pricing.usd("price_usd"))
+            try:
+                n, given = reader.read(Cell(model.address, model.text)), texts.get("gpus", "")
+            except Unreadable as error:
+                self._refuse(number, model, "gpus", str(error))
+                return
+            if given not in ("", n):
+                self._refuse(number, place, "gpus", f"is not the {n} GPUs of {model.text!r} beside it")
+            texts["gpus"], texts["gpu_type"] = n, reader.others.get("gpu_type", named[0])
         elif named and beside and named != beside:
             self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")
         elif texts.get("gpus", "") in ("", "0"):
