@@ -87,6 +87,7 @@ def test_what_changes_nothing_may_stand_in_brackets(
     ("column", "heading", "value"),
     [
         (2, "RAM", 1.5),
+        (2, "RAM", 12),
         (2, "RAM (GB)", 1_536_000),
         (4, "Einzelpreis (EUR)", 14.95),
         (5, "Leistung", 1.2),
@@ -506,6 +507,24 @@ def test_a_number_before_the_model_counts(tmp_path: Path) -> None:
     """``4x H100`` in a column of models is four GPUs where no column has their number."""
     found = read(tmp_path, [*HEAD[:3], "GPU-Typ", HEAD[4]], [*A[:3], "4x H100", 84_950])
     assert not found.errors and found.quotes[["gpus", "gpu_type"]].to_numpy().tolist() == [[4, "H100"]]
+
+
+@pytest.mark.parametrize(
+    ("head", "cells"),
+    [
+        (["Price (SEK)"], ["14 950,00 kr"]),
+        (["Price", "Currency"], ["14 950,00 kr", "NOK"]),
+        (["Price (JPY)"], ["¥14,950"]),
+    ],
+)
+def test_a_short_sign_is_the_currency_of_the_heading(tmp_path: Path, head: list, cells: list) -> None:
+    """``kr`` under SEK or beside NOK, and ``¥`` under JPY, contradict nothing."""
+    book = Workbook()
+    for one in ([*HEAD[:4], *head], [*A[:4], *cells]):
+        book.active.append(one)
+    book.save(tmp_path / "offer.xlsx")
+    found = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"SEK": 2, "NOK": 2, "JPY": 2}))
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
 
 
 @pytest.mark.parametrize("text", ["Fr. 14'950.-", "SFr. 14'950.--", "CHF 14'950.–"])

@@ -30,7 +30,7 @@ _KINDS = {
 }
 _LIKELY: dict[str, tuple[float, float]] = {
     "price_usd": (300, 5_000_000),
-    "mem_gb": (8, 50_000),
+    "mem_gb": (16, 50_000),
     "cpus": (4, 4_096),
     "power_w": (50, 50_000),
     "idle_power_w": (20, 20_000),
@@ -63,6 +63,10 @@ _NO_GPU = re.compile(
     r"(no|kein|keine|ohne|without|sans|aucun|sin|senza|geen|zonder) (gpus?|grafikkarten?|accelerators?)"
 )
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
+
+
+_SHORT = {"kr": ("SEK", "NOK", "DKK"), "¥": ("JPY", "CNY")}
+"""Short signs of several currencies: the heading, or the currency beside an amount, says which."""
 
 
 class Unreadable(Exception):
@@ -187,6 +191,9 @@ class Reader:
     def _unit_beside(self, own: Unit | None) -> Unit | None:
         """Return the unit of an amount: its own, which must not contradict the money of the heading."""
         heads = self.unit
+        beside_it = self.row_unit or heads
+        if own is not None and beside_it is not None and beside_it.currency in _SHORT.get(own.currency, ()):
+            own = Unit(own.kind, own.factor, beside_it.currency)
         if self.row_unit is not None and _READERS.get(self.column) is Reader._money:
             beside = [one for one in (own, heads) if one is not None]
             if any(one.kind != "money" or one.currency != self.row_unit.currency for one in beside):
