@@ -1,4 +1,4 @@
-"""Who waits: a run's waits by class of job, by user, and over an hour, in one compiled pass per class."""
+"""Who waits: a run's waits by class of job, by user, and over an hour, in one compiled pass."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _class_figures(runs, of, place, waits, out):
     """Put mean, 95th percentile and share over an hour of the jobs ``of`` one place into ``out``.
 
     ``runs`` are when jobs are submitted and start, and from when they count. A class of which no job ran leaves
-    ``out`` as it is. Returns how many ran, and how many waited over an hour; ``waits`` is scratch.
+    ``out`` as it is; ``waits`` is scratch.
     """
     submit, start, counts_from = runs
     n_waited, n_ran, n_over, total = np.int64(0), 0, 0, 0.0
@@ -65,7 +65,6 @@ def _class_figures(runs, of, place, waits, out):
         out[0] = total / n_ran
         out[1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
         out[2] = n_over / n_ran
-    return n_ran, n_over
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -86,22 +85,35 @@ def measure_groups(submit, start, groups, counts_from, out):
     n_jobs, n_users = submit.size, 0
     for j in range(n_jobs):
         n_users = max(n_users, groups.user[j] + 1)
-    waits, runs = np.empty(n_jobs, np.int64), (submit, start, counts_from)
+    waits, runs = np.empty((_N_CLASSES, n_jobs), np.int64), (submit, start, counts_from)
+    n_waited, n_over = np.zeros(_N_CLASSES, np.int64), np.zeros(_N_CLASSES, np.int64)
+    n_ran, total = np.zeros(_N_CLASSES, np.int64), np.zeros(_N_CLASSES)
     n_all = n_long = 0
+    waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
+    for j in range(n_jobs):
+        if start[j] < 0 or submit[j] < counts_from:
+            continue
+        of, user, wait = groups.job_class[j], groups.user[j], start[j] - submit[j]
+        n_ran[of] += 1
+        ran[user] += 1
+        if wait > 0:
+            waits[of, n_waited[of]] = wait
+            n_waited[of] += 1
+            total[of] += wait
+            n_over[of] += wait > LONG_WAIT
+            waited[user] += wait
     for c in range(_N_CLASSES):
-        n_ran, n_over = _class_figures(runs, groups.job_class, c, waits, out[_FIRST + 3 * c :])
-        n_all += n_ran
-        n_long += n_over
+        n_all += n_ran[c]
+        n_long += n_over[c]
+        if n_ran[c] > 0:
+            out[_FIRST + 3 * c] = total[c] / n_ran[c]
+            out[_FIRST + 3 * c + 1] = quantile(waits[c], n_waited[c], n_ran[c] - n_waited[c], 0.95)
+            out[_FIRST + 3 * c + 2] = n_over[c] / n_ran[c]
     if n_all == 0:
         return
     for c in range(groups.own.shape[0]):
-        _class_figures(runs, groups.own[c], c, waits, out[_OWN + 3 * c :])
+        _class_figures(runs, groups.own[c], c, waits[0], out[_OWN + 3 * c :])
     out[INDEX.share_over_1h] = n_long / n_all
-    waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
-    for j in range(n_jobs):
-        if start[j] >= 0 and submit[j] >= counts_from:
-            waited[groups.user[j]] += start[j] - submit[j]
-            ran[groups.user[j]] += 1
     fair, n_known = 0.0, 0
     for user in range(n_users):
         if ran[user] > 0:
