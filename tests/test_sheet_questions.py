@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.styles import Font, PatternFill
+from openpyxl.styles.colors import Color
 
 from procure.errors import TableError
 from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file, read_quotes
@@ -536,3 +538,152 @@ def test_swiss_prices_are_read(tmp_path: Path, text: str) -> None:
     book.save(tmp_path / "offer.xlsx")
     found = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"CHF": 2}))
     assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [("14.950 €*", "*"), ("14.950,00 € **", "**"), ("14.950²", "²"), ("14.950,00 € 1)", "1)"), ("14.950,00 1)", "1)")],
+)
+def test_a_footnote_s_mark_is_no_part_of_a_price(tmp_path: Path, text: str, mark: str) -> None:
+    """The price is read, and the mark said; what the footnote says of tax counts."""
+    found = read(tmp_path, HEAD, [*A[:4], text], ["* zzgl. MwSt."])
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+    assert any(f"without the mark {mark!r}" in one.allowed for one in found.findings)
+    assert any("with tax" in said for _, said in asked(read(tmp_path, HEAD, [*A[:4], text], ["* inkl. 19 % MwSt."])))
+
+
+@pytest.mark.parametrize("how", ["white", "theme", "format"])
+def test_what_nobody_sees_is_asked_about(tmp_path: Path, how: str) -> None:
+    """A price in white on white, or hidden by its number format, is no price; white on dark is."""
+    book = Workbook()
+    for one in (HEAD, A, B):
+        book.active.append(one)
+    cell = book.active["E3"]
+    if how == "format":
+        cell.number_format = ";;;"
+    else:
+        cell.font = Font(color=Color(theme=0) if how == "theme" else "FFFFFFFF")
+    for head in book.active[1]:
+        head.font, head.fill = Font(color="FFFFFFFF"), PatternFill("solid", fgColor="FF1F4E78")
+    book.save(tmp_path / "offer.xlsx")
+    found = read_quote_file(tmp_path / "offer.xlsx", READING)
+    assert [where for where, _ in asked(found)] == ["E3"] and found.quotes["name"].tolist() == ["A 1"]
+
+
+def test_a_number_beside_amounts_with_a_currency_is_in_it(tmp_path: Path) -> None:
+    """A bare number among amounts in euros is euros; among two currencies it is asked about."""
+    head = [*HEAD[:4], "Einzelpreis"]
+    found = read(tmp_path, head, [*A[:4], "14.950 €"], B)
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900, 199_900]
+    found = read(tmp_path, head, [*A[:4], "14.950 €"], ["C", *A[1:4], "14.950 $"], B)
+    assert "E4" in [where for where, _ in asked(found)]
+
+
+@pytest.mark.parametrize(
+    ("head", "rows"),
+    [
+        (["", "A 1", "B 1"], [["Kerne", 64, 128], ["RAM (GB)", 768, 1536], ["Einzelpreis (EUR)", 14_950, 99_950]]),
+        (
+            ["Merkmal", "A 1", "B 1"],
+            [
+                ["CPU", "2x AMD EPYC 9354 (32 Kerne)", "(2) Intel Xeon 8592+ 64-Core"],
+                ["Arbeitsspeicher", "(12) 64GB RDIMM", "24x 64 Go"],
+                ["Anzahl", 10, 2],
+                ["Einzelpreis netto", "14.950,00 €", "99.950,00 €"],
+                ["Gesamtpreis netto", "149.500,00 €", "199.900,00 €"],
+            ],
+        ),
+    ],
+)
+def test_a_server_type_per_column_needs_no_heading_for_its_name(tmp_path: Path, head: list, rows: list) -> None:
+    """The first row of texts are the names where nothing heads them."""
+    found = read(tmp_path, head, *rows)
+    assert not found.errors
+    assert found.quotes[["cpus", "mem_gb", "price_usd"]].to_numpy().tolist() == [
+        [64, 768, 29_900],
+        [128, 1536, 199_900],
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["Zwischensumme Pos. 1", 149_500], ["8.1% MWST", 12_109.5], ["Total inkl. MWST", 161_609.5]],
+        [["Sous-total lot 1", 149_500], ["TVA 20 %", 29_900], ["Total TTC", 179_400]],
+        [["Base imponible", 149_500], ["IVA 21%", 31_395], ["TOTAL", 180_895]],
+        [["Totale imponibile", 149_500], ["IVA 22%", 32_890], ["Totale ivato", 182_390]],
+        [["Subtotal", 149_500], ["VAT @ 20%", 29_900], ["Grand Total", 179_400]],
+        [["Summe Pos. 1-2", 149_500], ["Sales Tax (8.25%)", 12_333.75]],
+    ],
+)
+def test_the_end_of_a_bill_changes_no_price(tmp_path: Path, rows: list) -> None:
+    """Sums and tax beneath net amounts are left out, and a total with tax on top makes no price one with tax."""
+    head = [*HEAD[:4], "Menge", "Einzelpreis (EUR)", "Gesamtpreis (EUR)"]
+    bill = [[label, *[None] * 5, amount] for label, amount in rows]
+    found = read(tmp_path, head, [*A[:4], 10, 14_950, 149_500], *bill)
+    assert not found.errors and not found.lines and found.quotes["price_usd"].tolist() == [29_900]
+
+
+def test_a_total_with_tax_that_is_the_sum_says_that_prices_are_with_tax(tmp_path: Path) -> None:
+    """Where the amounts add up to the total with tax, they have it, too."""
+    head = [*HEAD[:4], "Menge", "Einzelpreis (EUR)", "Gesamtpreis (EUR)"]
+    bill = [["darin 19 % MwSt.", *[None] * 5, 23_869.75], ["Gesamt inkl. MwSt.", *[None] * 5, 149_500]]
+    found = read(tmp_path, head, [*A[:4], 10, 14_950, 149_500], *bill)
+    assert any("with tax" in said for _, said in asked(found))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("Alla priser inkl. moms", "with tax"),
+        ("Alle priser inkl. mva", "with tax"),
+        ("単価は税込です", "with tax"),
+    ],
+)
+def test_tax_of_other_languages_is_asked_about(tmp_path: Path, sentence: str, words: str) -> None:
+    """Swedish, Norwegian and Japanese tax in a sentence counts."""
+    assert any(words in text for _, text in asked(read(tmp_path, HEAD, A, [sentence])))
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        (["Benämning", "Antal kärnor", "Minne (GB)", "GPU", "Styckpris exkl. moms (EUR)"], A),
+        (["Beskrivelse", "Kjerner", "Minne (GB)", "GPU", "Enhetspris (EUR) ekskl. mva"], A),
+        (["Nazwa", "Liczba rdzeni", "Pamięć RAM (GB)", "GPU", "Cena jedn. netto (EUR)"], A),
+        (["品名", "コア数", "メモリ (GB)", "GPU", "単価 (EUR, 税抜)"], A),
+        (["Descrizione", "N. core", "Memoria (GB)", "GPU", "Prezzo cad. (EUR)"], A),
+        (["Artículo", "Núcleos", "Memoria (GB)", "GPU", "P. unitario (EUR)"], A),
+        ([*HEAD[:4], "Einzelpreis (EUR)", "Preis pro GPU (EUR)", "RAM/Kern (GB)"], [*A, 7_000, 12]),
+        ([HEAD[0], "CPUs", "Total cores", *HEAD[2:]], ["A 1", 2, *A[1:]]),
+        ([*HEAD[:4], "Nettopreis (EUR)", "MwSt. 19 %", "Bruttopreis (EUR)"], [*A, 2_840.5, 17_790.5]),
+        ([*HEAD[:4], "List Price", "Disc %", "Your Price"], [*A[:4], "€29,900.00", "50%", "€14,950.00"]),
+        ([*HEAD[:4], "Nodes", "Extended (EUR)"], [*A[:4], 10, 149_500]),
+        ([*HEAD[:4], "Einzelpreis"], [*A[:4], "14.950 € + MwSt."]),
+    ],
+)
+def test_more_headings_are_read(tmp_path: Path, head: list, row: list) -> None:
+    """Headings of more languages, and columns beside the one that is meant."""
+    found = read(tmp_path, head, row)
+    assert not found.errors
+    assert found.quotes[["cpus", "mem_gb", "gpus", "price_usd"]].to_numpy().tolist() == [[64, 768, 0, 29_900]]
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "cell"),
+    [
+        ([HEAD[0], "Kerne (inkl. HT)", *HEAD[2:]], ["A 1", 128, *A[2:]], "B1"),
+        (["Name", "Total cores", "Total memory (GB)", "Nodes", "Price (EUR)"], ["A", 640, 7_680, 10, 14_950], "B2"),
+        (["Name", "CPUs", "Cores", "RAM (GB)", "Price (EUR)"], ["A", 2, 32, 768, 14_950], "C2"),
+    ],
+)
+def test_threads_and_amounts_of_all_nodes_are_asked_about(tmp_path: Path, head: list, row: list, cell: str) -> None:
+    """Cores with hyper-threads, cores of ten nodes, cores that may be those of one of two CPUs."""
+    assert cell in [where for where, _ in asked(read(tmp_path, head, row))]
+
+
+def test_amounts_below_0_are_taken_off(tmp_path: Path) -> None:
+    """(1,000.00) and -€1,000.00 are what a discount takes off; payment in time is no discount."""
+    rows = [["EDU discount", None, None, None, one] for one in ("(€1,000.00)", "-€1,000.00")]
+    found = read(tmp_path, HEAD, A, *rows, ["Zahlung: 14 Tage 2 % Skonto, 30 Tage netto"])
+    assert not found.errors and [float(line.usd) for line in found.lines] == [-2_000, -2_000]

@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from procure.files.gpu_pools import pools_text
 from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
-from procure.sheets.units import Decimals, Unit, amount_of
+from procure.sheets.units import Decimals, Unit, amount_of, without_mark
 
 NOTHING = {
     "", "-", "–", "—", "--", "/", "none", "no", "n/a", "na", "keine", "kein", "ohne", "nein", "aucun", "aucune", "non",
@@ -183,6 +183,8 @@ class Reader:
         read = amount_of(cell.value)
         if read is None:
             return None
+        if (mark := cell.value.strip().removeprefix(without_mark(cell.value)).strip()) != "":
+            self.guess(f"is read without the mark {mark!r}; see what it says")
         if read.in_thousands and self.unit is not None and self.unit.factor != 1:
             raise Unreadable("names thousands, as the heading does; write the amount without them")
         unit = self._unit_beside(read.unit)
@@ -258,8 +260,10 @@ class Reader:
         return self._number(cell)
 
     def _memory(self, cell: Cell) -> str:
+        if isinstance(cell.value, str):
+            cell = replace(cell, value=counted(cell.value))
         both = re.fullmatch(
-            r"([\d.,]+\s*[GT]B)\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*GB)?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
+            r"([\d.,]+\s*[GT][BO])\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*G[BO])?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
             cell.text,
             re.IGNORECASE,
         )
@@ -268,10 +272,10 @@ class Reader:
             if re.fullmatch(r"[\d.]+", stated) and Decimal(stated) == int(both[2]) * int(both[3]):
                 return stated
             raise Unreadable(f"is not {both[2]} × {both[3]} GB; give the memory of one node, e.g. 768 GB")
-        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|G)\b(.*)", cell.text, re.IGNORECASE)
+        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|Go|Gio|G)\b(.*)", cell.text, re.IGNORECASE)
         if match and "+" not in cell.text:
             whole = int(match[1]) * int(match[2])
-            for count, size in re.findall(r"(\d+\s*[x×*]\s*)?(\d+)\s*[GT]i?B", match[4], re.IGNORECASE):
+            for count, size in re.findall(r"(\d+\s*[x×*]\s*)?(\d+)\s*[GT]i?[BO]", match[4], re.IGNORECASE):
                 if count or int(size) != whole:
                     raise Unreadable("names several amounts; give the memory of one node, e.g. 768 GB")
             if _CHOICE.search(match[4]):
@@ -283,18 +287,18 @@ class Reader:
             return str(int(match[1]) * int(match[2]))
         if isinstance(cell.value, str):
             match = re.fullmatch(
-                r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB))\s+((?:DDR\d\S*|ECC|RDIMM|RAM|Memory)[\w\s\-,@/]*)",
+                r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB|Go|To))\s+((?:DDR\d\S*|ECC|RDIMM|RAM|Memory)[\w\s\-,@/]*)",
                 cell.value,
                 re.IGNORECASE,
             )
-            if match and (_CHOICE.search(match[2]) or re.search(r"\d\s*[GT]i?B", match[2], re.IGNORECASE)):
+            if match and (_CHOICE.search(match[2]) or re.search(r"\d\s*[GT]i?[BO]", match[2], re.IGNORECASE)):
                 raise Unreadable("names more than the memory of one node; give that alone, e.g. 768 GB")
             if match:
                 return self._number(Cell(cell.address, match[1]))
         return self._number(cell)
 
     def _gpus(self, cell: Cell) -> str:
-        text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", cell.text)
+        text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", counted(cell.text))
         if plain_words(text) in NOTHING or text in NOTHING or _NO_GPU.fullmatch(plain_words(text)):
             return "0"
         models = gpu_models(text)
@@ -361,14 +365,23 @@ _SLICES = re.compile(
 _CORES = r"(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
 
 
+_PROCESSORS = re.compile(r"^(\d)\s+(?=(AMD|Intel|EPYC|Xeon|NVIDIA Grace|Ampere|IBM)\b)", re.IGNORECASE)
+
+
 def is_likely(column: str, value: Decimal) -> bool:
     """Tell whether a server may cost, hold or take an amount, in the quote table's units."""
     low, high = _LIKELY.get(column, (-math.inf, math.inf))
     return low <= value <= high or (value == 0 and column not in ("price_usd", "mem_gb", "cpus", "power_w"))
 
 
+def counted(text: str) -> str:
+    """Write a number in brackets before what is counted as ``12x``: ``(12) 64GB RDIMM``."""
+    return re.sub(r"^\s*\((\d{1,2})\)\s*(?=\S)", r"\1x ", text)
+
+
 def cores_of(text: str) -> tuple[int, str] | None:
     """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none."""
+    text = _PROCESSORS.sub(r"\1x ", counted(text))
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
     if (
         match is None

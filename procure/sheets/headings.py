@@ -11,29 +11,21 @@ from pathlib import Path
 
 from procure.schemas import QUOTE
 from procure.sheets.units import Unit, tax_of, unit_of, without_tax
+from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT
 
 _WORDS = Path(__file__).parent / "headings.toml"
-_EACH = re.compile(
-    r"\b(per|pro|je|par|por|a|/)\s*(node|server|unit|piece|item|each|knoten|stuck|einheit|noeud|serveur|unite|piece|nodo|"
-    r"servidor|unidad|unita|stuk|system)\b|\beach\b|\bunitaire\b(?<!prix unitaire)"
-)
+_EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
 _LEASE = re.compile(
-    r"\b(month|monat|mois|mes|mese|maand|monthly|monatlich|year|jahr|an|ano|anno|annum|jaar|yearly|jahrlich|rate|miete"
-    r"|leasing|lease|rental|location|alquiler)\b"
+    rf"\b({TIME}|monthly|monatlich|yearly|jahrlich|rate|miete|leasing|lease|rental|location|alquiler)\b"
 )
-_SETS = re.compile(
-    r"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b(per|pro|par|por|je)\s+\d+"
-)
-_NODE_WORDS = frozenset(
-    "node nodes server servers unit piece item each knoten stuck stk einheit noeud serveur unite nodo servidor unidad "
-    "unita system".split()
-)
-_OF_EACH = re.compile(r"\b(?:per|pro|je|par|por)\s+(\w+)")
+_SETS = re.compile(rf"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b{PER}\s+\d+")
+_ONE_NODE = re.compile(rf"{NODE}|{PIECE}")
+_OF_EACH = re.compile(rf"\b{PER}\s+(\w+)")
 _SLASH = re.compile(
     r"/\s*(node|knoten|server|stück|stck|stk|st|unit|piece|each|nœud|noeud|serveur|nodo|system)\b\.?", re.I
 )
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
-_HARMLESS = _NODE_WORDS | frozenset(
+_HARMLESS = frozenset(
     "per pro je par por total gesamt totale max maximal maximum peak typ typical nominal anzahl number count nombre n "
     "physical physisch physique physische installed installiert ecc rdimm ram tdp einzeln net netto gross brutto of in "
     "excl exkl incl inkl ex zzgl ohne mit".split()
@@ -41,6 +33,7 @@ _HARMLESS = _NODE_WORDS | frozenset(
 """What may stand in brackets in a heading beside units, and changes nothing."""
 _NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""
+_PRICES = frozenset("price_usd _price _list_price _total".split())
 
 
 @dataclass(frozen=True)
@@ -78,11 +71,14 @@ def _known() -> dict[str, tuple[str, int]]:
     return found | {plain_words(name): (name, -1) for name in QUOTE.names}
 
 
+_LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
+
+
 def plain_words(text: str) -> str:
     """Return text in lower case without accents and punctuation: ``Höhe (HE)`` is ``hohe he``."""
-    text = unicodedata.normalize("NFKD", text.casefold().replace("œ", "oe"))
+    text = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
     text = "".join(letter for letter in text if not unicodedata.combining(letter))
-    return " ".join(re.sub(r"[^a-z0-9€£¥$%]+", " ", text).split())
+    return " ".join(re.sub(r"[^a-z0-9€£¥$%\u3040-\u30ff\u4e00-\u9fff]+", " ", text).split())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -96,10 +92,10 @@ def heading_of(text: str) -> Heading:
     for part in [one for each in bracketed for one in [each, *re.split(r"[,;/ ]+", each)]]:
         unit = unit or unit_of(part)
     rest, n_each = _SLASH.subn(" ", rest)
-    bare = _without_tax(rest)
-    match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", bare, re.IGNORECASE)
+    untaxed = _without_tax(rest)
+    match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", untaxed, re.IGNORECASE)
     if match and unit_of(match[1]) is not None:
-        unit, rest = unit or unit_of(match[1]), bare[: match.start()]
+        unit, rest = unit or unit_of(match[1]), untaxed[: match.start()]
     words = plain_words(_without_tax(rest)).split()
     known = _known()
     last = unit_of(words[-1]) if len(words) > 1 and " ".join(words) not in known else None
@@ -114,25 +110,28 @@ def heading_of(text: str) -> Heading:
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
         odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
-    doubt = "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed)
+    doubt = (
+        "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column in _PRICES)
+    )
     part = _OF_PART.search(text) if column in _NUMBERS - {"cpus"} and not odd else None
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"
     return Heading(column, rank, unit, gross, odd, doubt)
 
 
-def _doubt(words: str, bracketed: list[str]) -> str:
+def _doubt(words: str, bracketed: list[str], is_price: bool) -> str:
     """Return why amounts under a heading may be none of one node, or in another unit; empty where nothing says so."""
-    match = next((one for one in _OF_EACH.finditer(words) if one[1] not in _NODE_WORDS), None)
+    match = next((one for one in _OF_EACH.finditer(words) if not _ONE_NODE.fullmatch(one[1])), None)
     if match:
         return f"is an amount {match[0]}; that of one node is needed"
     for part in bracketed:
         if unit_of(part) is not None:
             continue
         over = re.fullmatch(r"\s*([^/\s]+)\s*/\s*(\w+)\s*", part)
-        if over and unit_of(over[1]) is not None and plain_words(over[2]) not in _NODE_WORDS:
+        if over and unit_of(over[1]) is not None and not _ONE_NODE.fullmatch(plain_words(over[2])):
             return f"is an amount for each {over[2]}; that of one node is needed"
-        pieces = [one for one in re.split(r"[,;/ ]+", _without_tax(without_tax(part))) if one]
+        bare = _without_tax(without_tax(part)) if is_price else part  # of cores HT is no tax
+        pieces = [one for one in re.split(r"[,;/ ]+", bare) if one]
         strange = [one for one in pieces if unit_of(one) is None and not _is_harmless(one)]
         if strange and not (len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0])):
             return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
@@ -141,17 +140,12 @@ def _doubt(words: str, bracketed: list[str]) -> str:
 
 def _is_harmless(word: str) -> bool:
     plain = plain_words(word)
-    return (
-        not plain
-        or plain in _HARMLESS
-        or re.fullmatch(r"ddr\d.*|vat|mwst|ust|tax|tva|iva|btw|ht|ttc", plain) is not None
-    )
+    return not plain or plain in _HARMLESS or re.fullmatch(rf"ddr\d.*|{TAX}|{NODE}|{PIECE}", plain) is not None
 
 
 _TAX = (
-    r"\b(netto|brutto|net|gross|ht|ttc|hors taxes?"
-    r"|(?:exkl|inkl|excl|incl|zzgl|ohne|mit|ex|sin|con|senza|hors)\.?\s*(?:[\d.,]+\s*%\s*)?(?:mwst|ust|vat|tax|tva|iva|btw)\.?"
-    r"|(?:iva|btw|tva|vat|tax|mwst)\.?\s*(?:incl|inclusa|incluido|esclusa|excluido|excl|included|excluded)\w*\.?)(?=\W|$)"
+    rf"\b(netto|brutto|net|gross|ht|ttc|hors taxes?|(?:{WITHOUT}|{WITH})\.?\s*(?:[\d.,]+\s*%\s*)?{TAX}\.?"
+    rf"|{TAX}\.?\s*(?:{INCLUDED}|{NOT_INCLUDED})\w*\.?)(?=\W|$)|税込み?|税抜き?|税別"
 )
 
 

@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Literal
 
 from procure.sheets.headings import plain_words
+from procure.sheets.words import INCLUDED as TAX_IN
+from procure.sheets.words import NODE, NOT_INCLUDED, PER, TAX, TIME, WITH, WITHOUT
 
 Kind = Literal[
     "storage",
@@ -38,25 +40,24 @@ _WORDS: dict[Kind, str] = {
     "rack": r"racks? pdus? schrank schranke baie cooling kuhlung rear\sdoor",
     "software": r"software\w* licen[cs]es? \w*lizenz\w* licencia licenza",
 }
-_PER = r"(?:pro|per|je|par|por)"
-_NODE = r"(?:node|server|knoten|noeud|serveur|nodo|servidor)"
-_TIME = r"(?:jahr|year|annum|an|ano|anno|jaar|monat|month|mois|mes|mese|maand)"
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
-_TAX = r"(?:mwst|ust|vat|mehrwertsteuer|tax|tva|iva|btw)"
 _SUM = (
-    r"(zwischen|gesamt|netto|brutto|sub|end|angebots|auftrags|sous|montant|importe)?-?\s*"
-    r"(summe|sum|total|totale|totaal|gesamt|gesamtpreis|betrag|endpreis|preis|(net|grand) total|total (price|amount))"
+    r"(zwischen|gesamt|netto|brutto|sub|end|angebots|auftrags|sous|montant|importe|mellan|del)?-?\s*"
+    r"(summe|sum|summa|suma|razem|total|totale|totaal|gesamt|gesamtpreis|betrag|endpreis|preis|(net|grand) total"
+    r"|total (price|amount))"
 )
 _TOTALS = re.compile(
-    rf"(?!preis|betrag){_SUM}( (net|netto|gross|brutto|ht|ttc|generale?|in|eur|usd|chf|of offer|angebot"
-    rf"|{_TAX} (esclusa|inclusa)|(zzgl|inkl|excl|incl|sin|con|hors|ohne|mit) {_TAX}))*"
-    rf"|imponibile|ubertrag|carried forward|carry over|(.{{0,15}}\b)?{_TAX}( \d+)?( %)?"
+    rf"(?!preis|betrag){_SUM}( (net|netto|gross|brutto|ht|ttc|generale?|in|eur|usd|chf|of offer|angebot|imponibile"
+    rf"|ivato|{TAX} {NOT_INCLUDED}|{TAX} {TAX_IN}|({WITHOUT}|{WITH})( [\d %]+)? {TAX}"
+    r"|(pos|position|positionen|lot|los|lote|lotto|perceel|seite|page)( (bis|to|a|und|and|et|y|\d+))+))*"
+    rf"|imponibile|base imponible|ubertrag|carried forward|carry over|合計|小計"
+    rf"|((zzgl|plus|gesetzliche|enthaltene|darin|davon|montant|importe|kwota|de|der|la|die) )*[\d %]*{TAX}[\d %]*"
 )
 _MAY_BE_TOTAL = re.compile(
     r"\b(\w*(summe|gesamtpreis|gesamtbetrag|endpreis|endbetrag)|(sub|sous)?\s?total|totale|totaal|gesamt|ubertrag)\b"
 )
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
-_PER_NODE = re.compile(rf"\b({_PER}|a|each|jeden?|chaque|cada)\s+{_NODE}\b")
+_PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
 _OPTIONAL = re.compile(
     r"\b(optional\w*|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel"
     r"|alternativ\w*|variante?|wahlweise|(nicht|not|non) (enthalten|included|inclus))\b"
@@ -67,11 +68,11 @@ INCLUDED = frozenset(
 ) | {"in price included", "im preis enthalten", "free of charge", "ohne berechnung", "no charge"}
 """What stands in place of the price of what costs nothing more."""
 _RECURRING = re.compile(
-    rf"\b({_PER} {_TIME}|p a|\w*jahrlich\w*|\w*monatlich\w*|annual|annually|yearly|monthly|annuel\w*|mensuel\w*"
+    rf"\b({PER} {TIME}|p a|\w*jahrlich\w*|\w*monatlich\w*|annual|annually|yearly|monthly|annuel\w*|mensuel\w*"
     r"|anual|mensual|annuo|mensile|miete|rental|leasing)\b"
 )
 _OF_OTHERS = re.compile(
-    rf"\b{_PER}\s+(?!{_NODE}|order|auftrag|stuck|stk|unit|piece|item|unidad|einheit|lot|los)(\d+ \w+|[a-z]\w*)"
+    rf"\b{PER}\s+(?!{NODE}|order|auftrag|stuck|stk|unit|piece|item|unidad|einheit|lot|los)(\d+ \w+|[a-z]\w*)"
 )
 _CONDITION = re.compile(
     r"\b(skonto|escompte|cash discount|\w*zahlung|payment|paid|(ab|from|over|above) \d+|mehr als|more than|at least"
@@ -163,6 +164,11 @@ def question(kind: Kind, text: str) -> str:
         return "is paid again and again; write what all years cost, or use support_usd_per_year, or lines of [costs]"
     match = _OF_OTHERS.search(words)
     return f"is charged {match[0]}; write what one order pays, or a price per node" if match else ""
+
+
+def is_for_paying_early(text: str) -> bool:
+    """Tell whether a line states terms of payment: ``2 % Skonto bei Zahlung in 14 Tagen``."""
+    return re.search(r"\b(skonto|escompte|cash discount|paiement|payment|zahlung\w*)\b", plain_words(text)) is not None
 
 
 def is_on_all(text: str) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from procure.sheets.cells import Unreadable
-from procure.sheets.grid import Grid
+from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import plain_words
+from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
+from procure.sheets.words import TAX
 
 _STATED = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
@@ -36,6 +38,9 @@ _IN_MANY = re.compile(
     r"\b(?:in|en) (tausend|tsd|thousands?|1 ?000|milliers?|migliaia|miles|mio|millions?|millionen|lakhs?|lacs?)\b"
 )
 """A sentence that says that prices are in thousands or more."""
+
+
+_OF_TAX = re.compile(rf"pri[xcjs]|prei|prez|cen[ay]|{TAX}|税", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,14 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
         gross, where = True, title
     for row in grid.rows:
         for cell in row:
-            if not isinstance(cell.value, str) or len(cell.value) < 3:
+            if not isinstance(cell.value, str) or len(cell.value) < 3 or cell.address in table.heads:
                 continue
             text = cell.text
-            said = (
-                tax_of(text)
-                if re.search(r"pri[xcjs]|prei|prez|mwst|vat|tva|iva|btw|tax|ust", text, re.IGNORECASE)
-                else None
-            )
-            if said is not None and len(text.split()) > 1 and amount_of(text) is None and gross is not True:
+            said = tax_of(text) if _OF_TAX.search(text) else None
+            if said and is_total(text) and _has_tax_on_top(row, cell, table):
+                said = None
+            is_sentence = (len(text.split()) > 1 or "税" in text) and amount_of(text) is None
+            if said is not None and is_sentence and gross is not True:
                 gross, where = said, cell.address
             if (match := _STATED.search(text)) and (found := unit_of(match[1])) is not None and found.kind == "money":
                 if unit is not None and unit != found:
@@ -110,6 +114,29 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                         doubt or f"may be in {many[1]}: the sheet says {text!r} ({cell.address}); say so in the heading"
                     )
     return Terms(unit, gross, where, doubt, currencies)
+
+
+def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
+    """Tell whether a total with tax is that of the amounts above it and a stated tax: then these are without it."""
+    place = next((n for n in range(len(row) - 1, -1, -1) if figure(row[n]) is not None), None)
+    total = None if place is None else figure(row[place])
+    if place is None or total is None:
+        return False
+    whole, taxes = Decimal(0), set(percentages(label.text))
+    for other in table.rows:
+        said = [cell.text for cell in other if isinstance(cell.value, str) and is_total(cell.text)]
+        taxes |= {tax for text in said for tax in percentages(text)}
+        amount = figure(other[place]) if place < len(other) and not said else None
+        whole += amount or 0
+    return any(whole > 0 and abs(total - whole * (1 + tax / 100)) <= whole / 1000 for tax in taxes)
+
+
+def figure(cell: Cell) -> Decimal | None:
+    """Return a cell's number where it can only be one."""
+    if cell.is_number:
+        return Decimal(str(cell.value))
+    read = amount_of(cell.value) if isinstance(cell.value, str) else None
+    return next(iter(read.values.values())) if read is not None and len(set(read.values.values())) == 1 else None
 
 
 class Pricing:

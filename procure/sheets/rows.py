@@ -15,7 +15,7 @@ from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
-from procure.sheets.prices import Pricing
+from procure.sheets.prices import Pricing, figure
 from procure.sheets.tables import Table
 from procure.sheets.units import Decimals, unit_of
 
@@ -156,9 +156,12 @@ class TableReader:
             return False
         share = self.table.cell(row, "_discount")
         has_share = share is not None and not share.is_empty
+        priced = price is not None and not price.is_empty
+        if not priced and not has_share and len(filled) <= 2 and other.is_for_paying_early(label):
+            self._say("warning", first, "", "is for paying early, and not counted")
+            return False
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             return True
-        priced = price is not None and not price.is_empty
         # A line of text under a table fills one or two cells, however they are headed.
         if (
             not priced
@@ -380,9 +383,10 @@ class TableReader:
         if share is None or price is None or share.is_empty or share.text in NOTHING | {"0"}:
             return
         full, percent = self.table.cell(row, "_list_price"), _percent(share)
-        if full is not None and full.is_number and price.is_number and percent is not None:
-            left = Decimal(str(full.value)) * (1 - percent / 100)
-            if abs(left - Decimal(str(price.value))) <= Decimal("0.01") * abs(left):
+        before, after = (figure(cell) if cell is not None else None for cell in (full, price))
+        if before is not None and after is not None:
+            shares = [percent / 100] if percent is not None else [Decimal(str(share.value))] if share.is_number else []
+            if any(abs(before * (1 - one) - after) <= Decimal("0.01") * abs(after) for one in shares):
                 return
         self._refuse(
             number,

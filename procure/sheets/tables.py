@@ -36,6 +36,8 @@ class Table:
         The rows beneath the header that are not empty.
     other_prices
         Headings that are not known and name a price, with amounts beneath them.
+    heads
+        Addresses of all headings with content beneath, known or not.
     """
 
     sheet: str
@@ -47,6 +49,7 @@ class Table:
     is_ours: bool = False
     findings: list[Finding] = field(default_factory=list)
     other_prices: list[Cell] = field(default_factory=list)
+    heads: frozenset[str] = frozenset()
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -176,14 +179,47 @@ def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: i
 
 
 def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
-    table = Table(sheet, {}, {}, {}, rows, len(header))
+    heads = frozenset(cell.address for n, cell in enumerate(header) if any(_is_filled(row, n) for row in rows))
+    table = Table(sheet, {}, {}, {}, rows, len(header), heads=heads)
     exact = [text.strip() for text in texts if text.strip()]
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
     for place, text in enumerate(texts):
         if text:
             _take(table, place, heading_of(text), header[place], text)
+    for name, heading in table.headings.items():
+        if heading.doubt and name not in _PRICES and any(_is_filled(row, table.columns[name]) for row in rows):
+            table.add("error", name, heading.doubt)
+    _name_by_place(table, header, texts)
     _choose_price(table)
     return table
+
+
+def _is_filled(row: list[Cell], place: int) -> bool:
+    return place < len(row) and not row[place].is_empty
+
+
+_NO_HEADING = frozenset(
+    "merkmal merkmale eigenschaft spezifikation feature features specification spec specs parameter kriterium criteria "
+    "caracteristique caracteristica caratteristica kenmerk position pos".split()
+)
+
+
+def _name_by_place(table: Table, header: list[Cell], texts: list[str]) -> None:
+    """Take a first column of texts as the names where none is headed so, and its heading says nothing else."""
+    if "name" in table.columns or table.is_ours:
+        return
+    first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
+    if first is None or first in table.columns.values():
+        return
+    if texts[first] and plain_words(texts[first]) not in _NO_HEADING:
+        return
+    cells = [row[first] for row in table.rows if _is_filled(row, first)]
+    if any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):
+        return
+    table.columns["name"], table.headings["name"], table.header["name"] = first, Heading("name"), header[first]
+    table.add(
+        "guess", "name", "is taken as the names: the first column has texts and no heading for them", texts[first]
+    )
 
 
 def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> None:
@@ -218,6 +254,18 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
             table.findings.append(Finding("warning", table.sheet, with_tax.address, "", with_tax.text, text))
             if heading.gross:
                 return
+        elif bool(heading.doubt) != bool(held.doubt):  # beside ``RAM``, ``RAM/core`` is told apart
+            left = cell if heading.doubt else table.header[name]
+            text = f"is not read; {name} is taken from another column"
+            table.findings.append(Finding("warning", table.sheet, left.address, "", left.text, text))
+            if heading.doubt:
+                return
+        elif name == "cpus" and "cpus" in (plain_words(text), plain_words(table.header[name].text)):
+            if plain_words(text) == "cpus":  # beside cores, CPUs are processors
+                table.columns["_sockets"], table.headings["_sockets"], table.header["_sockets"] = place, heading, cell
+                return
+            table.columns["_sockets"], table.header["_sockets"] = table.columns[name], table.header[name]
+            table.headings["_sockets"] = held
         else:
             table.add(
                 "error",
@@ -229,8 +277,6 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     elif name in table.columns:
         return
     table.columns[name], table.headings[name], table.header[name] = place, heading, cell
-    if heading.doubt and content and name not in _PRICES:
-        table.add("error", name, heading.doubt)
 
 
 _PRICE_WORDS = re.compile(r"\w*(preis|price|prix|precio|prezz|prijs|netto)\w*")

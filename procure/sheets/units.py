@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, WITH, WITHOUT
+
 Decimals = Literal["comma", "point"]
 
 _GIBI = Decimal(2) ** 30 / Decimal(10) ** 9
 _OF_A_KIND: dict[str, dict[str, Decimal]] = {
     "memory": {
         "mb": Decimal("0.001"), "gb": Decimal(1), "g": Decimal(1), "go": Decimal(1), "gbyte": Decimal(1),
+        "mo": Decimal("0.001"), "gio": _GIBI, "tio": _GIBI * 1024,
         "tb": Decimal(1000), "to": Decimal(1000), "tbyte": Decimal(1000), "gib": _GIBI, "tib": _GIBI * 1024,
     },
     "power": {"w": Decimal(1), "watt": Decimal(1), "watts": Decimal(1), "kw": Decimal(1000)},
@@ -28,6 +31,8 @@ _OF_A_KIND: dict[str, dict[str, Decimal]] = {
 _CURRENCIES = {
     "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR", "$": "USD", "us$": "USD", "usd": "USD", "us-$": "USD",
     "£": "GBP", "gbp": "GBP", "chf": "CHF", "sfr": "CHF", "fr": "CHF", "¥": "¥", "jpy": "JPY", "yen": "JPY",
+    "円": "JPY",
+    "元": "CNY",
     "sek": "SEK", "nok": "NOK", "dkk": "DKK", "pln": "PLN", "zł": "PLN", "czk": "CZK", "kč": "CZK", "huf": "HUF",
     "cad": "CAD", "ca$": "CAD", "c$": "CAD", "aud": "AUD", "a$": "AUD", "cny": "CNY", "rmb": "CNY", "inr": "INR",
     "₹": "INR",
@@ -68,34 +73,22 @@ def unit_of(text: str) -> Unit | None:
 
 
 _NET = re.compile(
-    r"\b(netto|net|ht|hors taxes?|"
-    r"(exkl|excl|zzgl|ohne|ex|plus|excluding|without|sin|hors|senza|sans|zonder)\.?\s*[\d.,]*\s*%?\s*"
-    r"(mwst|ust|vat|tax|tva|iva|btw|sales tax)"
-    r"|(iva|btw|tva|vat)\.?\s*(esclusa|excluido|excluida|excl|excluded|non comprise))(?=\W|$)",
+    rf"\b(netto\w*|net|ht|hors taxes?|{WITHOUT}\.?\s*(?:[\d.,]+\s*%)?\s*{TAX}|{TAX}\.?\s*{NOT_INCLUDED})(?=\W|$)"
+    rf"|\+\s*(?:[\d.,]+\s*%\s*)?{TAX}\b\.?|税抜き?|税別",
     re.IGNORECASE,
 )
 _GROSS = re.compile(
-    r"\b(brutto|gross|ttc|"
-    r"(inkl|incl|mit|including|inclusive|incluye|con)\.?\s*(of\s*)?[\d.,]*\s*%?\s*"
-    r"(mwst|ust|vat|tax(es)?|tva|iva|btw|mehrwertsteuer)"
-    r"|(iva|btw|tva|vat|tax(es)?|mwst)\.?\s*"
-    r"(inclusa|incluido|incluida|inclus|incl|included|comprises?|inbegriffen|enthalten))(?=\W|$)",
+    rf"\b(brutto\w*|gross|ttc|ivato|{WITH}\.?\s*(?:of\s*)?(?:[\d.,]+\s*%)?\s*{TAX}|{TAX}\.?\s*{INCLUDED})(?=\W|$)|税込み?",
     re.IGNORECASE,
 )
-
-
-_TAXES = r"(mwst|mehrwertsteuer|ust|umsatzsteuer|vat|tva|iva|btw|tax(es)?|sales tax)\b"
 _WITH_TAX = re.compile(
     rf"\b(inkl\w*|incl\w*|enth[aä]lt\w*|contain\w*|comprennent|comprend|incluyen|comprensiv\w*|bevat\w*)\b\.?"
-    rf"[^.,;]{{0,30}}\b{_TAXES}"
-    rf"|\b{_TAXES}\.?[^.,;]{{0,40}}\b(enthalten|inbegriffen|included|inclus[aeo]?s?|incluid[ao]s?|inbegrepen|comprise)\b"
+    rf"[^.,;]{{0,30}}\b{TAX}\b"
+    rf"|\b{TAX}\b\.?[^.,;]{{0,40}}\b{INCLUDED}\b"
     r"|\b(brutto|gross)\s*-?(preise?n?|prices?|prijzen|betr[aä]ge)\b",
     re.IGNORECASE,
 )
-_NOT = re.compile(
-    r"\b(nicht|kein\w*|not|non|no|ohne|without|zzgl|zuz[uü]glich|exkl\w*|excl\w*|plus|hors|sans|senza|sin|zonder|niet)\b",
-    re.IGNORECASE,
-)
+_NOT = re.compile(rf"\b(nicht|kein\w*|not|non|no|{WITHOUT}|exkl\w*|excl\w*|niet|inte|ikke|nie)\b", re.IGNORECASE)
 
 
 def tax_of(text: str) -> bool | None:
@@ -114,7 +107,7 @@ def without_tax(text: str) -> str:
     return _NET.sub(" ", _GROSS.sub(" ", text))
 
 
-_SPACES = re.compile(r"(?<=\d)[\s'’\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")
+_SPACES = re.compile(r"(?<=\d)[\s'’‘´`\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")
 _BY_POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d+)?|\.\d+)")
 _BY_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d+(,\d+)?|,\d+)")
 _INDIAN = re.compile(r"[-+]?\d{1,2}(,\d{2})+,\d{3}(\.\d+)?")
@@ -141,7 +134,9 @@ def numbers(text: str) -> dict[Decimals, Decimal]:
     return found
 
 
-_AMOUNT = re.compile(r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’\s\u00a0\u202f\u2009]*)(?P<after>.*)")
+_AMOUNT = re.compile(
+    r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’‘´`\s\u00a0\u202f\u2009]*)(?P<after>.*)"
+)
 
 
 @dataclass(frozen=True)
@@ -153,9 +148,21 @@ class Amount:
     in_thousands: bool = False
 
 
+_MARK = re.compile(r"(?<=\S)(\s*[*†‡]+|\s*[¹²³⁴⁵⁶⁷⁸⁹]+|(?<=[\d€$£])\s+\d\))$")
+"""What stands behind an amount for a footnote: ``*``, ``²``, `` 1)``."""
+
+
+def without_mark(text: str) -> str:
+    """Leave out the mark of a footnote behind an amount: ``14.950 €*``, ``14.950 € 1)``."""
+    return _MARK.sub("", text.strip())
+
+
 def amount_of(text: str) -> Amount | None:
     """Read a number with or without a unit: ``14.950,00 €``, ``CHF 12'345``, ``1.5 TB``; None if it is neither."""
-    text = re.sub(r"(?<=\d)\s*(:-|/-)$", "", _without_words(text))  # 14 950:- and 1,49,500/-
+    text = _without_words(without_mark(text))
+    text = re.sub(r"^\(([^()]*\d[^()]*)\)$", r"-\1", text)  # ($1,000.00) is an amount below 0
+    text = re.sub(r"^([-−])\s*([^\d\s.,]{1,4})\s*(?=\d)", r"\2 \1", text)  # -$1,000.00
+    text = re.sub(r"(?<=\d)\s*(:-|/-)$", "", text)  # 14 950:- and 1,49,500/-
     text = re.sub(r"^(s?fr)\.\s*(?=\d)", r"\1 ", text, flags=re.IGNORECASE)
     text = re.sub(r"(?<=\d)[.,](--?|–|—)$", "", text) if re.match(r"(s?fr|chf)\b", text, re.IGNORECASE) else text
     match = _AMOUNT.fullmatch(text)
@@ -184,11 +191,5 @@ def amount_of(text: str) -> Amount | None:
 def _without_words(text: str) -> str:
     """Leave out what says that an amount is for one, or without tax."""
     text = _NET.sub(" ", text.strip())
-    text = re.sub(
-        r"(\b(per|pro|je|par|por)|/)\s*(node|server|unit|piece|knoten|stück|stck|stk|st|einheit|nœud|noeud|serveur|nodo|unidad)"
-        r"\b\.?|\beach\b",
-        " ",
-        text,
-        flags=re.IGNORECASE,
-    )
+    text = re.sub(rf"(\b{PER}|/)\s*({NODE}|{PIECE})\b\.?|\beach\b", " ", text, flags=re.IGNORECASE)
     return " ".join(text.replace("\u00a0", " ").replace("\u202f", " ").split())

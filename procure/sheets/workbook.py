@@ -128,6 +128,22 @@ def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
     return Grid(sheet.title, rows, hidden_rows, frozenset(hidden_columns), tuple(sorted(merged)))
 
 
+def _is_white(cell: Any) -> bool:
+    """Tell whether a cell's text is white, and the cell is, too."""
+    font, fill = getattr(cell, "font", None), getattr(cell, "fill", None)
+    if font is None or not _says_white(font.color):
+        return False
+    return fill is None or fill.fill_type is None or (fill.fill_type == "solid" and _says_white(fill.fgColor))
+
+
+def _says_white(color: Any) -> bool:
+    if color is None:
+        return False
+    if color.type == "theme":
+        return color.theme == 0 and (color.tint or 0) >= 0
+    return color.type == "rgb" and str(color.rgb)[-6:].upper() == "FFFFFF"
+
+
 def _xlsx_cell(cell: Any, source: Any) -> Cell:
     where = cell.coordinate
     value = cell.value
@@ -141,6 +157,8 @@ def _xlsx_cell(cell: Any, source: Any) -> Cell:
     font = getattr(cell, "font", None)
     if value is not None and font is not None and font.strike:
         return Cell(where, problem=f"{value} (struck out)", note=note)
+    if value is not None and (_is_white(cell) or re.fullmatch(r";+", cell.number_format or "")):
+        return Cell(where, problem=f"{value} (not seen: white on white, or hidden by its format)", note=note)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return Cell(where, value, note=note)
     unit, thousands = _unit_of_format(cell.number_format or "")
