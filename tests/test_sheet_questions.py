@@ -511,6 +511,12 @@ def test_a_number_before_the_model_counts(tmp_path: Path) -> None:
     assert not found.errors and found.quotes[["gpus", "gpu_type"]].to_numpy().tolist() == [[4, "H100"]]
 
 
+def test_an_empty_column_of_models_takes_none_away(tmp_path: Path) -> None:
+    """``4x H100`` beside an empty column of models, as in the template, keeps its model."""
+    found = read(tmp_path, [*HEAD, "GPU-Typ"], [*A[:3], "4x NVIDIA H100", 84_950, None], [*B, "L40S"])
+    assert not found.errors and found.quotes["gpu_type"].tolist() == ["H100", "L40S"]
+
+
 @pytest.mark.parametrize(
     ("head", "cells"),
     [
@@ -687,3 +693,67 @@ def test_amounts_below_0_are_taken_off(tmp_path: Path) -> None:
     rows = [["EDU discount", None, None, None, one] for one in ("(€1,000.00)", "-€1,000.00")]
     found = read(tmp_path, HEAD, A, *rows, ["Zahlung: 14 Tage 2 % Skonto, 30 Tage netto"])
     assert not found.errors and [float(line.usd) for line in found.lines] == [-2_000, -2_000]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cell"),
+    [
+        ("Preise gültig bei Abnahme von 10 Stück", "E1"),
+        ("Preise verstehen sich ohne Speicher", "E1"),
+        ("Prices exclude processors", "E1"),
+        ("Alle Angaben pro Chassis (4 Knoten)", "E1"),
+        ("Each system consists of 4 nodes", "E1"),
+        ("Prices are per 2U chassis with 4 nodes", "E1"),
+        ("Pricing per month over 60 months", "E1"),
+        ("Monthly fee", "E1"),
+        ("Auf alle Preise gewähren wir 10 % Rabatt", "E1"),
+        ("All prices subject to 8% surcharge", "E1"),
+        ("Kerne inkl. Hyperthreading", "B1"),
+        ("RAM-Angaben pro Sockel", "C1"),
+    ],
+)
+def test_a_sentence_above_the_table_that_changes_amounts_is_asked_about(
+    tmp_path: Path, sentence: str, cell: str
+) -> None:
+    """Discounts, surcharges, conditions, chassis and threads in a sentence, or in a remark beside a server."""
+    column = cell[0]
+    found = read(tmp_path, [sentence], HEAD, A)
+    assert [where for where, _ in asked(found)] == [f"{column}2"]
+    found = read(tmp_path, [*HEAD, "Bemerkung"], [*A, sentence])
+    assert [where for where, _ in asked(found)] == [cell]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Angebot über ein HPC-Cluster mit 10 Knoten",
+        "Rabatt von 10 % bereits berücksichtigt",
+        "Zahlung in 30 Tagen, 2 % Skonto",
+    ],
+)
+def test_sentences_that_change_nothing_are_no_question(tmp_path: Path, sentence: str) -> None:
+    """A title, a discount that is in the prices already, and terms of payment."""
+    assert not read(tmp_path, [sentence], HEAD, A).errors
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "cell"),
+    [
+        ([*HEAD[:4], "Preis (EUR, ohne GPU)"], A, "E1"),
+        (HEAD, [*A[:3], "4x H100 (nicht enthalten)", 14_950], "D2"),
+        (HEAD, [*A[:3], "8x MI250X (16 GCDs)", 14_950], "D2"),
+        ([HEAD[0], "CPU", *HEAD[2:]], ["A 1", "2x EPYC 9354, 64 Kerne", *A[2:]], "A1"),
+    ],
+)
+def test_parts_that_are_not_in_a_price_and_cores_of_one_or_all_are_asked_about(
+    tmp_path: Path, head: list, row: list, cell: str
+) -> None:
+    """A price without its GPUs, GPUs of two dies, and cores that may be those of both processors."""
+    assert cell in [where for where, _ in asked(read(tmp_path, head, row))]
+
+
+@pytest.mark.parametrize("name", ["InfiniBand Switch (2 Stück)", "2 Racks", "4x Switch 64 Ports"])
+def test_a_line_of_several_without_a_quantity_is_asked_about(tmp_path: Path, name: str) -> None:
+    """An amount beside ``2 Racks`` may be that of one or of both; with a column of quantities it is said."""
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, A, [name, None, None, None, 5_000]))] == ["A3"]
+    assert not read(tmp_path, HEAD, A, ["Switch mit 64x 400G", None, None, None, 5_000]).errors

@@ -49,7 +49,8 @@ _MODEL = re.compile(
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
 _CHOICE = re.compile(
     r"\b(oder|or|ou|und|and|et|bzw|optional\w*|option|opcional|opzionale|alternativ\w*|statt|instead"
-    r"|bis|up to|upto|max\w*|min|erweiterbar|expandable|upgrad\w*|total|gesamt|insgesamt|in all|zusammen"
+    r"|bis|nicht|not|non|vorbereitet|prepared|ready|slots?|separat\w*|excl\w*|exkl\w*|ohne|without"
+    r"|up to|upto|max\w*|min|erweiterbar|expandable|upgrad\w*|total|gesamt|insgesamt|in all|zusammen"
     r"|ssd|nvme|hdd|disk|platte|flash|hbm\w*)\b"
     r"|\b(per|pro|je|par|por)\s+(?!node|server|knoten|system|noeud|serveur|nodo|servidor)",
     re.IGNORECASE,
@@ -263,7 +264,7 @@ class Reader:
         if isinstance(cell.value, str):
             cell = replace(cell, value=counted(cell.value))
         both = re.fullmatch(
-            r"([\d.,]+\s*[GT][BO])\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*G[BO])?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
+            r"([\d.,]+\s*[GT][BO])(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*G[BO])?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
             cell.text,
             re.IGNORECASE,
         )
@@ -314,7 +315,7 @@ class Reader:
             rest = _HBM.sub(" ", _MODEL.sub(" ", match[2]))
             if (
                 len(models) > 1
-                or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|\d+[\s-]*GPU", rest)
+                or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|\d+[\s-]*(GPU|GCD|tile|stack)", rest)
                 or re.search(r"^\d+(?!\d*\s*G)", match[2])
                 or _CHOICE.search(rest)
                 or re.search(r"\d\s*/\s*\d+\s*GB|\b(paare?|pairs?|paires?)\b", match[2], re.IGNORECASE)
@@ -391,6 +392,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
             r"\b(zus|tot|insg|ges|all)\b|(/|\b(per|pro|je|par)\b)\s*(node|server|knoten|system)", text, re.IGNORECASE
         )
         or len(re.findall(r"\d\s*[x×]\s", text)) > 1
+        or re.search(r",\s*\d+\s*(cores|kerne|coeurs|cœurs|n[uú]cleos)\s*$", text, re.IGNORECASE)
     ):
         return None
     model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)

@@ -110,32 +110,39 @@ def heading_of(text: str) -> Heading:
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
         odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
-    doubt = (
-        "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column in _PRICES)
-    )
+    doubt = "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column)
     part = _OF_PART.search(text) if column in _NUMBERS - {"cpus"} and not odd else None
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"
     return Heading(column, rank, unit, gross, odd, doubt)
 
 
-def _doubt(words: str, bracketed: list[str], is_price: bool) -> str:
+def _doubt(words: str, bracketed: list[str], column: str) -> str:
     """Return why amounts under a heading may be none of one node, or in another unit; empty where nothing says so."""
     match = next((one for one in _OF_EACH.finditer(words) if not _ONE_NODE.fullmatch(one[1])), None)
     if match:
         return f"is an amount {match[0]}; that of one node is needed"
     for part in bracketed:
-        if unit_of(part) is not None:
+        if _is_of(part, column):
             continue
         over = re.fullmatch(r"\s*([^/\s]+)\s*/\s*(\w+)\s*", part)
         if over and unit_of(over[1]) is not None and not _ONE_NODE.fullmatch(plain_words(over[2])):
             return f"is an amount for each {over[2]}; that of one node is needed"
-        bare = _without_tax(without_tax(part)) if is_price else part  # of cores HT is no tax
+        bare = _without_tax(without_tax(part)) if column in _PRICES else part  # of cores HT is no tax
         pieces = [one for one in re.split(r"[,;/ ]+", bare) if one]
-        strange = [one for one in pieces if unit_of(one) is None and not _is_harmless(one)]
+        strange = [one for one in pieces if not _is_of(one, column) and not _is_harmless(one)]
         if strange and not (len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0])):
             return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
     return ""
+
+
+_KINDS = {"mem_gb": "memory", "power_w": "power", "idle_power_w": "power", "rack_units": "height", "cpus": "cores"}
+
+
+def _is_of(word: str, column: str) -> bool:
+    """Tell whether a word is a unit that a column's amounts may have: of a price not ``GPU``."""
+    unit = unit_of(word)
+    return unit is not None and unit.kind == ("money" if column in _PRICES else _KINDS.get(column, "pieces"))
 
 
 def _is_harmless(word: str) -> bool:

@@ -29,7 +29,7 @@ _WORDS: dict[Kind, str] = {
     "warranty": r"warranty \w*garantie\w* garantia garanzia \w*gewahrleistung nbd",
     "installation": r"\w*installation inbetriebnahme \w*montage aufbau set\sup setup commissioning instalacion "
     r"installazione installatie mise\sen\sservice",
-    "delivery": r"delivery \w*lieferung transport shipping freight fracht versand livraison envio consegna "
+    "delivery": r"delivery \w*lieferung transport\w* shipping freight fracht\w* versand\w* livraison envio consegna "
     "levering",
     "training": r"training \w*schulung formation workshop formacion formazione opleiding",
     "support": r"support \w*wartung maintenance soporte supporto onderhoud pflege",
@@ -77,6 +77,10 @@ _OF_OTHERS = re.compile(
 _CONDITION = re.compile(
     r"\b(skonto|escompte|cash discount|\w*zahlung|payment|paid|(ab|from|over|above) \d+|mehr als|more than|at least"
     r"|mindestens|minimum|bei abnahme|volume|staffel\w*|mengen\w*|falls|sofern|if|wenn|upon|until|bis)\b"
+)
+_SEVERAL = re.compile(
+    r"^\s*([2-9]|\d\d)\s*[x×]?\s+(?=\D)|\(\s*([2-9]|\d\d+)\s*([x×]|st\w*\.?|pcs|pieces|units|nodes|knoten)\s*\)",
+    re.IGNORECASE,
 )
 _ALREADY = re.compile(
     r"\b(bereits|already|included|inkl|inklusive|enthalten|abgezogen|berucksichtigt|deducted|deja|applied"
@@ -162,8 +166,15 @@ def question(kind: Kind, text: str) -> str:
         return ""
     if _RECURRING.search(words):
         return "is paid again and again; write what all years cost, or use support_usd_per_year, or lines of [costs]"
+    if several := _SEVERAL.search(text):
+        return f"may cost its amount for each or for all ({several[0].strip(' ()')}); head a column quantity"
     match = _OF_OTHERS.search(words)
     return f"is charged {match[0]}; write what one order pays, or a price per node" if match else ""
+
+
+def is_settled(text: str) -> bool:
+    """Tell whether a sentence on a discount changes no price: it is in the prices already, or for paying early."""
+    return _ALREADY.search(plain_words(text)) is not None or is_for_paying_early(text)
 
 
 def is_for_paying_early(text: str) -> bool:

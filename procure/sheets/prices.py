@@ -10,10 +10,10 @@ from decimal import Decimal
 from procure.sheets.cells import Unreadable
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import plain_words
-from procure.sheets.lines import is_total, percentages
+from procure.sheets.lines import is_settled, is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
-from procure.sheets.words import TAX
+from procure.sheets.words import NODE, PER, TAX, TIME, WITHOUT
 
 _STATED = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
@@ -21,16 +21,35 @@ _STATED = re.compile(
 )
 
 
+_AMOUNTS = (
+    r"\b(?:pri(?:ces?|cing|x)|\w*preise?|precios?|prezz[oi]|prij(?:s|zen)|angaben|figures|values|amounts?|all|alle)\b"
+)
 _OF_SEVERAL = re.compile(
-    r"\b(?:prices?|preise?|prix|precios?|prezz[oi]|prijs|prijzen)\b.*?"
-    r"\b((?:pro|je|per|par|por|fur|for)\s+(?:\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster|set|monat|month|mois|jahr"
-    r"|year|an|ano|mes|mese|anno|maand|jaar|kern|core|gpu|cpu|sockel|socket)\b)"
-    r"|\b(?:prices?|preise?|prix|precios?|prezz[oi])\b.*\b"
-    r"((?:ohne|without|excl|exkl|excluding|zzgl|sans|sin|senza) (?:die |the |les )?"
-    r"(?:gpus?|cpus?|ram|memory|prozessor\w*))\b"
-    r"|\b((?:monats|leasing|miet)rat\w*|monthly (?:rate|instal\w*|payment)s?|loyers? mensuels?|canon\w* mensil\w*)\b"
+    rf"{_AMOUNTS}.*?\b((?:{PER}|fur|for) (?:\d+ ?u )?(?:[2-9]|\d\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster"
+    rf"|set|{TIME}|kern|core|gpu|cpu|sockel|socket)\b)"
+    rf"|{_AMOUNTS}.*\b((?:{WITHOUT}|exclude|not include) (?:die |the |les )?"
+    r"(?:gpus?|cpus?|ram|memory|speicher|arbeitsspeicher|memoire|memoria|processors?|prozessor\w*))\b"
+    rf"|{_AMOUNTS}.*\b(bei (?:einer )?(?:mindest)?(?:abnahme|bestellung)|(?:if|when) order\w*|on orders? of"
+    r"|minimum order|ab (?:[2-9]|\d\d+) (?:stuck|stk|knoten|nodes|units))\b"
+    r"|\b((?:monats|leasing|miet)rat\w*|monthly (?:rate|fee|price|cost|rent|instal\w*|payment)s?|loyers? mensuels?"
+    r"|canon\w* mensil\w*)\b"
+    r"|\b(?:each|every|jede\w*|chaque|cada|ogni|elke)\b.{0,30} "
+    r"((?:of|comprises|aus|umfasst|enthalt|holds|mit|with|has|hat|de|di) (?:[2-9]|\d\d+|two|four|zwei|vier) "
+    rf"{NODE})\b"
 )
 """A sentence that says that prices are not those of one node."""
+
+
+_OFF = r"(\w*rabatt|nachlass|discount|remise|rebate|sconto|descuento|korting|rabat|\w*zuschlag|surcharge|aufschlag)"
+_CHANGED = re.compile(rf"\d ?%.*\b{_OFF}\b|\b{_OFF}\b.*\d ?%")
+"""A sentence that takes a percentage off prices, or puts one on them."""
+_OF_THREADS = re.compile(
+    r"\b(?:incl\w*|inkl\w*|mit|with|are|sind|as|als) (?:\w+ )?(hyper ?thread\w*|threads?|vcpus?|ht|smt)\b"
+)
+_OF_SOCKET = re.compile(
+    r"\b(?:\w*speicher|memory|ram|memoire|memoria)\b.*"
+    rf"\b({PER} (?:sockel|sockets?|cpu|processor|prozessor|core|kern|dimm))\b"
+)
 
 
 _IN_MANY = re.compile(
@@ -74,11 +93,14 @@ class Terms:
     where: str = ""
     doubt: str = ""
     doubt_of_currency: str = ""
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
     unit, gross, where, doubt, currencies = None, None, "", "", ""
+    doubts: dict[str, str] = {}
+    read = _read_cells(table)
     title = grid.sheet
     for word in re.split(r"[\s_()\[\],;-]+", title):
         if word in CODES or re.search(r"[€£]", word) or re.fullmatch(r"[Tk](EUR|CHF|USD|GBP)", word):
@@ -102,18 +124,27 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
                     )
                 unit = unit or found
-            if (of := _OF_SEVERAL.search(plain_words(text))) and cell not in table.header.values():
-                doubt = (
-                    doubt
-                    or f"may be the price {next(filter(None, of.groups()))}: the sheet says {text!r} ({cell.address})"
-                )
-            if (many := _IN_MANY.search(plain_words(text))) and cell not in table.header.values():
+            plain, said_here = plain_words(text), f"the sheet says {text!r} ({cell.address})"
+            if (of := _OF_SEVERAL.search(plain)) and not _OF_SOCKET.search(plain):
+                doubt = doubt or f"may be the price {next(filter(None, of.groups()))}: {said_here}"
+            if (off := _CHANGED.search(plain)) and cell.address not in read and not is_settled(text):
+                doubt = doubt or f"may not be what is paid ({off[1] or off[2]}): {said_here}"
+            for column, pattern in (("cpus", _OF_THREADS), ("mem_gb", _OF_SOCKET)):
+                if cell.address not in read and (of := pattern.search(plain)):
+                    doubts.setdefault(column, f"may be an amount of others ({of[1]}): {said_here}")
+            if many := _IN_MANY.search(plain):
                 heads = [heading.unit for name, heading in table.headings.items() if name == "price_usd"]
                 if not any(one is not None and one.factor != 1 for one in heads) and (unit is None or unit.factor == 1):
                     doubt = (
                         doubt or f"may be in {many[1]}: the sheet says {text!r} ({cell.address}); say so in the heading"
                     )
-    return Terms(unit, gross, where, doubt, currencies)
+    return Terms(unit, gross, where, doubt, currencies, doubts)
+
+
+def _read_cells(table: Table) -> set[str]:
+    """Return the addresses of the cells that are read as those of a column: what else has words is a sentence."""
+    places = set(table.columns.values())
+    return {row[place].address for row in table.rows for place in places if place < len(row)}
 
 
 def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:

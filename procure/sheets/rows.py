@@ -105,6 +105,9 @@ class TableReader:
         header = self.table.header.get("price_usd")
         if header is not None and self.pricing.terms.doubt and not self.table.is_ours:
             self._say("error", header, "price_usd", self.pricing.terms.doubt)
+        for column, doubt in self.pricing.terms.doubts.items():
+            if column in self.table.header and not self.table.is_ours:
+                self._say("error", self.table.header[column], column, doubt)
         for row in self.table.rows:
             label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
             if not self._is_offer(row, label):
@@ -226,8 +229,9 @@ class TableReader:
                     raise Unreadable(
                         f"is merged over {cell.rows} rows: the price of each, or of all? give each row its own"
                     )
-                texts[column] = self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
-                self._check_likely(column, texts[column], cell, n_nodes)
+                text = self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
+                texts[column] = text or texts.get(column, "")  # an empty column of models takes none from ``4x H100``
+                self._check_likely(column, text, cell, n_nodes)
             except Unreadable as error:
                 texts[column] = given[column]
                 self.found.reported.add((number, column))
