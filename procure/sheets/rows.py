@@ -216,7 +216,8 @@ class TableReader:
         return any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures)
 
     def _server(self, row: list[Cell]) -> None:
-        number, texts, places, given = len(self.found.rows), {}, {}, {}
+        texts: dict[str, str] = {}
+        number, places, given = len(self.found.rows), {}, {}
         self._take_currency(row)
         several = self.table.cell(row, "_quantity")
         n_nodes = int(several.text) if several is not None and re.fullmatch(r"\d{1,6}", several.text) else 1
