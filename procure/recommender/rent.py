@@ -170,7 +170,7 @@ def compare_rent(
         waits, paid = _burst(plan, counts, policy, rented, alone, bound, boot)
         ways.append(scale.row(f"burst over {duration(bound)}", float(costs["tco_usd"]), paid, waits, paid))
     found = pd.DataFrame(ways)
-    even = _break_even(found)
+    even = _break_even(found, scale.beside)
     notes = _notes(plan, found, even, float(costs["busy_share"]), uncertainty)
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {plan.study.costs.years:g} years"
     return RentComparison(found, even, package_id, plan.study.costs.years, title, notes)
@@ -298,6 +298,11 @@ class _Scale:
     uncertainty: float
     usd_per_year: float
 
+    @property
+    def beside(self) -> float:
+        """What renting costs besides over the years, US$."""
+        return self.usd_per_year * years_factor(self.plan.study.costs.years, self.plan.study.costs.interest_percent)
+
     def row(
         self,
         way: str,
@@ -309,13 +314,12 @@ class _Scale:
     ) -> dict[str, Any]:
         """Return a row of the table; ``paid`` is in US$ by job, ``rented`` above 0 where it is rented."""
         costs, plan = self.plan.study.costs, self.plan
-        factor = years_factor(costs.years, costs.interest_percent)
         per_year = sum(
             self.weights[name] * float(np.nansum(usd)) / _period(plan.workloads[name]) for name, usd in paid.items()
         ) / sum(self.weights.values())
-        usd = per_year * _HOUR * HOURS_PER_YEAR * factor
+        usd = per_year * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
         n_rented = sum(int(np.nan_to_num(one > 0).sum()) for one in rented.values())
-        beside = self.usd_per_year * factor if n_rented else 0.0
+        beside = self.beside if n_rented else 0.0
         found = {
             "way": way,
             "usd": round(bought + usd + beside, 2),
@@ -349,14 +353,18 @@ class _Scale:
         }
 
 
-def _break_even(table: pd.DataFrame) -> dict[str, float | None]:
-    """Return by which factor on the load each way of renting costs what buying does, to four digits."""
+def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
+    """Return by which factor on the load each way of renting costs what buying does, to four digits.
+
+    ``beside`` is what renting costs besides its instances, US$, whatever the load; 0 where that alone is above buying.
+    """
     buy = float(table["usd"].iloc[0])
     found: dict[str, float | None] = {}
     for row in table.iloc[1:].itertuples():
         if str(row.way).startswith("burst"):
             continue
-        found[str(row.way)] = round(buy / row.rented_usd, 4) if row.rented_usd > 0 else None
+        grows = row.rented_usd - (beside if row.rented_jobs else 0.0)
+        found[str(row.way)] = round(max(buy - beside, 0.0) / grows, 4) if grows > 0 else None
     return found
 
 
