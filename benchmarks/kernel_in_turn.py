@@ -1,6 +1,6 @@
-"""CPU time of a sweep's batched kernel in several checkouts, run by run in turn.
+"""CPU time of a sweep's batched kernel, or of the commands of `make sweep`, in several checkouts, in turn.
 
-``git worktree add ../before dec237e; python benchmarks/kernel_in_turn.py ../before .``
+``git worktree add ../before dec237e; python benchmarks/kernel_in_turn.py ../before .``; ``--commands 3``: the commands
 
 Each checkout has a process of its own that makes what a sweep of the example study hands to the kernel. Each package
 is then run in one checkout after the other, several times, so that a machine that others load is as fast for all.
@@ -12,6 +12,8 @@ import argparse
 import contextlib
 import json
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,14 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = (
+    ["--help"],
+    ["sweep", "STUDY", "--farm", "serial"],
+    ["train", "STUDY"],
+    ["evaluate", "STUDY"],
+    ["recommend", "STUDY", "-k", "10"],
+    ["report", "STUDY"],
+)
 
 
 def serve(study: str) -> None:
@@ -47,8 +57,8 @@ def serve(study: str) -> None:
         print(json.dumps([time.process_time() - began, float(np.nansum(out))]), file=answers, flush=True)
 
 
-def start(tree: Path, folder: Path) -> subprocess.Popen:
-    """Start a checkout's process; its results stand in a folder of its own."""
+def prepare(tree: Path, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write the study into a folder of its own; return it, and the environment in which a checkout is found."""
     text = (ROOT / "pipelines" / "example.toml").read_text(encoding="utf-8")
     text = text.replace('"../results"', json.dumps(str(folder))).replace("sample = 10 ", "sample = 100 ")
     study = folder / "study.toml"
@@ -56,10 +66,37 @@ def start(tree: Path, folder: Path) -> subprocess.Popen:
     names = folder / "xgboost-3.0.0.dist-info"  # which earlier versions look up under this name
     names.mkdir()
     (names / "METADATA").write_text("Metadata-Version: 2.1\nName: xgboost\nVersion: 3.0.0\n", encoding="utf-8")
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree.resolve()), str(folder)])}
+    return study, os.environ | {"PYTHONPATH": os.pathsep.join([str(tree.resolve()), str(folder)])}
+
+
+def start(tree: Path, folder: Path) -> subprocess.Popen:
+    """Start a checkout's process; its results stand in a folder of its own."""
+    study, env = prepare(tree, folder)
     command = [sys.executable, str(Path(__file__).resolve()), "--serve", str(study)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env, cwd=folder, text=True)
+
+
+def time_commands(trees: list[Path], folders: list[Path], times: int) -> None:
+    """Run each command in one checkout after the other; print CPU seconds, the first round (which compiles) aside."""
+    made = [prepare(tree, folder) for tree, folder in zip(trees, folders, strict=True)]
+    took: dict[str, list[list[float]]] = {}
+    for _ in range(times + 1):
+        for arguments in COMMANDS:
+            for n, (study, env) in enumerate(made):
+                if arguments[0] == "sweep":
+                    shutil.rmtree(study.parent / "example", ignore_errors=True)
+                words = [str(study) if word == "STUDY" else word for word in arguments]
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                run = [sys.executable, "-c", "from procure.cli.start import run; run()", *words]
+                subprocess.run(run, env=env, cwd=study.parent, check=True, capture_output=True)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                of = took.setdefault(arguments[0], [[] for _ in trees])
+                of[n].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    print(f"{times} times each, CPU seconds, medians; load {os.getloadavg()[0]:.1f}")
+    print("| Command |" + "".join(f" {tree} |" for tree in trees) + "\n| --- |" + " ---: |" * len(trees))
+    for name, of in took.items():
+        print(f"| {name} |" + "".join(f" {np.median(one[1:]):.2f} |" for one in of))
 
 
 def ask(process: subprocess.Popen, package: int) -> float:
@@ -75,6 +112,7 @@ def main() -> None:
     parser.add_argument("trees", nargs="*", type=Path, help="checkouts; the first is what the others are held against")
     parser.add_argument("--every", type=int, default=20, help="every which package of the sample")
     parser.add_argument("--times", type=int, default=9, help="runs of each package in each checkout")
+    parser.add_argument("--commands", type=int, metavar="N", help="time the commands instead, N times each")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -83,6 +121,8 @@ def main() -> None:
         folders = [Path(scratch) / str(n) for n in range(len(options.trees))]
         for folder in folders:
             folder.mkdir()
+        if options.commands:
+            return time_commands(options.trees, folders, options.commands)
         processes = [start(tree, folder) for tree, folder in zip(options.trees, folders, strict=True)]
         n_packages = min(int(process.stdout.readline()) for process in processes)  # type: ignore[union-attr]
         chosen = range(0, n_packages, options.every)

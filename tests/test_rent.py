@@ -124,6 +124,40 @@ def test_a_study_by_hand(folder: Path) -> None:
     assert rows.loc["buy", "usd"] == pytest.approx(bought)
 
 
+def test_sixty_jobs_are_paid_as_a_twin_pays(folder: Path) -> None:
+    """Jobs of one and two nodes on three types: on demand, spot and reserved, second by second in a loop."""
+    rng, submit = np.random.default_rng(7), 0
+    jobs = []
+    for _ in range(60):
+        submit += int(rng.integers(0, 1500))
+        jobs.append((submit, int(rng.integers(60, 9000)), int(rng.choice([1, 2, 4, 8])), int(rng.choice([1, 1, 2]))))
+    rows = "".join(f"{n},{a},{b},{c},{k}\n" for n, (a, b, c, k) in enumerate(jobs))
+    (folder / "jobs.csv").write_text("job_id,submit_time,run_time,cpus_per_node,n_nodes\n" + rows)
+    (folder / "study.toml").write_text(STUDY.replace("10_000", "30_000"))
+    types = [("big", 16, 2.0, 0.9, 0.5, 0.4), ("mid", 8, 0.5, 0.2, 0.1, 0.1), ("small", 4, 0.27, 0.11, 0.2, 0.02)]
+    head = "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour,spot_usd_per_hour,spot_kills_per_hour\n"
+    (folder / "cloud.csv").write_text(head + "".join(f"{n},{c},64,{u},{r},{s},{k}\n" for n, c, u, r, s, k in types))
+    found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=3", boot=180).table.set_index("way")
+    span = jobs[-1][0] - jobs[0][0]
+    scale = 8760 * HOUR / span * (1 / 1.05 + 1 / 1.05**2)
+    on_demand = spot = reserved = 0.0
+    busy = {name: np.zeros(span) for name, *_ in types}
+    for begin, took, cpus, nodes in jobs:
+        hours = (took + 180) / HOUR
+        cheapest, name = min((usd * hours * nodes, one) for one, holds, usd, *_ in types if holds >= cpus)
+        on_demand += cheapest
+        tries = [s * np.expm1(k * nodes * hours) / k for _, holds, _, _, s, k in types if holds >= cpus]
+        spot += min(cheapest, *tries)
+        for second in range(begin - jobs[0][0], begin - jobs[0][0] + took + 180):
+            busy[name][second % span] += nodes
+    for name, _, usd, kept, *_ in types:
+        most = int(busy[name].max())
+        sums = [n * kept * span + usd * np.maximum(busy[name] - n, 0).sum() for n in range(most + 1)]
+        reserved += min(sums) / HOUR
+    for way, usd in (("on demand", on_demand), ("spot", spot), ("reserved", reserved)):
+        assert found.loc[way, "usd"] == pytest.approx(usd * scale, abs=0.006)
+
+
 def test_what_renting_costs_besides_does_not_grow_with_the_load(folder: Path) -> None:
     """By hand: buying is 10,000; 1,000 a year besides leave less for instances at break-even, 6,000 a year nothing."""
     worth = 1 / 1.05 + 1 / 1.05**2
