@@ -323,8 +323,8 @@ def client(given: argparse.Namespace) -> None:
         results: dict[str, list[tuple[float, float]]] = {"procure queue ask": [], "python -c pass": []}
         for _ in range(40):
             for name, command in (
-                ("procure queue ask", [PROCURE, *words]),
-                ("python -c pass", [sys.executable, "-c", "pass"]),
+                ("procure queue ask", [given.procure, *words]),
+                ("python -c pass", [given.procure.with_name("python"), "-c", "pass"]),
             ):
                 before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
                 done = subprocess.run(command, capture_output=True)
@@ -402,6 +402,7 @@ def main() -> None:
     options.add_argument("--most", type=float, default=3 * 3600, help="Seconds after which a replay is given up.")
     options.add_argument("--seconds", type=float, default=20)
     options.add_argument("--user", default="nobody")
+    options.add_argument("--procure", type=Path, default=PROCURE, help="The command whose `queue ask` is timed.")
     given = options.parse_args()
     if given.what == "compare":
         compare(given.folder, given.step, given.first)

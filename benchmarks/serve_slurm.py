@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 LIMITS = itertools.cycle(range(5, 235))
 USERS = ("alice", "bob", "carol")
@@ -226,11 +228,18 @@ class Fake:
         self.own.close()
 
 
-def timed(lab: Lab, conf: Path, n: int) -> list[float]:
+def used(service: subprocess.Popen | None) -> float:
+    """Return the processor time, s, of what was run so far: of sbatch and its filter, and of the web side."""
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    alive = service is not None and service.poll() is None
+    return own.ru_utime + own.ru_stime + (sum(psutil.Process(service.pid).cpu_times()[:2]) if alive else 0.0)
+
+
+def timed(lab: Lab, conf: Path, n: int, same: bool) -> list[float]:
     took = []
     for _ in range(n):
         began = time.perf_counter()
-        limit = str(next(LIMITS))  # each is a new question, which the service has no answer to yet
+        limit = "4" if same else str(next(LIMITS))  # a new question is one that the service has no answer to yet
         done = lab.sbatch("alice", "true", "-n", "1", "-t", limit, "--hold", conf=conf)
         took.append(time.perf_counter() - began)
         assert done.returncode == 0 and "Submitted batch job" in done.stdout, done.stderr
@@ -244,22 +253,26 @@ def cost(lab: Lab, n: int) -> None:
         lab.start()
         wait_until(lab.ready, 300, "the service did not become ready")
 
-    def measure(name: str) -> None:
-        with_it, without = [], []
+    def measure(name: str, same: bool = False) -> None:
+        with_it, without, spent = [], [], [0.0, 0.0]
         for _ in range(n // 10):
-            without += timed(lab, lab.plain, 10)
-            with_it += timed(lab, lab.filtered, 10)
+            for place, (into, conf) in enumerate(((without, lab.plain), (with_it, lab.filtered))):
+                before = used(lab.service)
+                into += timed(lab, conf, 10, same)
+                spent[place] += used(lab.service) - before
         subprocess.run(["scancel", "-u", "alice"], capture_output=True)
         a, b = statistics.median(with_it), statistics.median(without)
         text = f"with {a * 1e3:.1f} ms, without {b * 1e3:.1f} ms"
         text += f"; least {1e3 * min(with_it):.1f} and {1e3 * min(without):.1f} ms"
         print(
             f"{name}: {text}, cost {1e3 * (a - b):.1f} ms at the median of {n}; longest {max(with_it) * 1e3:.0f} ms; "
-            f"all were submitted",
+            f"all were submitted; processor time, the service's too, {1e3 * spent[1] / len(with_it):.1f} and "
+            f"{1e3 * spent[0] / len(without):.1f} ms",
             flush=True,
         )
 
-    measure("service up")
+    measure("service up, each a new question")
+    measure("service up, asked the same before", same=True)
     if lab.service is not None:
         lab.service.terminate()
         lab.service.wait()

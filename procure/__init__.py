@@ -31,16 +31,16 @@ changelog. Everything loads when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from procure._version import __version__
-from procure.errors import TableError
 
+TYPE_CHECKING = False  # of `typing`, which takes as long to import as a question to a service takes in all
 if TYPE_CHECKING:
+    from typing import Any
+
     from procure.account.account import account_waits
     from procure.comparison import compare
     from procure.comparison.isolation import weigh_isolation
+    from procure.errors import TableError
     from procure.explanation import explain
     from procure.explorer import search
     from procure.fitting.fit import fit_site
@@ -102,6 +102,7 @@ _HOME = {
     "PackageRules": "procure.packages",
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
+    "TableError": "procure.errors",
     "account_waits": "procure.account.account",
     "award": "procure.recommender.award",
     "check": "procure.tables",
@@ -236,6 +237,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'procure' has no attribute {name!r}")
+    import importlib
+
     module, _, own = _HOME[name].partition(":")
     return getattr(importlib.import_module(module), own or name)
 

@@ -27,7 +27,7 @@ from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.engine import Snapshot
 from procure.serve.keeper import ENDS, Keeper, losses
-from procure.serve.match import keep_asked, request_key, take_asked
+from procure.serve.match import STANDING_FOR, keep_asked, keep_standing, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
 
@@ -338,6 +338,35 @@ def test_what_was_told_at_submission_is_the_forecast(tmp_path: Path) -> None:
     assert store.rows("select asked from asked order by 1") == [(720,), (990,), (995,)]
     store.prune(0, 0)
     assert store.rows("select count(*) from asked") == [(0,)]  # long ago, by this machine's clock
+
+
+def test_a_job_that_was_spread_over_more_nodes_is_the_one_that_was_asked_about(tmp_path: Path) -> None:
+    """Sixteen CPUs may run on two nodes, three on two as two each; four are not sixteen, on however many."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
+    for cpus in (16, 3):
+        keep_asked(store, "ann", 999, request_key(cpus, 60, 0, 1, "p"), told)
+    jobs = jobs_of(("1", 1000, 1001, None), ("2", 1000, 1001, None), ("3", 1000, 1001, None))
+    jobs = jobs.assign(n_nodes=2, cpus_per_node=[2, 8, 2])
+    made = pd.DataFrame({"job_id": list("123"), "submit_time": 1000, "source": "late"} | dict.fromkeys(told, 1.0))
+    assert take_asked(store, jobs, made)["source"].to_list() == ["submission", "submission", "late"]
+
+
+def test_who_was_seen_too_late_has_the_forecast_that_was_written_down_before(tmp_path: Path) -> None:
+    """Of a late job alone, of its user and request, the last one from before its submission; old ones are forgotten."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    key = request_key(1, 60, 0, 1, "p")
+    for at in (960, 990, 1020):
+        told = dict.fromkeys(FORECAST_COLUMNS[5:], float(at)) | {"issued": at}
+        keep_standing(store, at, [("ann", key, told), ("ben", key, told), ("ann", request_key(2, 60, 0, 1, "p"), told)])
+    jobs = jobs_of(("1", 1000, 1001, 1009), ("2", 1000, None, None), ("3", 2000, 2000, 2001))
+    source = ["late", "poll", "late"]
+    made = pd.DataFrame({"job_id": list("123"), "submit_time": [1000, 1000, 2000], "source": source})
+    found = take_asked(store, jobs, made.assign(**dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 1.0)))
+    assert found["source"].to_list() == ["standing", "poll", "late"]
+    assert found["median"].to_list() == [990.0, 1.0, 1.0] and found["issued"].to_list() == [990.0, 1.0, 1.0]
+    keep_standing(store, 1000 + STANDING_FOR, [])
+    assert store.rows("select distinct issued from standing") == [(1020,)]
 
 
 def test_what_a_user_was_told_is_kept_within_bounds(tmp_path: Path) -> None:

@@ -21,12 +21,16 @@ from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place
 from procure.queue_time.answer import answer
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
-from procure.serve.ask import _table
 from procure.serve.collector import Collector
 from procure.serve.engine import Snapshot
+from procure.serve.guard import LOOPBACK
 from procure.serve.http import application, open_study
 from procure.serve.keeper import ENDS
+from procure.serve.live import MOST_STANDING
+from procure.serve.match import key_of
+from procure.serve.questions import written_jobs
 from procure.serve.settings import Http, Place, Service, Source
+from procure.serve.store import Store
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 MINE = over_socket(os.getuid())
@@ -83,6 +87,37 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
         assert one.interval_90 == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
         assert one.interval_50 == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
         assert list(one.caution) == want["caution"]
+
+
+def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
+    """`accept: text/plain` gets what JSON says in lines, nothing in which is obeyed by a terminal."""
+    status, said = ask_json(app, QUESTION)
+    _, head, body = ask(app, QUESTION, accept="text/plain")
+    lines = body.decode().splitlines()
+    assert status == 200 and head["content-type"].startswith("text/plain")
+    assert lines[0].startswith("starts ") and lines[1].startswith("  9 in 10: ") and lines[3] == said["because"]
+    assert lines[4:] == [f"Careful: {one}" for one in said["caution"]]
+    _, _, body = ask(app, "/v1/pending", client=MINE, accept="text/plain")
+    _, mine = ask_json(app, "/v1/pending", client=MINE)
+    rows = body.decode().splitlines()[1:] if mine["jobs"] else []
+    assert [row.split()[0] for row in rows[: len(mine["jobs"])]] == [job["job_id"] for job in mine["jobs"]]
+    assert "\u202e" not in body.decode() and "none of your jobs" in written_jobs(mine | {"jobs": []})
+
+
+def test_the_next_job_of_each_request_is_forecast_after_a_look(app: Any, place: Place) -> None:
+    """What users have asked of the cluster lately is answered before anyone asks, and kept as it would be told."""
+    app.live._stand()
+    app.live.pool.shutdown(wait=True)
+    snapshot, store = app.live.snapshot, Store(place.database)
+    rows = store.rows("select user, request, forecast from standing")
+    kept = {(user, key): json.loads(told) for user, key, told in rows}
+    jobs = snapshot.table.assign(key=[key_of(job) for job in snapshot.table.itertuples(index=False)])
+    last = jobs.iloc[-1]
+    assert len(kept) == min(len(jobs.groupby(["user", "key"])), MOST_STANDING)
+    [answer] = snapshot.answer([Request.of(last)])
+    told = kept[last["user"], last["key"]]
+    assert told["median"] == pytest.approx(answer.median, rel=1e-3)
+    assert told["lower_90"] <= answer.interval_90[0] and told["upper_90"] >= answer.interval_90[1]
 
 
 def test_sums_laid_out_once_answer_as_sums_laid_out_for_each_question(app: Any) -> None:
@@ -261,6 +296,8 @@ def test_a_caller_has_a_rate(place: Place) -> None:
     app = SimpleNamespace(guard=guard, service=service)
     assert [ask(app, "/health", client=MINE)[0] for _ in range(5)] == [200, 200, 200, 429, 429]
     assert ask(app, "/health", client=over_socket(1))[0] == 200
+    at_loopback = [ask(app, "/health", client=(f"{LOOPBACK}{uid}", 0))[0] for uid in (1, 1, 1, 1, 2)]
+    assert at_loopback == [200, 200, 200, 429, 200]
 
 
 def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
@@ -422,7 +459,7 @@ def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:
     for found in (mine, one, ask_json(app, QUESTION)[1]):
         assert said in " ".join(found["caution"])
     assert said in ask(app, "/v1/advice?cpus=4&time=1:00:00")[2].decode()
-    assert said in _table(json.dumps(mine), True) and said in _table(json.dumps(mine | {"jobs": []}), True)
+    assert said in written_jobs(mine) and said in written_jobs(mine | {"jobs": []})
     app.live.facts["finished"] = True
     assert app.live.staleness() is None
     app.live.place = Place(app.live.place.folder, Service(source=Source(kind="slurm")))

@@ -82,6 +82,8 @@ def collect(config: ConfigOption) -> None:
     """
     from procure.serve.collector import Collector
 
+    # XGBoost takes it for classes that nothing here uses, 60 MB; a training, which does, is a process of its own.
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
     place, stop = _place(config), threading.Event()
     _begin_log()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -248,7 +248,8 @@ class Mixtures:
         """Return what each job's mixture states, (n, len(GRID)) seconds; see `Mixture.say`."""
         found = np.empty((len(raw), len(GRID)))
         for one, rows in zip(self, (~beyond, beyond), strict=True):
-            found[rows] = one.say(raw[rows], top)
+            if rows.any():
+                found[rows] = one.say(raw[rows], top)
         return found
 
     def roll(

@@ -63,8 +63,10 @@ class Published:
         if self.k:
             k = min(self.k, len(np.unique(matrix, axis=0)))
             from sklearn.cluster import KMeans
+            from threadpoolctl import threadpool_limits
 
-            groups = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
+            with threadpool_limits(1):  # threads add up in the order in which they end, and groups follow from it
+                groups = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
             self.centres = groups.cluster_centers_
             for value in range(len(self.centres)):
                 member = groups.labels_ == value

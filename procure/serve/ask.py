@@ -1,7 +1,7 @@
 """Ask a service over its socket: a small program that imports nothing heavy, for a shell and for every sbatch."""
 
+import _socket  # `socket` imports what takes as long as Python's own start
 import os
-import socket
 import sys
 
 PLACES = ("/run/procure/procure.sock", "/var/lib/procure/run/procure.sock")
@@ -19,12 +19,13 @@ def main(arguments):
     """Ask, print the answer, and return the exit code: 2 for bad usage, 1 for no answer."""
     try:
         given = read(arguments)
-        status, body = fetch(_socket(given), _path(given), float(given.get("timeout", "5")))
+        kind = "application/json" if given.get("format") == "json" and "advice" not in given else "text/plain"
+        status, body, known = fetch(_place(given), _path(given), float(given.get("timeout", "5")), kind)
         if status != 200:
             raise Refused(_error(body, status), 2 if status == 400 else 1)
+        if not known.startswith(kind):
+            raise Refused("what the service answered cannot be read; is it of another version?", 1)
         text = body.decode("utf-8", "replace")
-        if "advice" not in given and given.get("format", "table") != "json":
-            text = _table(text, "pending" in given)
         sys.stdout.write(_printable(text) if text.endswith("\n") else _printable(text) + "\n")
         sys.stdout.flush()
     except Refused as error:
@@ -64,7 +65,7 @@ def read(arguments):
     return given
 
 
-def _socket(given):
+def _place(given):
     named = given.get("socket") or os.environ.get("PROCURE_SOCKET")
     if named:
         return named
@@ -83,27 +84,31 @@ def _quoted(text):
     return "".join(chr(one) if one in plain else f"%{one:02X}" for one in text.encode("utf-8", "surrogateescape"))
 
 
-def fetch(path, target, timeout):
-    """Return the status and the body of an answer."""
+def fetch(path, target, timeout, kind="application/json"):
+    """Return the status, the body and the kind of an answer, which is asked for as text or as JSON."""
+    stream = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        with socket.socket(socket.AF_UNIX) as stream:
-            stream.settimeout(timeout)
-            stream.connect(path)
-            stream.sendall(f"GET {target} HTTP/1.1\r\nhost: procure\r\nconnection: close\r\n\r\n".encode())
-            parts, size = [], 0
-            while (part := stream.recv(65_536)) and size < MOST:
-                parts.append(part)
-                size += len(part)
+        stream.settimeout(timeout)
+        stream.connect(path)
+        question = f"GET {target} HTTP/1.1\r\nhost: procure\r\naccept: {kind}\r\nconnection: close\r\n\r\n"
+        stream.sendall(question.encode())
+        parts, size = [], 0
+        while (part := stream.recv(65_536)) and size < MOST:
+            parts.append(part)
+            size += len(part)
     except TimeoutError:
         raise Refused(f"{path}: the service has not answered within {timeout:g} s", 1) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Refused(f"{path}: no service answers there: {why}", 1) from None
+    finally:
+        stream.close()
     head, _, body = b"".join(parts).partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if not head.startswith(b"HTTP/1.1 ") or len(words) < 2 or not words[1].isdigit():
         raise Refused(f"{path}: what answers there is no procure service", 1)
-    return int(words[1]), body
+    _, _, known = head.decode("latin-1").lower().partition("\r\ncontent-type: ")
+    return int(words[1]), body, known
 
 
 def _error(body, status):
@@ -113,67 +118,6 @@ def _error(body, status):
         return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
         return f"the service answered {status}"
-
-
-def _table(text, pending):
-    """Return an answer as people read it."""
-    import json
-
-    try:
-        said = json.loads(text)
-        return _jobs(said) if pending else _answer(said)
-    except (ValueError, KeyError, TypeError, IndexError):
-        raise Refused("what the service answered cannot be read; is it of another version?", 1) from None
-
-
-def _answer(said):
-    low, high = said["interval_s"]
-    start = "at once" if said["median_s"] < 2.5 else f"in about {roughly(said['median_s'])}"
-    chance = ", ".join(f"{name[:-1]} h {share:.0%}" for name, share in said["chance"].items())
-    lines = [
-        f"starts {start} (as likely sooner as later)",
-        f"  9 in 10: {roughly(low)} to {roughly(high)}",
-        f"  chance of a start within {chance}",
-        said["because"],
-        *(f"Careful: {one}" for one in said["caution"]),
-    ]
-    return "\n".join(lines)
-
-
-def _jobs(said):
-    careful = [f"Careful: {one}" for one in said["caution"]]
-    if not said["jobs"]:
-        return "\n".join(["none of your jobs waits", *careful])
-    lines = [f"{'job':<16} {'CPUs':>6}  {'partition':<12} {'may start in':<14} 9 in 10"]
-    for job in said["jobs"]:
-        low, high = job["interval_s"]
-        between = "–" if low is None else f"{roughly(low)} to {roughly(high)}"
-        lines.append(
-            f"{job['job_id']:<16} {job['cpus']:>6}  {job['partition']:<12} {roughly(job['median_s']):<14} {between}"
-        )
-    if said["n"] > len(said["jobs"]):
-        lines.append(f"{len(said['jobs'])} of {said['n']} shown, those that wait longest")
-    return "\n".join(lines + careful)
-
-
-def roughly(seconds):
-    """Write a length of time as `procure.text.roughly` does, whose module takes longer to import than to ask."""
-    if seconds < 2.5:
-        return "at once"
-    if seconds < 57.5:
-        return f"{5 * round(seconds / 5)} s"
-    minutes = max(round(seconds / 60), 1)
-    if minutes < 60:
-        return f"{minutes} min"
-    if seconds < 5.9 * 3600:
-        hours, tens = divmod(round(seconds / 600), 6)
-        return f"{hours} h" + (f" {10 * tens} min" if tens else "")
-    if seconds < 47.5 * 3600:
-        return f"{round(seconds / 3600)} h"
-    if seconds >= 2 * 31_557_600:
-        return f"{seconds / 31_557_600:,.0f} years"
-    days = round(seconds / 43_200) / 2 if seconds < 9.75 * 86_400 else round(seconds / 86_400)
-    return f"{days:,g} days"
 
 
 def _printable(text):

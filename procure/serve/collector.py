@@ -95,6 +95,8 @@ class Collector:
             began = clock.monotonic()
             try:
                 self.tick()
+                if self.unkept and not self.store.rows("select 1 from problems where code = 'disk'"):
+                    LOG.info("disk: mended")  # which the database could not be told when it was full
                 self.unkept = ""
                 self.say("disk", None)
             except (sqlite3.Error, OSError) as error:

@@ -1,7 +1,8 @@
 """Before a question is read: who asks, how often, and how large it is.
 
 A caller on the Unix socket is who the kernel says (SO_PEERCRED). Of the web server's own account alone, the header with
-the user's name is believed. A caller on the loopback address is nobody: any local account can connect there.
+the user's name is believed. A caller on the loopback address is nobody: any local account can connect there. Each
+account has a rate of its own all the same.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Messages = Callable[[], Awaitable[Any]]
 Sender = Callable[[Any], Awaitable[None]]
 SOCKET = "procure-socket"
 """The client's host in a scope of a connection over the Unix socket; its port is the user id."""
+LOOPBACK = "loopback of user "
+"""How the client's host begins in a scope of a connection to the loopback address; the user id follows."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]{0,63}")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

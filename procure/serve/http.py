@@ -25,7 +25,7 @@ from procure.serve.guard import Caller, Guard
 from procure.serve.live import SPANS, Live
 from procure.serve.metrics import CONTENT_TYPE, Metrics
 from procure.serve.openapi import document
-from procure.serve.questions import advice, of_body, of_query, told
+from procure.serve.questions import advice, of_body, of_query, told, written, written_jobs
 from procure.serve.settings import Place
 from procure.text import plain
 
@@ -57,7 +57,7 @@ class Service:
             [answer] = await self._answers([of_query(asked.query_params.multi_items(), caller.user)], caller)
             if "error" in answer:
                 raise HTTPException(400, answer["error"])
-            return json_of(answer)
+            return PlainTextResponse(written(answer)) if as_text(asked) else json_of(answer)
         requests = of_body(await asked.body(), caller.user, MOST_TOGETHER)
         return json_of({"answers": await self._answers(requests, caller)})
 
@@ -82,7 +82,8 @@ class Service:
         """Say when the caller's waiting jobs may start."""
         user = self._own(asked)
         rows, n = await self.live.pending(user)
-        return json_of({"user": user, "n": n, "jobs": rows} | self._age())
+        found = {"user": user, "n": n, "jobs": rows} | self._age()
+        return PlainTextResponse(written_jobs(found)) if as_text(asked) else json_of(found)
 
     async def job(self, asked: Asked) -> Response:
         """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
@@ -189,6 +190,11 @@ def caller_of(asked: Asked) -> Caller:
     found = asked.scope["procure.caller"]
     assert isinstance(found, Caller)
     return found
+
+
+def as_text(asked: Asked) -> bool:
+    """Tell whether an answer is wanted as people read it, as `procure queue ask` does."""
+    return asked.headers.get("accept", "").startswith("text/plain")
 
 
 def json_of(value: Any, status: int = 200) -> Response:

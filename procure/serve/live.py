@@ -25,7 +25,7 @@ from procure.queue_time.store import SiteModel
 from procure.serve import ledger
 from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
-from procure.serve.match import keep_asked, request_key
+from procure.serve.match import keep_asked, keep_standing, key_of, request_key
 from procure.serve.settings import Place
 from procure.serve.store import Store, give_back
 from procure.text import roughly
@@ -33,6 +33,8 @@ from procure.text import roughly
 LOG = logging.getLogger("procure.serve")
 MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
 """Questions that are laid out together, that may wait in all, and of one caller."""
+MOST_STANDING, STANDING_AT_ONCE = 128, 16
+"""The last requests of which the next job's forecast is written down after each look, and how many in a turn."""
 MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
@@ -97,7 +99,29 @@ class Live:
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
             self._show(Snapshot(self.site, table, now, self.hide, closed))
             self.stamps[self.place.queue] = stamp
+            if self.place.service.source.kind == "slurm":
+                self._stand()
             give_back()
+
+    def _stand(self) -> None:
+        """Have the next job of each of the last requests forecast, between the questions that come."""
+        assert self.snapshot is not None
+        jobs = self.snapshot.table.tail(10 * MOST_STANDING)[::-1]
+        jobs = jobs.assign(key=[key_of(job) for job in jobs.itertuples(index=False)])
+        jobs = jobs.drop_duplicates(["user", "key"]).head(MOST_STANDING)
+        for first in range(0, len(jobs), STANDING_AT_ONCE):
+            self.pool.submit(self._write_down, self.snapshot, jobs.iloc[first : first + STANDING_AT_ONCE])
+
+    def _write_down(self, snapshot: Snapshot, jobs: pd.DataFrame) -> None:
+        if snapshot is not self.snapshot or self.store is None:
+            return
+        try:
+            answers = snapshot.answer([Request.of(job) for job in jobs.itertuples(index=False)])
+            now, rows = int(clock.time()), zip(jobs["user"], jobs["key"], answers, strict=True)
+            made = [(str(user), key, _forecast_of(answer, now)) for user, key, answer in rows if not answer.error]
+            keep_standing(self.store, now, made)
+        except Exception as error:  # whatever it is, questions are answered
+            LOG.warning("forecasts of the next jobs could not be written down: %s", where(error))
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
         """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""
@@ -268,15 +292,9 @@ class Live:
             request.nodes,
             answer.partition,
         )
-        outer, inner = answer.interval_90, answer.interval_50
-        told = {"median": answer.median, "lower_50": inner[0], "upper_50": inner[1]}
-        told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": int(clock.time())}
-        told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
-        told |= {"week_median": answer.week_median, "last_five": answer.last_five}
-        told |= {name: math.floor(told[name]) for name in ("lower_50", "lower_90")}  # as the ledger rounds
-        told |= {name: math.ceil(told[name]) for name in ("upper_50", "upper_90")}
+        now = int(clock.time())
         try:
-            keep_asked(self.store, request.user, int(clock.time()), key, told)
+            keep_asked(self.store, request.user, now, key, _forecast_of(answer, now))
         except sqlite3.Error as error:  # the disk is full: the answer is given all the same
             LOG.warning("an answer could not be kept: %s", error)
 
@@ -318,3 +336,14 @@ class Live:
             "warning": ledger.warning(store, now),
             "last_training": self.facts.get("last_training"),
         }
+
+
+def _forecast_of(answer: Answer, issued: int) -> dict[str, float]:
+    """Return an answer as the record keeps it."""
+    outer, inner = answer.interval_90, answer.interval_50
+    told = {"median": answer.median, "lower_50": inner[0], "upper_50": inner[1]}
+    told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": issued}
+    told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
+    told |= {"week_median": answer.week_median, "last_five": answer.last_five}
+    told |= {name: math.floor(told[name]) for name in ("lower_50", "lower_90")}  # as the ledger rounds
+    return told | {name: math.ceil(told[name]) for name in ("upper_50", "upper_90")}

@@ -1,8 +1,14 @@
-"""Tell which forecast was given out as a job was submitted: by the same user, for the same request, just before."""
+"""Tell which forecast was made before a job was seen: as it was submitted, or at a look before that.
+
+A user is told one as the job is being submitted. For what users have asked of the cluster lately, forecasts of the next
+such job are written down after each look, before anyone asks: who starts between two looks, or while the service is
+down, has one all the same.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +17,8 @@ from procure.serve.store import Store
 BEFORE, AFTER = 300, 5
 """Seconds from the question to the submission at most, and, of two clocks, after it."""
 MOST_EACH = 300
+STANDING_FOR = 900
+"""Seconds for which a forecast of the next such job is kept: the accounting tells of a short job after minutes."""
 _VALUES = (
     "median lower_50 upper_50 lower_90 upper_90 chance_1h chance_4h chance_12h week_median last_five issued".split()
 )
@@ -19,6 +27,27 @@ _VALUES = (
 def request_key(cpus: int, seconds: int, gpus: int, nodes: int, partition: str) -> str:
     """Write what tells one request from another, as both sides can know it."""
     return json.dumps([cpus, seconds, gpus, nodes, partition])
+
+
+def key_of(job: Any) -> str:
+    """Write that of a row of a job table."""
+    cpus, gpus = int(job.n_nodes * job.cpus_per_node), int(job.n_nodes * job.gpus_per_node)
+    return request_key(cpus, int(job.requested_time), gpus, int(job.n_nodes), str(job.partition))
+
+
+def fits(request: str, job: Any) -> bool:
+    """Tell whether a row of a job table may be the job of a request.
+
+    Once it runs, a job has the nodes that it was given, which may be more than it asked for, and its CPUs and GPUs
+    stand there as the most on one of them times their number.
+    """
+    cpus, seconds, gpus, _, partition = json.loads(request)
+    nodes = max(int(job.n_nodes), 1)
+    spread = all(
+        int(nodes * each) in (asked, nodes * -(-asked // nodes))
+        for asked, each in ((cpus, job.cpus_per_node), (gpus, job.gpus_per_node))
+    )
+    return spread and seconds == int(job.requested_time) and partition == str(job.partition)
 
 
 def keep_asked(store: Store, user: str, now: int, key: str, forecast: dict[str, float]) -> None:
@@ -33,8 +62,20 @@ def keep_asked(store: Store, user: str, now: int, key: str, forecast: dict[str, 
     )
 
 
+def keep_standing(store: Store, now: int, made: list[tuple[str, str, dict[str, float]]]) -> None:
+    """Keep forecasts of the next job of a user with a request, written down at a moment: user, request, forecast."""
+    store.db.executemany(
+        "insert or replace into standing (user, request, issued, forecast) values (?, ?, ?, ?)",
+        [(user, key, now, json.dumps(forecast)) for user, key, forecast in made],
+    )
+    store.db.execute("delete from standing where issued < ?", (now - STANDING_FOR,))
+
+
 def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """Put what was told at submission in the place of forecasts made later; each is used once.
+
+    Where nothing was told and the forecast would be late, what was written down of the next such job before this one
+    was submitted takes its place, the last of them.
 
     Parameters
     ----------
@@ -45,26 +86,27 @@ def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataF
     made
         Their forecasts, in the same order.
     """
-    if not store.rows("select 1 from asked limit 1"):
-        return made
     made = made.copy()
     for place, job in enumerate(jobs.itertuples(index=False)):
-        key = request_key(
-            int(job.n_nodes * job.cpus_per_node),
-            int(job.requested_time),
-            int(job.n_nodes * job.gpus_per_node),
-            int(job.n_nodes),
-            str(job.partition),
-        )
+        user, submit = str(job.user), int(job.submit_time)
         found = store.rows(
-            "select number, forecast from asked where user = ? and request = ? and asked between ? and ? order by "
-            "abs(asked - ?), number limit 1",
-            (str(job.user), key, int(job.submit_time) - BEFORE, int(job.submit_time) + AFTER, int(job.submit_time)),
+            "select number, request, forecast from asked where user = ? and asked between ? and ? order by "
+            "abs(asked - ?), number",
+            (user, submit - BEFORE, submit + AFTER, submit),
         )
-        for number, text in found:
+        found, source = [row for row in found if fits(row[1], job)][:1], "submission"
+        for number, _, _ in found:
             store.db.execute("delete from asked where number = ?", (number,))
+        if not found and made["source"].iloc[place] == "late":
+            found = store.rows(
+                "select issued, request, forecast from standing where user = ? and issued between ? and ? "
+                "order by issued desc, request",
+                (user, submit - BEFORE, submit),
+            )
+            found, source = [row for row in found if fits(row[1], job)][:1], "standing"
+        for _, _, text in found:
             told = json.loads(text)
             for name in _VALUES:
                 made.iloc[place, made.columns.get_loc(name)] = told[name]
-            made.iloc[place, made.columns.get_loc("source")] = "submission"
+            made.iloc[place, made.columns.get_loc("source")] = source
     return made

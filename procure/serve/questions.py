@@ -120,3 +120,38 @@ def advice(answer: Answer, stale: str | None) -> str:
         when = f"is expected to start in about {roughly(answer.median)}"
     between = "" if high == "at once" else f" (9 in 10: {'within' if low == 'at once' else f'{low} to'} {high})"
     return printable(f"procure: this job {when}{between}. {answer.because}{f' {stale}' if stale else ''}") + "\n"
+
+
+def written(said: dict[str, Any]) -> str:
+    """Write an answer of `told` for people."""
+    low, high = said["interval_s"]
+    start = "at once" if said["median_s"] < 2.5 else f"in about {roughly(said['median_s'])}"
+    chance = ", ".join(f"{name[:-1]} h {share:.0%}" for name, share in said["chance"].items())
+    lines = [
+        f"starts {start} (as likely sooner as later)",
+        f"  9 in 10: {roughly(low)} to {roughly(high)}",
+        f"  chance of a start within {chance}",
+        said["because"],
+    ]
+    return _lines([*lines, *(f"Careful: {one}" for one in said["caution"])])
+
+
+def written_jobs(said: dict[str, Any]) -> str:
+    """Write what is said of a caller's waiting jobs for people."""
+    careful = [f"Careful: {one}" for one in said["caution"]]
+    if not said["jobs"]:
+        return _lines(["none of your jobs waits", *careful])
+    lines = [f"{'job':<16} {'CPUs':>6}  {'partition':<12} {'may start in':<14} 9 in 10"]
+    for job in said["jobs"]:
+        low, high = job["interval_s"]
+        between = "–" if low is None or low != low else f"{roughly(low)} to {roughly(high)}"
+        lines.append(
+            f"{job['job_id']:<16} {job['cpus']:>6}  {job['partition']:<12} {roughly(job['median_s']):<14} {between}"
+        )
+    if said["n"] > len(said["jobs"]):
+        lines.append(f"{len(said['jobs'])} of {said['n']} shown, those that wait longest")
+    return _lines(lines + careful)
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"{printable(line)}\n" for line in lines)

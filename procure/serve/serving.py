@@ -8,7 +8,6 @@ import logging
 import os
 import resource
 import socket
-import struct
 import subprocess
 import sys
 import time as clock
@@ -20,9 +19,11 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from procure.errors import TableError
-from procure.serve.guard import SOCKET
+from procure.serve.guard import LOOPBACK, SOCKET
 from procure.serve.http import Service, application
+from procure.serve.peers import uid_of
 from procure.serve.settings import Http, Place
+from procure.serve.store import few_heaps
 
 LOG = logging.getLogger("procure.serve")
 AGAIN = 5
@@ -48,9 +49,10 @@ def protocol(how: Http) -> type[H11Protocol]:
             """Look who is there; refuse one too many."""
             super().connection_made(transport)
             own, self.peer = transport.get_extra_info("socket"), "address"
-            if own is not None and own.family == socket.AF_UNIX:
-                _, uid, _ = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-                self.client, self.peer = (SOCKET, uid), f"uid {uid}"
+            uid = None if own is None else uid_of(own)
+            if uid is not None:
+                self.peer = f"uid {uid}"
+                self.client = (SOCKET, uid) if own.family == socket.AF_UNIX else (f"{LOOPBACK}{uid}", 0)
             there[self.peer] += 1
             if there[self.peer] > how.connections_each or there.total() > how.connections:
                 transport.abort()
@@ -152,6 +154,7 @@ def run(config: Path, place: Place) -> None:
     TableError
         Another service listens there, or collects into the folder.
     """
+    few_heaps()
     _more_files(place.service.http)
     logging.getLogger("uvicorn.error").addFilter(Seldom())
     with contextlib.suppress(OSError):

@@ -28,12 +28,12 @@ FORECAST_COLUMNS = tuple(
         "chance_12h week_median last_five"
     ).split()
 )
-"""Of the ledger; ``source`` is ``poll`` or ``submission`` for a forecast that was made before its job started as far as
-was known, and ``late`` for one made from what had been known before the submission of a job that was first seen later;
-``week_median`` and ``last_five`` are guesses that need no model."""
+"""Of the ledger; ``source`` is ``poll``, ``submission`` or ``standing`` (see `match`) for a forecast that was made
+before its job started as far as was known, and ``late`` for one made from what had been known before the submission of
+a job that was first seen later; ``week_median`` and ``last_five`` are guesses that need no model."""
 ASKED_FOR = 5 * 86_400
 """Seconds for which an answer given at a submission waits for its job, by this machine's clock."""
-_TEXT = ("job_id", "user", "partition", "state")
+TEXT_COLUMNS = ("job_id", "user", "partition", "state")
 _SCHEMA = """
 create table if not exists jobs (
   job_id text, submit_time integer, user text, partition text, requested_time integer, run_time integer,
@@ -50,6 +50,8 @@ create index if not exists forecasts_by_time on forecasts (submit_time) where wa
 create table if not exists asked (
   number integer primary key, user text, asked integer, request text, forecast text);
 create index if not exists asked_by_user on asked (user, number);
+create table if not exists standing (
+  user text, issued integer, request text, forecast text, primary key (user, issued, request)) without rowid;
 create table if not exists gaps (begin integer primary key, end integer, what text);
 create table if not exists problems (code text primary key, since integer, text text);
 create table if not exists facts (name text primary key, value text);
@@ -181,12 +183,28 @@ def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(JOB_COLUMNS))
     for name in ("start_time", "end_time"):
         table[name] = pd.array(table[name].to_list(), dtype="Int64")
-    whole = [name for name in JOB_COLUMNS if name not in (*_TEXT, "start_time", "end_time")]
+    whole = [name for name in JOB_COLUMNS if name not in (*TEXT_COLUMNS, "start_time", "end_time")]
     table["gpu_type"] = ""
-    return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(_TEXT, object))
+    return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(TEXT_COLUMNS, object))
+
+
+def few_heaps() -> None:
+    """Let the threads of this process take their memory from two heaps, and give large arrays back as they end."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        for option, value in ((-8, 2), (-3, 131_072)):  # M_ARENA_MAX, M_MMAP_THRESHOLD of malloc.h
+            library.mallopt(option, value)
 
 
 def give_back() -> None:
-    """Give memory that a look or an update has left behind back to the system, where its library can."""
+    """Give memory that a look or an update has left behind back to the system, where its library can.
+
+    With it goes the code of LLVM: nothing runs it once the kernels are loaded, and what does is read again.
+    """
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        library = ctypes.CDLL(None)
+        library.malloc_trim(0)
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if "/libllvmlite" in line and " r-xp " in line:
+                first, last = (int(end, 16) for end in line.split()[0].split("-"))
+                library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), 4)  # MADV_DONTNEED
