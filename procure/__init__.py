@@ -35,7 +35,7 @@ from procure._version import __version__
 
 TYPE_CHECKING = False  # of `typing`, which takes as long to import as a question to a service takes in all
 if TYPE_CHECKING:
-    from typing import Any
+    import typing
 
     from procure.account.account import account_waits
     from procure.comparison import compare
@@ -102,7 +102,6 @@ _HOME = {
     "PackageRules": "procure.packages",
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
-    "TableError": "procure.errors",
     "account_waits": "procure.account.account",
     "award": "procure.recommender.award",
     "check": "procure.tables",
@@ -234,7 +233,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
+    if name == "TableError":
+        from procure.errors import TableError
+
+        return TableError
     if name not in _HOME:
         raise AttributeError(f"module 'procure' has no attribute {name!r}")
     import importlib

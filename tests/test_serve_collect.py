@@ -352,6 +352,16 @@ def test_a_job_that_was_spread_over_more_nodes_is_the_one_that_was_asked_about(t
     assert take_asked(store, jobs, made)["source"].to_list() == ["submission", "submission", "late"]
 
 
+def test_what_was_told_after_the_start_is_no_forecast(tmp_path: Path) -> None:
+    """An answer that came a second after its job had started is not the one that is judged."""
+    store = Store(tmp_path / "a.sqlite", writer=True)
+    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
+    keep_asked(store, "ann", 1002, request_key(1, 60, 0, 1, "p"), told)
+    made = pd.DataFrame({"job_id": ["1"], "submit_time": 1000, "source": "late"} | dict.fromkeys(told, 1.0))
+    for start, source in ((1001, "late"), (1002, "submission")):
+        assert take_asked(store, jobs_of(("1", 1000, start, None)), made)["source"].to_list() == [source]
+
+
 def test_who_was_seen_too_late_has_the_forecast_that_was_written_down_before(tmp_path: Path) -> None:
     """Of a late job alone, of its user and request, the last one from before its submission; old ones are forgotten."""
     store = Store(tmp_path / "a.sqlite", writer=True)

@@ -72,7 +72,7 @@ def keep_standing(store: Store, now: int, made: list[tuple[str, str, dict[str, f
 
 
 def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Put what was told at submission in the place of forecasts made later; each is used once.
+    """Put what was told at submission, before the start, in the place of forecasts made later; each is used once.
 
     Where nothing was told and the forecast would be late, what was written down of the next such job before this one
     was submitted takes its place, the last of them.
@@ -89,10 +89,11 @@ def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataF
     made = made.copy()
     for place, job in enumerate(jobs.itertuples(index=False)):
         user, submit = str(job.user), int(job.submit_time)
+        until = submit + AFTER if pd.isna(job.start_time) else min(submit + AFTER, int(job.start_time))
         found = store.rows(
             "select number, request, forecast from asked where user = ? and asked between ? and ? order by "
             "abs(asked - ?), number",
-            (user, submit - BEFORE, submit + AFTER, submit),
+            (user, submit - BEFORE, until, submit),
         )
         found, source = [row for row in found if fits(row[1], job)][:1], "submission"
         for number, _, _ in found:
