@@ -70,7 +70,8 @@ test-oldest: pyproject.toml  ## the default tests with the oldest versions that 
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python .ci/oldest.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[test]'
-	$(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(TESTS)
+	$(if $(TESTS),,NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(PARALLEL) $(PLAIN) -m "not slow and not slurm and not compiled")
+	$(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm $(if $(TESTS),,and (compiled or not plain))" $(TESTS)
 
 surroundings: $(VENV)/.installed-test  ## before a release: the default tests with other folders, terminals, languages, zones, users
 	$(BIN)/python benchmarks/surroundings.py

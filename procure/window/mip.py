@@ -61,6 +61,9 @@ def _milp(cost: np.ndarray, matrix: Any, low: np.ndarray, high: np.ndarray, time
     """Choose variables of 0 or 1 at least cost so that the matrix by them lies between two bounds."""
     from scipy.optimize import LinearConstraint, milp
 
+    matrix = matrix.tocsc()
+    for name in ("indices", "indptr"):  # SciPy before 1.15 takes no others
+        setattr(matrix, name, getattr(matrix, name).astype(np.int32))
     return milp(
         cost,
         integrality=np.ones(len(cost)),
