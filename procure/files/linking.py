@@ -114,7 +114,8 @@ class Library(JITCodeLibrary):
                 found[library] = library._linkable()
                 left += reversed(library._linking_libraries)
             else:
-                self._reload_init.update(library._reload_init)
+                if hasattr(self, "_reload_init"):  # from Numba 0.61 or later on
+                    self._reload_init.update(library._reload_init)
                 found[library] = library._get_module_for_linking()
         return list(found.values())
 
