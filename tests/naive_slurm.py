@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from procure.simulator.arrays import ONE_POOL
 from procure.site.layout import Layout
 from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.model import Site
@@ -43,7 +42,7 @@ class NaiveSlurm:
         self.running: list[int] = []
         self.totals = [layout.nodes.cpus.tolist(), layout.nodes.mem.tolist()]
         self.requests = [self.jobs["cpus"], self.jobs["mem"]]
-        packed = layout.nodes.guards != ONE_POOL
+        packed = layout.nodes.guards is not None
         for pool in range(4 if packed else 1):
             for columns, words in ((self.totals, layout.nodes.gpus), (self.requests, jobs.gpus)):
                 columns.append([word // 65536**pool % 65536 if packed else word for word in words.tolist()])

@@ -10,6 +10,7 @@ import pandas as pd
 from procure.policies.easy import HEAD
 from procure.policies.place import EXTRA, NUMBER, Nodes
 from procure.simulator.kernel import part
+from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
 from procure.simulator.state import FAR
 from procure.site.model import NodeEvent
@@ -92,7 +93,7 @@ def _is_room(state, there, shape):
             there[node]
             and state.free_cpus[node] >= cpus
             and state.free_mem[node] >= mem
-            and ((state.free_gpus[node] - gpus) & state.guards) == 0
+            and enough_gpus(state.free_gpus[node], gpus, state.guards)
             and (state.node_types[node] & types) != 0
         )
     return n >= shapes.n_nodes[shape]
@@ -105,7 +106,7 @@ def _holds(state, place, node, job):
         place.open[node]
         and place.spare_cpus[node] >= state.cpus[job]
         and place.spare_mem[node] >= state.mem[job]
-        and ((place.spare_gpus[node] - state.gpus[job]) & state.guards) == 0
+        and enough_gpus(place.spare_gpus[node], state.gpus[job], state.guards)
         and (state.node_types[node] & state.types[job]) != 0
     )
 

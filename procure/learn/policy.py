@@ -22,7 +22,7 @@ from procure.policies.order import FIRST_COME
 from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.policies.place import make_fit, make_nodes
 from procure.settings import LARGEST
-from procure.simulator.arrays import ONE_POOL, Jobs
+from procure.simulator.arrays import Jobs
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.drive import compiled as compiled_policy
 from procure.simulator.state import State
@@ -36,7 +36,7 @@ def expected_before(state: State | Jobs, history: RunTimes | None, quantile: flo
 
     A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
     """
-    if getattr(state, "guards", ONE_POOL) != ONE_POOL:
+    if getattr(state, "guards", None) is not None:
         raise TableError("nodes with several GPU models: trained policies do not know them; choose another policy")
     if history is None:
         return NO_HISTORY * np.where(state.requested > 0, state.requested, NO_LIMIT)

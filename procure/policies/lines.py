@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.policies.order import is_queue_order
-from procure.simulator.arrays import ONE_POOL, numbered
+from procure.simulator.arrays import numbered
 from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.pools import enough_gpus
 from procure.simulator.reference import by_reference
 from procure.simulator.state import State
 
@@ -209,22 +210,13 @@ def _count(state, lines, line):
     free_cpus, free_mem, free_gpus = lines.seen_cpus, lines.seen_mem, lines.seen_gpus
     node_types, guards = state.node_types, state.guards
     n = 0
-    if guards == ONE_POOL:  # the plain comparison takes a third less
-        for node in range(free_cpus.size):
-            n += (
-                (free_cpus[node] >= cpus)
-                & (free_mem[node] >= mem)
-                & (free_gpus[node] >= gpus)
-                & ((node_types[node] & types) != 0)
-            )
-    else:
-        for node in range(free_cpus.size):
-            n += (
-                (free_cpus[node] >= cpus)
-                & (free_mem[node] >= mem)
-                & (((free_gpus[node] - gpus) & guards) == 0)
-                & ((node_types[node] & types) != 0)
-            )
+    for node in range(free_cpus.size):
+        n += (
+            (free_cpus[node] >= cpus)
+            & (free_mem[node] >= mem)
+            & enough_gpus(free_gpus[node], gpus, guards)
+            & ((node_types[node] & types) != 0)
+        )
     lines.n_fitting[line] = n
 
 
@@ -238,22 +230,13 @@ def _look_again(state, lines, node):
     if had_cpus == has_cpus and had_mem == has_mem and had_gpus == has_gpus:
         return
     node_type, guards = state.node_types[node], state.guards
-    if guards == ONE_POOL:
-        for i in range(lines.counters[N_FILLED]):
-            line = filled[i]
-            s = shape_of[line]
-            before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & (had_gpus >= gpus[s])
-            after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & (has_gpus >= gpus[s])
-            if before != after and (node_type & types[s]) != 0:
-                n_fitting[line] += 1 if after else -1
-    else:
-        for i in range(lines.counters[N_FILLED]):
-            line = filled[i]
-            s = shape_of[line]
-            before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & (((had_gpus - gpus[s]) & guards) == 0)
-            after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & (((has_gpus - gpus[s]) & guards) == 0)
-            if before != after and (node_type & types[s]) != 0:
-                n_fitting[line] += 1 if after else -1
+    for i in range(lines.counters[N_FILLED]):
+        line = filled[i]
+        s = shape_of[line]
+        before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & enough_gpus(had_gpus, gpus[s], guards)
+        after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & enough_gpus(has_gpus, gpus[s], guards)
+        if before != after and (node_type & types[s]) != 0:
+            n_fitting[line] += 1 if after else -1
     lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node] = has_cpus, has_mem, has_gpus
 
 

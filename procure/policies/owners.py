@@ -18,6 +18,7 @@ from procure.errors import TableError
 from procure.policies.parameters import Facts, Parameters
 from procure.schemas import group_column
 from procure.simulator.kernel import part
+from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import hold as seam
 from procure.simulator.state import State
 
@@ -63,7 +64,7 @@ def open_to(state, own, job):
         if (
             state.free_cpus[node] >= state.cpus[job]
             and state.free_mem[node] >= state.mem[job]
-            and ((state.free_gpus[node] - state.gpus[job]) & state.guards) == 0
+            and enough_gpus(state.free_gpus[node], state.gpus[job], state.guards)
             and (state.node_types[node] & state.types[job]) != 0
         ):
             wanted -= 1

@@ -8,8 +8,8 @@ import numpy as np
 
 from procure.policies import profile
 from procure.policies.names import BEST, FIRST, FITS
-from procure.simulator.arrays import ONE_POOL, POOL_BITS
 from procure.simulator.kernel import part
+from procure.simulator.pools import POOL_BITS, enough_gpus
 from procure.simulator.seams import place as seam
 
 FREE, IN_TIME, BESIDE = range(3)
@@ -164,7 +164,7 @@ def margin(state, job, node, of_node):
         total += (state.free_cpus[node] - state.cpus[job]) / state.total_cpus[node]
         counted += 1
     if state.total_gpus[node] > 0 if of_node else state.gpus[job] > 0:
-        if state.guards == ONE_POOL:
+        if state.guards is None:
             total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
         else:
             total += _pool_left(state, job, node)
@@ -215,9 +215,11 @@ def choose(state, job, place, spared):
     for node in range(n_nodes):
         if free_cpus[node] < cpus or free_mem[node] < mem or (node_types[node] & types) == 0:
             continue
-        if ((free_gpus[node] - gpus) & guards) != 0:
+        if not enough_gpus(free_gpus[node], gpus, guards):
             continue
-        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or ((spare_gpus[node] - gpus) & guards) != 0):
+        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem):
+            continue
+        if spared and not enough_gpus(spare_gpus[node], gpus, guards):
             continue
         if masked and not opened[node]:
             continue
@@ -307,7 +309,8 @@ def fits_beside(state, place, line, shape):
         if (
             min(free_cpus[node], spare_cpus[node]) >= cpus
             and min(free_mem[node], spare_mem[node]) >= mem
-            and (((free_gpus[node] - gpus) | (spare_gpus[node] - gpus)) & guards) == 0
+            and enough_gpus(free_gpus[node], gpus, guards)
+            and enough_gpus(spare_gpus[node], gpus, guards)
             and (node_types[node] & types) != 0
         ):
             wanted -= 1
@@ -365,7 +368,7 @@ def shadow_on_nodes(state, place, head):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]
         spare_gpus[node] = state.free_gpus[node]
-        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
+        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
         if fits and (state.node_types[node] & types) != 0:
             fitting += 1
     i = 0
@@ -378,7 +381,7 @@ def shadow_on_nodes(state, place, head):
         i += 1
         for k in range(state.node_first[job], state.node_first[job + 1]):
             node = state.node_list[k]
-            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
+            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
             if state.options.exclusive:
                 spare_cpus[node] = state.total_cpus[node]
                 spare_mem[node] = state.total_mem[node]
@@ -387,7 +390,7 @@ def shadow_on_nodes(state, place, head):
                 spare_cpus[node] += state.cpus[job]
                 spare_mem[node] += state.mem[job]
                 spare_gpus[node] += state.gpus[job]
-            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and ((spare_gpus[node] - gpus) & guards) == 0
+            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
             if after and not before and (state.node_types[node] & types) != 0:
                 fitting += 1
     left = state.n_nodes[head]
@@ -396,7 +399,7 @@ def shadow_on_nodes(state, place, head):
         if (
             spare_cpus[node] >= cpus
             and spare_mem[node] >= mem
-            and ((spare_gpus[node] - gpus) & guards) == 0
+            and enough_gpus(spare_gpus[node], gpus, guards)
             and (state.node_types[node] & types) != 0
         ):
             left -= 1

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import part
+from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
 
 
@@ -360,7 +361,7 @@ def holds_throughout(state, line, job, node, start, end):
     while k >= 0 and (k == node or time[k] < end):
         if line.cpus[k] < state.cpus[job] or line.mem[k] < state.mem[job]:
             return False
-        if ((line.gpus[k] - state.gpus[job]) & state.guards) != 0:
+        if not enough_gpus(line.gpus[k], state.gpus[job], state.guards):
             return False
         k = behind[k]
     return True
@@ -394,7 +395,7 @@ def _next_start(state, line, job, k, start, before):
     while start <= before and start < FAR:
         end = min(start + length, FAR)
         m = k
-        while free_cpus[m] >= cpus and free_mem[m] >= mem and ((free_gpus[m] - gpus) & guards) == 0:
+        while free_cpus[m] >= cpus and free_mem[m] >= mem and enough_gpus(free_gpus[m], gpus, guards):
             m = behind[m]
             if m < 0 or time[m] >= end:
                 return k, start
@@ -474,7 +475,7 @@ def longest_now(state, line, shape):
             continue
         drop_past(line, node, now)
         k = node
-        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and ((line.gpus[k] - gpus) & state.guards) == 0:
+        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and enough_gpus(line.gpus[k], gpus, state.guards):
             k = line.behind[k]
         length = NEVER - 1 if k < 0 or line.time[k] >= FAR else line.time[k] - now
         if k == node or (found == wanted and length <= most[wanted - 1]):

@@ -11,16 +11,11 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import Pool, models_of, pool_for, pools_of
+from procure.simulator.pools import GUARDS, POOL_BITS, enough
 from procure.text import listed
 
 ANY_TYPE = np.int64(-1)
 """The GPU type mask of a job that asks for any type, and of a node that states none: every bit set."""
-POOL_BITS = 16
-"""Bits of a packed word of GPUs for one pool of a node: 15 for its number, and a guard."""
-ONE_POOL = -(1 << 63)
-"""The guards of words that are plain numbers: free − asked below 0 has the sign bit set."""
-GUARDS = ONE_POOL | 1 << 47 | 1 << 31 | 1 << 15
-"""The guards of packed words: a number that lacks something borrows its own, so free − asked fits if none is set."""
 _MOST_POOLS = 4
 _MOST_IN_POOL = (1 << 15) - 1
 
@@ -137,10 +132,10 @@ def _first_pools(kinds: Iterable[tuple[Pool, ...]], asked: frozenset[str]) -> se
     return {pools[i][0].casefold() for pools in kinds if (i := pool_for(pools, asked)) >= 0}
 
 
-def guards_of(jobs: Jobs, kinds: Kinds) -> int:
-    """Return the guard bits of a run's words of GPUs: a request fits if none is set in what it would leave."""
+def guards_of(jobs: Jobs, kinds: Kinds) -> int | None:
+    """Return the guard bits of a run's packed words of GPUs, None where words are plain numbers."""
     packed = (kinds.words != kinds.gpus).any() or (jobs.shape_words != jobs.shape_gpus).any()
-    return GUARDS if packed else ONE_POOL
+    return GUARDS if packed else None
 
 
 def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
@@ -327,7 +322,7 @@ def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
     return (
         (kinds.cpus >= jobs.shape_cpus[:, None])
         & (kinds.mem >= jobs.shape_mem[:, None])
-        & (((kinds.words - jobs.shape_words[:, None]) & guards_of(jobs, kinds)) == 0)
+        & enough(kinds.words, jobs.shape_words[:, None], guards_of(jobs, kinds))
         & ((kinds.types & jobs.shape_types[:, None]) != 0)
     )
 

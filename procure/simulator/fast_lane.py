@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from procure.files.kernels import njit
-from procure.simulator.arrays import ONE_POOL, Jobs, Kinds, guards_of
+from procure.simulator.arrays import Jobs, Kinds, guards_of
 
 _DIGIT = 10  # bits
 _SLOTS = 1 << _DIGIT
@@ -70,7 +70,7 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
     """
     if (jobs.n_nodes > 1).any():
         raise FastLaneError("a job asks for several nodes")
-    if guards_of(jobs, kinds) != ONE_POOL:
+    if guards_of(jobs, kinds) is not None:
         raise FastLaneError("a node has several GPU models")
     if int(jobs.submit[-1]) + sum(map(int, durations.max(axis=0))) >= LONGEST:
         raise FastLaneError(f"the jobs one after another last beyond {LONGEST} s")

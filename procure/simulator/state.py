@@ -109,7 +109,7 @@ class State(NamedTuple):
     free_cpus: np.ndarray  # int64[n_nodes]
     free_mem: np.ndarray  # int64[n_nodes], MB
     free_gpus: np.ndarray  # int64[n_nodes], likewise
-    guards: int  # a job's GPUs fit where (free − asked) & guards is 0; `ONE_POOL` = GPUs are plain numbers
+    guards: int | None  # of packed words of GPUs; None = GPUs are plain numbers (`procure.simulator.pools`)
     pool: int  # 1 if any waiting job can take any idle node and no two share one: only counts matter
     n_idle: np.ndarray  # int64[1], idle nodes; kept only in a pool
     touched: Touched

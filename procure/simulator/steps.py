@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
 
 FIRST_CORRECTION = 60
@@ -243,7 +244,7 @@ def holds(state, node, job):
     return (
         state.free_cpus[node] >= state.cpus[job]
         and state.free_mem[node] >= state.mem[job]
-        and ((state.free_gpus[node] - state.gpus[job]) & state.guards) == 0
+        and enough_gpus(state.free_gpus[node], state.gpus[job], state.guards)
         and (state.node_types[node] & state.types[job]) != 0
     )
 

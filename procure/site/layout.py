@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.simulator.arrays import GUARDS, ONE_POOL, gpu_fields, node_words, request_words
+from procure.simulator.arrays import gpu_fields, node_words, request_words
+from procure.simulator.pools import GUARDS, enough
 from procure.site.fair_share import Tree, base_priority, fair_tree
 from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
 from procure.site.model import Site
@@ -29,7 +30,7 @@ class Nodes(NamedTuple):
     gpus: np.ndarray  # int64[n_nodes]; packed as `procure.simulator.state.State` says
     weight: np.ndarray  # int64[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; 0 throughout without a topology
-    guards: int  # a job's GPUs fit where (free − asked) & guards is 0
+    guards: int | None  # likewise
 
 
 class Requests(NamedTuple):
@@ -225,7 +226,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         nodes["leaf"].fillna(-1).to_numpy(np.int64)
         if site.select.topology != "none" and "leaf" in nodes
         else np.zeros(len(nodes), np.int64),
-        ONE_POOL if fields is None else GUARDS,
+        None if fields is None else GUARDS,
     )
     reasons = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
     rejected = np.zeros(len(jobs), bool)
@@ -323,7 +324,7 @@ def _rejections(
 def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether the empty nodes hold a job."""
     holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job])
-    holds &= ((nodes.gpus - jobs.gpus[job]) & nodes.guards) == 0
+    holds &= enough(nodes.gpus, jobs.gpus[job], nodes.guards)
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
     sets = [holds & places.nodes[g] for g in groups]
     wanted = [int(jobs.n_nodes[job] if places.wanted[g] <= 0 else places.wanted[g]) for g in groups]

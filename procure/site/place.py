@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
+from procure.simulator.pools import enough_gpus
 from procure.site.work import WORD
 
 
@@ -26,12 +27,12 @@ def holds(own, job, node, free, n_on):
             n_on[node] == 0
             and nodes.cpus[node] >= jobs.cpus[job]
             and nodes.mem[node] >= jobs.mem[job]
-            and ((nodes.gpus[node] - jobs.gpus[job]) & nodes.guards) == 0
+            and enough_gpus(nodes.gpus[node], jobs.gpus[job], nodes.guards)
         )
     return (
         free[0, node] >= jobs.cpus[job]
         and free[1, node] >= jobs.mem[job]
-        and ((free[2, node] - jobs.gpus[job]) & nodes.guards) == 0
+        and enough_gpus(free[2, node], jobs.gpus[job], nodes.guards)
     )
 
 

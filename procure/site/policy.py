@@ -12,7 +12,6 @@ from pydantic import Field, field_validator
 
 from procure.errors import TableError
 from procure.policies.parameters import NOTHING, Facts, Parameters, PolicyFile
-from procure.simulator.arrays import ONE_POOL
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
 from procure.simulator.preempt import ending, preempting_loop
@@ -426,7 +425,7 @@ def _unless_nothing(text: str) -> str:
 
 def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a job table and a node table of what a state tells."""
-    if state.guards != ONE_POOL:
+    if state.guards is not None:
         raise TableError("nodes with several GPU models: policy slurm needs the job table and the node table")
     jobs = pd.DataFrame(
         {

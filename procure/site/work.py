@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.simulator.pools import enough
 from procure.site.layout import Layout
 from procure.site.model import Site
 from procure.site.names import DOWN, SUSPEND
@@ -238,9 +239,8 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     group = places.first[jobs.place[of_shape]]
     single = places.first[jobs.place[of_shape] + 1] - group == 1
     holding = places.nodes[group] & (nodes.cpus >= jobs.cpus[of_shape][:, None])
-    holding &= (nodes.mem >= jobs.mem[of_shape][:, None]) & (
-        ((nodes.gpus - jobs.gpus[of_shape][:, None]) & nodes.guards) == 0
-    )
+    holding &= nodes.mem >= jobs.mem[of_shape][:, None]
+    holding &= enough(nodes.gpus, jobs.gpus[of_shape][:, None], nodes.guards)
     return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
 
 

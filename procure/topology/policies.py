@@ -13,6 +13,7 @@ from procure.errors import TableError
 from procure.policies.parameters import Facts, Parameters
 from procure.settings import LARGEST
 from procure.simulator.drive import Policy
+from procure.simulator.pools import enough
 from procure.simulator.state import Options, State
 from procure.topology.fat_tree import FatTree, links_of_leaves
 from procure.topology.own_links import OwnLinks, links_of, make_own_links
@@ -51,7 +52,7 @@ class OnTree(Parameters):
         fits = (
             (state.total_cpus >= shapes.cpus[:, None])
             & (state.total_mem >= shapes.mem[:, None])
-            & (((state.total_gpus - shapes.gpus[:, None]) & state.guards) == 0)
+            & enough(state.total_gpus, shapes.gpus[:, None], state.guards)
             & ((state.node_types & shapes.types[:, None]) != 0)
         )
         n_fitting = fits.sum(axis=1)
