@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -59,6 +60,7 @@ class Outer(NamedTuple):
     n: int
     inner: Inner
     x: float
+    nothing: None
     rows: np.ndarray  # int64[4]
     few: np.ndarray  # bool[2]
 
@@ -78,7 +80,7 @@ def test_a_named_tuple_by_reference_is_what_python_sees(flag, other):
     rows = np.arange(8)[::2]
     for each in (np.arange(4) * 2, rows):
         inner = Inner(np.bool_(flag), np.arange(6.0).reshape(2, 3), other)
-        outer = Outer(np.int64(7), inner, np.float64(0.5), each, np.array([False, True]))
+        outer = Outer(np.int64(7), inner, np.float64(0.5), None, each, np.array([False, True]))
         assert not isinstance(held(outer), tuple)
         assert read(held(outer), 2) == (7 + 0.5 + 5 + 4 + 3 + 1 if flag and not other else 0)
         assert outer.rows.tolist() == [0, 2, -1, 6]
@@ -91,6 +93,29 @@ def test_what_has_no_such_layout_is_handed_over_as_it_is():
         name: str
 
     assert held(Named("a")) == Named("a") and held(3) == 3
+
+
+UNTRIED = """
+import numba
+from procure.files import linking
+linking.TRIED = (0, 0)
+from procure import generate, simulate
+import pandas as pd
+nodes = pd.DataFrame({"node_id": ["a", "b"], "cpus": 64, "mem_mb": 256_000})
+print(int(simulate(generate(n_jobs=40, seed=1), nodes, policy="fcfs").schedule["start_time"].sum()))
+"""
+
+
+@pytest.mark.slow
+def test_a_numba_that_was_not_tried_compiles_in_its_own_way(tmp_path):
+    """With a Numba whose insides are unknown the same jobs start at the same times."""
+    started = []
+    for text in (UNTRIED, UNTRIED.replace("linking.TRIED = (0, 0)", "")):
+        setting = os.environ | {"PROCURE_CACHE": str(tmp_path / str(len(started)))}
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, env=setting)
+        assert done.returncode == 0, done.stderr
+        started.append(done.stdout)
+    assert started[0] == started[1] and int(started[0]) > 0
 
 
 FROM_THE_DISK = """

@@ -54,8 +54,9 @@ def njit(
     def compiled(one: Callable[..., Any]) -> Any:
         made: Any = numba.njit(**{"no_cfunc_wrapper": True} | options)(one)
         if isinstance(made, Dispatcher):
-            made._compiler.__class__ = Compiler  # type: ignore[attr-defined]
-            made._compiler.entrance = entrance  # type: ignore[attr-defined]
+            if linking.is_tried():
+                made._compiler.__class__ = Compiler  # type: ignore[attr-defined]
+                made._compiler.entrance = entrance  # type: ignore[attr-defined]
             _take_constants_as_variables(made)
         if cache and isinstance(made, Dispatcher):
             if Path(one.__code__.co_filename).is_file():

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Flags
@@ -22,8 +23,15 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import TargetConfig
 
+TRIED = (60, 68)
+"""The first and the last 0.x of Numba with whose insides this was tried; any other compiles in its own way."""
 _UNLINKED = "unlinked"
 """How the cache on the disk calls code that is neither optimised nor assembled."""
+
+
+def is_tried() -> bool:
+    """Say whether this Numba is one that kernels are linked late with."""
+    return numba.version_info[0] == 0 and TRIED[0] <= numba.version_info[1] <= TRIED[1]
 
 
 class Compiler(_FunctionCompiler):
@@ -179,8 +187,9 @@ def _equal(self: Any, other: Any) -> Any:
 
 
 _flags: Any = Flags
-_flags.__hash__ = lambda self: _HASH  # as Numba has it, which sorts the options' names each time
-_flags.__eq__ = _equal
+if is_tried():
+    _flags.__hash__ = lambda self: _HASH  # as Numba has it, which sorts the options' names each time
+    _flags.__eq__ = _equal
 
 
 def _codegen() -> Any:
@@ -190,6 +199,9 @@ def _codegen() -> Any:
 @contextlib.contextmanager
 def linked_late() -> Iterator[None]:
     """Let what is compiled or read in here be linked when it is needed; whoever calls holds the compiler's lock."""
+    if not is_tried():
+        yield
+        return
     codegen = _codegen()
     before = codegen.__class__
     codegen.__class__ = Codegen

@@ -216,7 +216,7 @@ def form_of(argument: Any) -> Hashable:
     return (kind,)
 
 
-_NUMBERS = {types.int64: "q", types.float64: "d", types.boolean: "?"}
+_NUMBERS = {types.int64: "q", types.float64: "d", types.boolean: "?", types.none: "q"}
 
 
 def _layout(kind: Any) -> str:
@@ -237,7 +237,7 @@ def _lay_out(words: list[Any], kind: Any, value: Any) -> None:
         elif isinstance(of, types.BaseNamedTuple):
             _lay_out(words, of, one)
         else:
-            words.append(one)
+            words.append(0 if one is None else one)
 
 
 @typeof_impl.register(Held)
