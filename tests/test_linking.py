@@ -138,7 +138,8 @@ def test_what_was_kept_unassembled_is_linked_when_read(tmp_path):
     kernel = "@njit(cache=True, no_cpython_wrapper=True)\ndef {}(n):\n    return {}\n"
     text = head + kernel.format("first", "n + 1") + kernel.format("second", "first(n) * 2")
     (tmp_path / "parts.py").write_text(text + "@njit(entrance=True)\ndef third(n):\n    return second(n)\n")
+    setting = os.environ | {"PROCURE_CACHE": str(tmp_path / "kept")}
     for hits, more in (("4 0 0", []), ("4 1 0", ["again"])):
         command = [sys.executable, "-c", FROM_THE_DISK, str(tmp_path), *more]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=setting)
         assert (done.stdout.strip(), done.stderr) == (hits, "")
