@@ -29,10 +29,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.types import unliteral
 
 from procure.errors import TableError
-from procure.files import linking
 from procure.files.caches import is_trusted, kernel_places, kernels_kept
 from procure.files.code import code_digest
-from procure.files.linking import Compiler, linked_late
 
 _CODE = Path(__file__).parent.parent
 _WITHOUT_KERNELS = ("errors", "files", "progress", "schemas", "settings", "tables", "text")
@@ -43,20 +41,12 @@ _MOST_KEPT = 8
 """Versions of a file whose kernels are kept, the last used first."""
 
 
-def njit(
-    function: Callable[..., Any] | None = None, *, cache: bool = False, entrance: bool = False, **options: Any
-) -> Any:
-    """Compile as ``numba.njit`` does, but once for all constants; with ``cache``, the code is kept by its content.
-
-    An ``entrance`` is called from Python with named tuples by reference (`procure.simulator.reference`).
-    """
+def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
+    """Compile as ``numba.njit`` does, but once for all constants; with ``cache``, the code is kept by its content."""
 
     def compiled(one: Callable[..., Any]) -> Any:
-        made: Any = numba.njit(**{"no_cfunc_wrapper": True} | options)(one)
+        made: Any = numba.njit(**options)(one)
         if isinstance(made, Dispatcher):
-            if linking.is_tried():
-                made._compiler.__class__ = Compiler  # type: ignore[attr-defined]
-                made._compiler.entrance = entrance  # type: ignore[attr-defined]
             _take_constants_as_variables(made)
         if cache and isinstance(made, Dispatcher):
             if Path(one.__code__.co_filename).is_file():
@@ -106,7 +96,6 @@ def _compiler() -> str:
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     parts = [f"{name} {version(name)}" for name in ("numba", "llvmlite", "numpy")]
     python = f"{sys.implementation.cache_tag} {platform.system()} {platform.machine()}"
-    parts.append(hashlib.sha256(Path(linking.__file__).read_bytes()).hexdigest())
     return " ".join([python, *parts, *(one for one in settings if not one.startswith(_SAME_CODE))])
 
 
@@ -207,8 +196,7 @@ class KernelCache(FunctionCache):
             try:
                 data = files.load(self._index_key(sig, target_context.codegen()))
                 if data is not None:
-                    with linked_late():
-                        return self._impl.rebuild(target_context, data)
+                    return self._impl.rebuild(target_context, data)
             except Exception:  # what was cut off by a full disk raises anything: it is compiled again
                 continue
         return None

@@ -19,9 +19,9 @@ from numba.core.dispatcher import Dispatcher
 from procure.errors import TableError
 from procure.files.kernels import njit
 from procure.progress import step
-from procure.simulator.kernel import entrance
+from procure.simulator.kernel import kernel
 from procure.simulator.pace import change_paces
-from procure.simulator.reference import by_reference, form_of, held, source_of
+from procure.simulator.reference import by_reference, source_of
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
     NOT_RUNNING,
@@ -110,20 +110,7 @@ def _specialised(template: Any, of: tuple[Any, ...], rule: Any = None) -> Callab
     made = FunctionType(template.__code__, {**template.__globals__, "_rule": rule}, name)
     digest = hashlib.sha256(names.encode() + source_of(*parts)).hexdigest()[:12]
     made.__qualname__, made.__module__ = f"{name}.{template.__name__}.{digest}", template.__module__
-    made_kernel = entrance(made)
-    return Entrance(made_kernel) if isinstance(made_kernel, Dispatcher) else made_kernel
-
-
-class Entrance:
-    """A kernel as Python calls it: with named tuples, which it takes by reference."""
-
-    def __init__(self, kernel: Any) -> None:
-        """Remember the kernel."""
-        self.kernel, self.__name__ = kernel, kernel.__name__
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run it."""
-        return self.kernel(*map(held, arguments))
+    return kernel(made)
 
 
 def _ask(state, own):
@@ -260,15 +247,23 @@ def load_compiled(function: Callable, *arguments: Any) -> None:
 
     So that a measurement of the run that follows is of the run alone.
     """
-    kernel = function.kernel if isinstance(function, Entrance) else function
-    if isinstance(kernel, Dispatcher) and (of := form_of(arguments)) not in _LOADED.setdefault(kernel, set()):
-        given = map(held, arguments) if isinstance(function, Entrance) else arguments
-        kernel.compile(tuple(typeof(argument) for argument in given))
-        _LOADED[kernel].add(of)
+    if isinstance(function, Dispatcher) and (of := _form(arguments)) not in _LOADED.setdefault(function, set()):
+        function.compile(tuple(typeof(argument) for argument in arguments))
+        _LOADED[function].add(of)
 
 
 _LOADED: weakref.WeakKeyDictionary[Dispatcher, set[Hashable]] = weakref.WeakKeyDictionary()
-"""Of each function, the forms of arguments that it is loaded for."""
+"""Of each function, the forms of arguments that it is loaded for: Numba takes milliseconds to find a state's types."""
+
+
+def _form(argument: Any) -> Hashable:
+    """Return what Numba's type of an argument turns on."""
+    if isinstance(argument, tuple):
+        return type(argument), tuple(_form(one) for one in argument)
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return argument.dtype, argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+    return typeof(argument)
 
 
 def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None:

@@ -20,8 +20,6 @@ The state is a tuple of some 60 arrays, each of which would be counted at every 
 queue policy's time. Whoever calls a kernel holds the arrays; a kernel itself may not make or return any.
 A division by zero is NumPy's, no exception.
 """
-entrance: Any = njit(entrance=True, **_OPTIONS)
-"""Compile a kernel that Python calls with named tuples by reference (`procure.simulator.reference.held`)."""
 part: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 """Compile a kernel that only other kernels call: from Python such a function can't be called.
 

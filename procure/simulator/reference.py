@@ -11,19 +11,13 @@ import functools
 import hashlib
 import inspect
 import pickle
-import struct
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
-from numba import typeof
 from numba.core import cgutils, serialize, types
-from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
-    NativeValue,
     infer_getattr,
     lower_builtin,
     lower_getattr_generic,
@@ -31,8 +25,6 @@ from numba.extending import (
     overload_method,
     register_model,
     type_callable,
-    typeof_impl,
-    unbox,
 )
 
 
@@ -73,8 +65,6 @@ def _digest(file: Path) -> bytes:
 class Reference(types.Type):
     """The address of a named tuple; what it holds is read by attribute only, a named tuple again by reference."""
 
-    between_kernels = True
-
     def __init__(self, of: Any) -> None:
         """Refer to a Numba type of named tuple; the name says which, since compiled functions are told apart by it.
 
@@ -106,17 +96,7 @@ class _ReferenceModel(models.PrimitiveModel):
 
 @type_callable(by_reference)
 def _type_by_reference(context):
-    def of(value):
-        if isinstance(value, types.BaseNamedTuple):
-            return Reference(value)
-        return value if isinstance(value, Reference) else None
-
-    return of
-
-
-@lower_builtin(by_reference, Reference)
-def _as_it_is(context, builder, signature, arguments):
-    return arguments[0]
+    return lambda value: Reference(value) if isinstance(value, types.BaseNamedTuple) else None
 
 
 @lower_builtin(by_reference, types.BaseNamedTuple)
@@ -168,89 +148,6 @@ def _read_array(context, builder, field, at):
         array = builder.insert_value(array, extent, (shape, axis))
         count, stride = builder.mul(count, extent), builder.mul(stride, extent)
     return builder.insert_value(array, count, members.get_field_position("nitems"))
-
-
-class Held:
-    """A named tuple laid out in memory as kernels read it.
-
-    To take a state of some 100 arrays apart, Numba compiles more than the policy itself has.
-    """
-
-    __slots__ = ("address", "kept", "kind")
-
-    def __init__(self, kind: Reference, layout: struct.Struct, value: Any) -> None:
-        """Lay out a value of a kind."""
-        words: list[Any] = []
-        _lay_out(words, kind.of, value)
-        memory = layout.pack(*words)
-        self.kept = np.frombuffer(memory.ljust(len(memory) // 8 * 8 + 8, b"\0"), np.int64).copy(), value
-        self.kind, self.address = kind, self.kept[0].__array_interface__["data"][0]
-
-
-def held(value: Any) -> Any:
-    """Return a named tuple as a kernel takes it from Python; what cannot be laid out, itself."""
-    if not (isinstance(value, tuple) and hasattr(value, "_fields")):
-        return value
-    form = form_of(value)
-    if form not in _LAYOUTS:
-        kind: Any = typeof(value)
-        layout, context = struct.Struct(_layout(kind)), cpu_target.target_context
-        fits = layout.size and layout.size == context.get_abi_sizeof(context.get_value_type(kind))
-        _LAYOUTS[form] = (Reference(kind), layout) if fits else None
-    found = _LAYOUTS[form]
-    return Held(*found, value) if found else value
-
-
-_LAYOUTS: dict[Hashable, tuple[Reference, struct.Struct] | None] = {}
-
-
-def form_of(argument: Any) -> Hashable:
-    """Return what Numba's type of an argument turns on: it takes milliseconds to find a state's types."""
-    if isinstance(argument, tuple):
-        return type(argument), tuple(form_of(one) for one in argument)
-    if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        return argument.dtype, argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
-    plain = isinstance(argument, bool | float) or (type(argument) is int and -(1 << 63) <= argument < 1 << 63)
-    kind: Any = type(argument) if plain else typeof(argument)
-    return (kind,)
-
-
-_NUMBERS = {types.int64: "q", types.float64: "d", types.boolean: "?", types.none: "q"}
-
-
-def _layout(kind: Any) -> str:
-    """Return how the compiler lays out a type, as `struct` says it; empty if it is another than these."""
-    if isinstance(kind, types.Array):
-        return "q" * (5 + 2 * kind.ndim)
-    if not isinstance(kind, types.BaseNamedTuple):
-        return _NUMBERS.get(kind, "")
-    named: Any = kind
-    fields = [_layout(one) for one in named.types]
-    return f"0q{''.join(fields)}0q" if all(fields) else ""
-
-
-def _lay_out(words: list[Any], kind: Any, value: Any) -> None:
-    for of, one in zip(kind.types, value, strict=True):
-        if isinstance(of, types.Array):
-            words += (0, 0, one.size, one.itemsize, one.__array_interface__["data"][0], *one.shape, *one.strides)
-        elif isinstance(of, types.BaseNamedTuple):
-            _lay_out(words, of, one)
-        else:
-            words.append(0 if one is None else one)
-
-
-@typeof_impl.register(Held)
-def _type_of_held(value, context):
-    return value.kind
-
-
-@unbox(Reference)
-def _address_of_held(kind, value, c):
-    number = c.pyapi.object_getattr_string(value, "address")
-    address = c.pyapi.long_as_voidptr(number)
-    c.pyapi.decref(number)
-    return NativeValue(c.builder.bitcast(address, c.context.get_value_type(kind)))
 
 
 _METHOD = {"_nrt": False, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
