@@ -35,26 +35,24 @@ COMMANDS = (
 
 def serve(study: str) -> None:
     """Make the kernel's arguments by a sweep that stops there; answer each number of a package by CPU seconds."""
-    from procure.cli.start import run
+    import procure
+    from procure.simulator.batch import best_fit_batch
     from procure.sweep import runner
 
     given: list[tuple] = []
     runner.best_fit_batch = lambda *arguments: given.append(arguments)
-    sys.argv = ["procure", "sweep", study, "--farm", "serial"]
-    answers, sys.stdout = sys.stdout, sys.stderr
-    with contextlib.suppress(SystemExit):
-        run()
-    from procure.simulator.batch import best_fit_batch
+    with contextlib.suppress(procure.TableError):  # there are no results
+        procure.run_sweep(procure.load_plan(procure.load_study(Path(study))), "serial")
 
     counts = np.concatenate([arguments[-2] for arguments in given])
     head, out = given[0][:-2], given[0][-1][:1].copy()
     best_fit_batch(*head, counts[:1], out)
-    print(len(counts), file=answers, flush=True)
+    print(len(counts), flush=True)
     for line in sys.stdin:
         at = int(line)
         began = time.process_time()
         best_fit_batch(*head, counts[at : at + 1], out)
-        print(json.dumps([time.process_time() - began, float(np.nansum(out))]), file=answers, flush=True)
+        print(json.dumps([time.process_time() - began, float(np.nansum(out))]), flush=True)
 
 
 def prepare(tree: Path, folder: Path) -> tuple[Path, dict[str, str]]:
@@ -88,7 +86,7 @@ def time_commands(trees: list[Path], folders: list[Path], times: int) -> None:
                     shutil.rmtree(study.parent / "example", ignore_errors=True)
                 words = [str(study) if word == "STUDY" else word for word in arguments]
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                run = [sys.executable, "-c", "from procure.cli.start import run; run()", *words]
+                run = [Path(sys.executable).with_name("procure"), *words]
                 subprocess.run(run, env=env, cwd=study.parent, check=True, capture_output=True)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 of = took.setdefault(arguments[0], [[] for _ in trees])

@@ -81,9 +81,9 @@ def collect(config: ConfigOption) -> None:
     procure serve collect --config /var/lib/procure/config.toml
     """
     from procure.serve.collector import Collector
+    from procure.serve.store import without_scikit_learn
 
-    # XGBoost takes it for classes that nothing here uses, 60 MB; a training, which does, is a process of its own.
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
+    without_scikit_learn()
     place, stop = _place(config), threading.Event()
     _begin_log()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sqlite3
+import sys
 import time as clock
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
@@ -186,6 +187,14 @@ def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     whole = [name for name in JOB_COLUMNS if name not in (*TEXT_COLUMNS, "start_time", "end_time")]
     table["gpu_type"] = ""
     return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(TEXT_COLUMNS, object))
+
+
+def without_scikit_learn() -> None:
+    """Let XGBoost do without it in this process: it takes 60 MB for classes that nothing here uses.
+
+    A training, which needs it, is a process of its own.
+    """
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
 
 
 def few_heaps() -> None:
