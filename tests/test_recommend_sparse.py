@@ -230,6 +230,20 @@ def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
     assert waits == sorted(waits) and "favours packages that leave jobs out" in err
 
 
+def test_days_of_two_months_each_name_their_month():
+    """An axis from March to April names the month of every day, not the last one for all."""
+    from matplotlib.figure import Figure
+
+    from procure.reports import charts
+
+    axes = Figure().subplots()
+    first = 1_709_800_000  # 7 March 2024
+    axes.plot(charts._dates(axes, first + 86_400 * np.arange(26), None), np.arange(26))
+    axes.figure.canvas.draw()
+    said = [label.get_text() for label in axes.get_xticklabels()]
+    assert said[0] == "09 Mar" and said[-1] == "01 Apr" and all(one[-3:] in ("Mar", "Apr") for one in said)
+
+
 def test_a_log_clock_is_drawn_in_hours():
     """A log that counts from its own start has no dates."""
     from procure.reports import charts

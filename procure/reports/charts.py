@@ -145,7 +145,10 @@ def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
     """Return Unix seconds as local dates, and give the axis ticks for them."""
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    dates = ConciseDateFormatter(locator)
+    dates.formats[2] = dates.zero_formats[2] = "%d %b"  # it would name one month for all days, the last
+    dates.offset_formats[2] = "%Y"
+    axes.xaxis.set_major_formatter(dates)
     return local_times(seconds, tz).to_numpy()
 
 
