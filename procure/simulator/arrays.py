@@ -77,7 +77,7 @@ def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
     TableError
         Two models that stand in one node would share a field, or there are more than four.
     """
-    if "gpu_type" not in nodes:
+    if "gpu_type" not in nodes or not any("+" in str(text) for text in nodes["gpu_type"].unique()):
         return None
     with_gpus = nodes.loc[nodes["gpus"] > 0, ["gpu_type", "gpus"]].drop_duplicates()
     if not with_gpus["gpu_type"].str.contains("+", regex=False).any():
@@ -158,7 +158,7 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
     return number
 
 
-def numbers_of(*columns: pd.Series) -> np.ndarray:
+def numbers_of(*columns: pd.Series | np.ndarray) -> np.ndarray:
     """Number the distinct rows of some columns by first appearance, int64[n]; what is missing is a value, too."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -168,8 +168,9 @@ def numbers_of(*columns: pd.Series) -> np.ndarray:
 
 
 def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
-    masks = {text: sum(bits[name] for name in models_of(str(text))) or int(ANY_TYPE) for text in names.unique()}
-    return names.map(masks).to_numpy(np.int64)
+    row, distinct = pd.factorize(names, use_na_sentinel=False)
+    masks = [sum(bits[name] for name in models_of(str(text))) or int(ANY_TYPE) for text in distinct]
+    return np.array(masks, np.int64)[row]
 
 
 def profiles(jobs: pd.DataFrame) -> np.ndarray:
@@ -288,26 +289,13 @@ def node_kinds(
     models = nodes["gpu_type"].str.casefold().where(nodes["gpus"] > 0, "")
     names = nodes["kind"].astype(str) if by_kind and "kind" in nodes else pd.Series("", index=nodes.index)
     speed_row = numbers_of(speeds, models, names)
-    first_rows = np.flatnonzero(~pd.Series(speed_row).duplicated().to_numpy())
+    first_rows = np.unique(speed_row, return_index=True)[1]
     found = [(speeds.iloc[row], str(models.iloc[row]), str(names.iloc[row])) for row in first_rows]
-    columns = pd.DataFrame(
-        {
-            "cpus": nodes["cpus"].to_numpy(np.int64),
-            "mem": nodes["mem_mb"].to_numpy(np.int64),
-            "gpus": nodes["gpus"].to_numpy(np.int64),
-            "types": _masks(nodes["gpu_type"], bits),
-            "speed": speed_row,
-            "words": node_words(nodes, fields),
-        }
-    )
-    kind_of = columns.groupby(list(columns), sort=False).ngroup().to_numpy()
-    first = columns[~pd.Series(kind_of).duplicated().to_numpy()]
-    kinds = Kinds(  # type: ignore[call-arg]
-        *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
-        first["speed"].to_numpy(np.uint32),
-        first["words"].to_numpy(np.int64),
-    )
-    return kinds, kind_of.astype(np.uint32), found
+    totals = (nodes[name].to_numpy(np.int64) for name in ("cpus", "mem_mb", "gpus"))
+    columns = (*totals, _masks(nodes["gpu_type"], bits), speed_row.astype(np.uint32), node_words(nodes, fields))
+    kind_of = numbers_of(*columns)
+    first = np.unique(kind_of, return_index=True)[1]
+    return Kinds(*(column[first] for column in columns)), kind_of.astype(np.uint32), found  # type: ignore[call-arg]
 
 
 def switches(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
