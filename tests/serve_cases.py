@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from procure.tables import check
 
 QUICK = Settings(rounds=6, members=1, max_pairs=20_000, n_groups=3, holdout=0.2)
 FIRST = 1_600_000_000
+_TRAINED: dict[bytes, bytes] = {}
 HOSTILE = "<script>alert('x')</script>&\"'\u202e"
 
 
@@ -74,12 +76,15 @@ def play(collector: Collector) -> None:
 
 
 def quick_model(log: pd.DataFrame, upto: int) -> SiteModel:
-    """Return a model of what was known of a log at a moment."""
+    """Return a model of what was known of a log at a moment, a new one each time that is trained once."""
     seen = log[log["submit_time"] < upto].copy()
     for name in ("start_time", "end_time"):
         seen[name] = seen[name].mask(seen[name] >= upto)
-    waits = seen["start_time"].isna()
-    return train(seen.assign(state=np.where(waits, "PENDING", "COMPLETED")), settings=QUICK)
+    seen = seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "COMPLETED"))
+    key = pd.util.hash_pandas_object(seen).to_numpy().tobytes()
+    if key not in _TRAINED:
+        _TRAINED[key] = pickle.dumps(train(seen, settings=QUICK))
+    return pickle.loads(_TRAINED[key])
 
 
 def keep_model(place: Place, site: SiteModel) -> None:

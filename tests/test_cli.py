@@ -208,19 +208,17 @@ def test_json_stands_alone_on_stdout(tmp_path):
     assert {"mean_wait_time", "p95_wait_time", "elapsed"} <= set(record)
 
 
-def test_a_defect_is_one_line(tmp_path):
+def test_a_defect_is_one_line(procure, monkeypatch):
     """An error that nobody foresaw is one line without a traceback, exit code 1."""
-    script = (
-        "import procure.cli.main as main, procure.cli.quotes\n"
-        "def broken(path, reading): raise RuntimeError('oh')\n"
-        "procure.cli.quotes.read_quote_file = broken\n"
-        "import sys; sys.argv = ['procure', 'quotes', 'check', 'x.csv']\n"
-        "main.run()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "RuntimeError: oh" in done.stderr
-    assert "Traceback" not in done.stderr
+
+    def broken(path, reading):
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr("procure.cli.quotes.read_quote_file", broken)
+    code, out, said = procure("quotes", "check", "x.csv")
+    assert (code, out) == (1, "")
+    assert "RuntimeError: oh" in said
+    assert "Traceback" not in said
 
 
 def test_the_walk_finds_commands():

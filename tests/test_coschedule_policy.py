@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive_coschedule import Twin
-from policy_cases import job_table, node_table
+from policy_cases import few, job_table, node_table
 
 from procure.coschedule.policy import Coschedule
 from procure.errors import TableError
@@ -14,7 +14,7 @@ from procure.workload.coschedule_study import system, workflows
 
 pytestmark = pytest.mark.plain
 
-FEW = range(16)
+FEW = [*range(8, 16), *range(8)][: few(16)]
 VARIANTS = (
     {"interval": 5, "learner": "ucb"},
     {"interval": 3, "learner": "ips", "seed": 3},
@@ -80,7 +80,7 @@ def test_the_loop_equals_the_slow_twin(variant):
             assert (job["start_time"] - first, job["end_time"] - first) == (start[j], end[j]), (seed, j)
             assert job["node_ids"] == ",".join(f"n{node}" for node in placed[j]), (seed, j)
         n_guests += found["began_as_guest"].sum()
-    assert n_guests >= 8
+    assert n_guests >= len(FEW) / 2
 
 
 @pytest.mark.parametrize("variant", VARIANTS[:3], ids=str)

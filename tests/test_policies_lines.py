@@ -266,7 +266,7 @@ def decided_by_scores(kind):
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_serves_by_its_score(kind, order):
     """Lines serve who has the lowest score now, with fair shares and with estimates made at submission."""
-    for seed in range(6):
+    for seed in (0, 3, 1, 2, 4, 5)[: few(6)]:
         jobs, nodes = crowded_case(np.random.default_rng(seed), 40)
         due = jobs["submit_time"] + np.random.default_rng(seed).integers(0, 30, len(jobs))
         jobs = jobs.assign(due_time=due)

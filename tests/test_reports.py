@@ -306,17 +306,21 @@ def test_a_library_user_gets_the_evaluation():
         procure.evaluate(swept(), hit_threshold=0)
 
 
+@pytest.fixture(scope="module")
+def short_list():
+    return procure.recommend(swept(), k=1, verify=False, resamples=0)
+
+
 @pytest.mark.parametrize(
     ("spare", "said"), [(0, None), (-1, None), (60_000, "which would pay for"), (0.5, "less than")]
 )
-def test_what_is_left_of_the_budget_is_said(spare, said):
+def test_what_is_left_of_the_budget_is_said(short_list, spare, said):
     """Nothing where nothing is left; else the amount, and the dearest type that it would pay for at list price."""
-    done = procure.recommend(swept(), k=1, verify=False, resamples=0)
-    lines = _left(done, spare)
+    lines = _left(short_list, spare)
     assert (
         lines == [] if said is None else (said in lines[0] and f"US$ {spare:,.2f} of the budget are left" in lines[0])
     )
     if spare == 60_000:
-        prices = done.results.plan.quotes.set_index("name")["price_usd"]
+        prices = short_list.results.plan.quotes.set_index("name")["price_usd"]
         number, name = re.search(r"pay for ([\d,]+) × (\S+) at", lines[0]).groups()
         assert prices[name] == prices[prices <= spare].max() and int(number) == spare // prices[name]

@@ -184,8 +184,11 @@ def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place,
     assert "KeyError" in said["training"] and keeper.not_before == now + 300  # a young model's
 
 
-def test_a_look_that_fails_is_followed_by_the_next(tmp_path: Path, log: pd.DataFrame) -> None:
+def test_a_look_that_fails_is_followed_by_the_next(
+    tmp_path: Path, log: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An error that nobody foresaw is said with its kind, and the collector goes on."""
+    monkeypatch.setattr("procure.serve.keeper.FEWEST", 10**9)  # no model is trained meanwhile
     collector = Collector(make_place(tmp_path, log))
     stop, looks, tick = threading.Event(), [], collector.tick
 

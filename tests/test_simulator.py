@@ -103,12 +103,12 @@ def assert_same_schedule(run: procure_run.Run, jobs, nodes, twin_result) -> None
 @pytest.mark.parametrize("n_cases", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_fast_lane_equals_the_written_rule_on_random_cases(n_cases):
     """Every start, end and node is the slow twin's: ties, zero durations, equal times, oversized jobs."""
-    compiled_twin = numba.njit(naive.best_fit)
+    rule = numba.njit(naive.best_fit) if n_cases > 100 else naive.best_fit  # to compile it takes as long as 100 cases
     rng = np.random.default_rng(n_cases)
     for _ in range(n_cases):
         jobs, nodes, options = random_case(rng)
         run = procure_run.simulate(jobs, nodes, "best-fit", **options)
-        assert_same_schedule(run, jobs, nodes, twin(jobs, nodes, options, compiled_twin))
+        assert_same_schedule(run, jobs, nodes, twin(jobs, nodes, options, rule))
 
 
 def test_plain_loop_equals_fast_lane():
@@ -268,24 +268,23 @@ def test_a_wrong_decision_is_a_named_error(name):
         procure_run.simulate(*_case(), policy)
 
 
+def _written() -> str:
+    """Return the schedules and metrics of eight random cases as text."""
+    rng, text = np.random.default_rng(5), ""
+    for _ in range(8):
+        jobs, nodes, options = random_case(rng)
+        fast = procure_run.simulate(jobs, nodes, "best-fit", **options)
+        text += f"{fast.schedule.to_csv()} {fast.metrics}\n"
+    return text
+
+
 def test_steps_run_the_same_as_plain_python():
-    """With NUMBA_DISABLE_JIT the loop's own source gives the compiled schedule."""
-    script = (
-        "import sys; sys.path.insert(0, 'tests')\n"
-        "import numpy as np, test_simulator as t\n"
-        "from procure import run\n"
-        "rng = np.random.default_rng(5)\n"
-        "for _ in range(8):\n"
-        "    jobs, nodes, options = t.random_case(rng)\n"
-        "    fast = run.simulate(jobs, nodes, 'best-fit', **options)\n"
-        "    print(fast.schedule.to_csv(), fast.metrics)\n"
-    )
+    """With NUMBA_DISABLE_JIT the loop's own source gives the schedule that is compiled here."""
+    assert not numba.config.DISABLE_JIT
     root = Path(__file__).parent.parent
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", script], env={"NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(root)},
-            capture_output=True, text=True, check=True, cwd=root,
-        ).stdout
-        for flag in ("0", "1")
-    ]  # fmt: skip
-    assert outputs[0] == outputs[1]
+    script = "import sys; sys.path.insert(0, 'tests'); import test_simulator; print(test_simulator._written(), end='')"
+    plain = subprocess.run(
+        [sys.executable, "-c", script], env={"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(root)},
+        capture_output=True, text=True, check=True, cwd=root,
+    )  # fmt: skip
+    assert plain.stdout == _written()

@@ -30,14 +30,15 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
     schedule = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill, options=options).schedule
     rows = {name: i for i, name in enumerate(nodes["node_id"])}
     held = []
+    has = {name: nodes[name].to_numpy() for name in ("cpus", "mem_mb", "gpus", "gpu_type")}
     for job in schedule.to_dict("records"):
         suitable = (
-            (nodes["cpus"] >= job["cpus_per_node"])
-            & (nodes["mem_mb"] >= job.get("mem_mb_per_node", 0))
-            & (nodes["gpus"] >= job.get("gpus_per_node", 0))
+            (has["cpus"] >= job["cpus_per_node"])
+            & (has["mem_mb"] >= job.get("mem_mb_per_node", 0))
+            & (has["gpus"] >= job.get("gpus_per_node", 0))
         )
         asked = job.get("gpu_type", "") if job.get("gpus_per_node", 0) else ""
-        suitable &= (nodes["gpu_type"] == asked) | (nodes["gpu_type"] == "") | (asked == "")
+        suitable &= (has["gpu_type"] == asked) | (has["gpu_type"] == "") | (asked == "")
         runnable = suitable.sum() >= job["n_nodes"]
         assert runnable == (job["start_time"] == job["start_time"] and job["node_ids"] != "")
         if not runnable:
@@ -48,7 +49,7 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
         assert job["end_time"] == job["start_time"] + took
         places = [rows[name] for name in job["node_ids"].split(",")]
         assert len(set(places)) == len(places) == job["n_nodes"]
-        assert suitable.to_numpy()[places].all()
+        assert suitable[places].all()
         held += [(place, job) for place in places]
     for place in range(len(nodes)):
         own = [job for at, job in held if at == place and job["end_time"] > job["start_time"]]
@@ -60,7 +61,7 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
                 ("mem_mb", "mem_mb_per_node"),
                 ("gpus", "gpus_per_node"),
             ):
-                assert sum(job.get(asked, 0) for job in there) <= nodes[column].iloc[place]
+                assert sum(job.get(asked, 0) for job in there) <= has[column][place]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
