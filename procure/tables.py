@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
@@ -80,7 +81,9 @@ _KINDS = {"int": "i", "float": "f"}
 
 
 def _listed(values: pd.Series) -> list:
-    """Return the values, one by one where they stand in Arrow's memory: text that is none is refused as such then."""
+    """Return the values; Arrow itself takes them out of its memory, and refuses text that is none as such."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return list(pa.array(values.array).to_pylist())
     return values.tolist() if values.dtype == object else list(values)
 
 
