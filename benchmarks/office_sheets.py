@@ -3,7 +3,7 @@
 python benchmarks/office_sheets.py [--first 1] [--count 50] [--folder FOLDER] [--show]
 
 Each sheet has a truth. It is read as it comes; where the reader asks, the option that it names is given, once. Reported are the
-shares read without a question, with guesses that are named, after an answer, refused, and read wrong.
+shares read without a question, with nothing asked but whether words in names are those of products, with guesses that are named, after an answer, refused, and read wrong.
 """
 
 # ruff: noqa: E501
@@ -433,7 +433,8 @@ def judge(case: Case) -> tuple[str, str]:
             if wrong:
                 return "wrong", wrong
             guesses = [one for one in found.findings if one.severity == "guess" and one.column not in ("", "category")]
-            return how or ("guessed" if guesses else "read"), ""
+            others = [one for one in guesses if "names of products" not in one.allowed]
+            return how or ("guessed" if others else "names" if guesses else "read"), ""
         more = {key: value for key, value in answer(found, case).items() if key not in given}
         if not more:
             return "refused", str(found.errors[0])
@@ -466,7 +467,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         counts = measure(range(given.first, given.first + given.count), folder, given.show)
     total = sum(counts.values())
-    for how in ("read", "guessed", "asked", "refused", "wrong"):
+    for how in ("read", "names", "guessed", "asked", "refused", "wrong"):
         print(f"{how:8} {counts[how]:4}  {counts[how] / total:.0%}")
 
 

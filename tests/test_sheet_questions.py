@@ -124,8 +124,7 @@ def test_a_column_of_currencies_is_read(tmp_path: Path) -> None:
 def test_a_second_price_is_asked_about(tmp_path: Path, other: str) -> None:
     """A project price beside a list price or a price may be the one of a node."""
     for first in ("Listenpreis (EUR)", "Preis (EUR)"):
-        found = read(tmp_path, [*HEAD[:4], first, other], [*A, 12_000])
-        assert any("may each be the price" in text for _, text in asked(found))
+        assert "F1" in [where for where, _ in asked(read(tmp_path, [*HEAD[:4], first, other], [*A, 12_000]))]
 
 
 def test_of_net_and_gross_the_net_price_is_read(tmp_path: Path) -> None:
@@ -139,8 +138,8 @@ def test_of_net_and_gross_the_net_price_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sentence", "words"),
     [
-        ("Alle Preise in EUR pro 4 Knoten", "may be the price pro 4"),
-        ("* Preise verstehen sich je Doppelknoten", "je doppelknoten"),
+        ("Alle Preise in EUR pro 4 Knoten", "'4 knoten'"),
+        ("* Preise verstehen sich je Doppelknoten", "'Doppelknoten'"),
         ("Preise in TEUR", "1000 EUR"),
         ("Die Preise enthalten 19 % MwSt.", "with tax"),
         ("Alle Preise sind Bruttopreise", "with tax"),
@@ -290,7 +289,7 @@ def test_cores_agree_with_the_processor_s_text(tmp_path: Path) -> None:
     found = read(tmp_path, head, ["A 1", 32, 768, 0, 14_950, "2x AMD EPYC 9354 (32 cores)"])
     assert [cell for cell, _ in asked(found)] == ["B2"]
     found = read(tmp_path, [HEAD[0], "Prozessor", *HEAD[2:]], ["A 1", "2 x EPYC 9354 = 64 cores", 768, 0, 14_950])
-    assert [one.column for one in found.errors] == ["cpus"]
+    assert "cpus" in [one.column for one in found.errors]
     found = read(tmp_path, head, ["A 1", 128, 768, 0, 14_950, "2x Intel Xeon Platinum 8592+ (64 cores)"])
     assert not found.errors
 
@@ -419,7 +418,7 @@ def test_a_node_of_two_processors_is_one_node(tmp_path: Path, name: str) -> None
         ([*HEAD[:3], "GPU-Typ", HEAD[4]], [*A[:3], "4x H100 (optional 8x)", 84_950], "D2"),
         ([*HEAD, "GPU-Typ"], [*A[:3], 1, 84_950, "HGX H100 8-GPU"], "F2"),
         ([*HEAD, "GPU-Typ"], [*A[:3], 4, 84_950, "A100 40/80GB"], "F2"),
-        ([*HEAD, "Bemerkung"], [*B, "Preis ohne GPUs"], "E1"),
+        ([*HEAD, "Bemerkung"], [*B, "Preis ohne GPUs"], "F2"),
         (HEAD, ["Doppelknoten A 1", *A[1:]], "A2"),
         (HEAD, ["BigTwin A 1", *A[1:]], "A2"),
         (HEAD, ["A 1 (Paar)", *A[1:]], "A2"),
@@ -459,7 +458,7 @@ def test_a_mean_of_servers_is_no_server(tmp_path: Path, name: str) -> None:
 def test_cores_of_all_processors_are_not_multiplied(tmp_path: Path, words: str) -> None:
     """``2x AMD EPYC 9354, insg. 64 Kerne`` has 64 cores, not 128."""
     found = read(tmp_path, [HEAD[0], "CPU", *HEAD[2:]], ["A 1", f"2x AMD EPYC 9354, {words}", *A[2:]])
-    assert [one.column for one in found.errors] == ["cpus"]
+    assert "cpus" in [one.column for one in found.errors]
 
 
 @pytest.mark.parametrize(
@@ -696,31 +695,26 @@ def test_amounts_below_0_are_taken_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "cell"),
+    "sentence",
     [
-        ("Preise gültig bei Abnahme von 10 Stück", "E1"),
-        ("Preise verstehen sich ohne Speicher", "E1"),
-        ("Prices exclude processors", "E1"),
-        ("Alle Angaben pro Chassis (4 Knoten)", "E1"),
-        ("Each system consists of 4 nodes", "E1"),
-        ("Prices are per 2U chassis with 4 nodes", "E1"),
-        ("Pricing per month over 60 months", "E1"),
-        ("Monthly fee", "E1"),
-        ("Auf alle Preise gewähren wir 10 % Rabatt", "E1"),
-        ("All prices subject to 8% surcharge", "E1"),
-        ("Kerne inkl. Hyperthreading", "B1"),
-        ("RAM-Angaben pro Sockel", "C1"),
+        "Preise gültig bei Abnahme von 10 Stück",
+        "Preise verstehen sich ohne Speicher",
+        "Prices exclude processors",
+        "Alle Angaben pro Chassis (4 Knoten)",
+        "Each system consists of 4 nodes",
+        "Prices are per 2U chassis with 4 nodes",
+        "Pricing per month over 60 months",
+        "Monthly fee",
+        "Auf alle Preise gewähren wir 10 % Rabatt",
+        "All prices subject to 8% surcharge",
+        "Kerne inkl. Hyperthreading",
+        "RAM-Angaben pro Sockel",
     ],
 )
-def test_a_sentence_above_the_table_that_changes_amounts_is_asked_about(
-    tmp_path: Path, sentence: str, cell: str
-) -> None:
+def test_a_sentence_that_changes_amounts_is_asked_about(tmp_path: Path, sentence: str) -> None:
     """Discounts, surcharges, conditions, chassis and threads in a sentence, or in a remark beside a server."""
-    column = cell[0]
-    found = read(tmp_path, [sentence], HEAD, A)
-    assert [where for where, _ in asked(found)] == [f"{column}2"]
-    found = read(tmp_path, [*HEAD, "Bemerkung"], [*A, sentence])
-    assert [where for where, _ in asked(found)] == [cell]
+    assert [where for where, _ in asked(read(tmp_path, [sentence], HEAD, A))] == ["A1"]
+    assert [where for where, _ in asked(read(tmp_path, [*HEAD, "Bemerkung"], [*A, sentence]))] == ["F2"]
 
 
 @pytest.mark.parametrize(

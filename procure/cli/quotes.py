@@ -49,6 +49,10 @@ DecimalOption = Annotated[
 TaxOption = Annotated[
     float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in prices that are said to be with tax.")
 ]
+HarmlessOption = Annotated[
+    list[str] | None,
+    typer.Option("--harmless", metavar="WORD", help="A word that is asked about, and changes no amount. Repeatable."),
+]
 FixOption = Annotated[
     Path | None,
     typer.Option(
@@ -77,6 +81,7 @@ def check_(
     currency: CurrencyOption = None,
     decimal: DecimalOption = None,
     tax: TaxOption = None,
+    harmless: HarmlessOption = None,
     fix: FixOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -94,7 +99,7 @@ def check_(
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    found = read_quote_file(path, _reading(rate, currency, decimal, tax))
+    found = read_quote_file(path, _reading(rate, currency, decimal, tax, harmless))
     if fix is not None:
         rows = found.understood.astype(str).to_dict(orient="records")
         write_rows(rows, list(found.understood.columns), fix, found.lines)
@@ -130,7 +135,11 @@ def check_(
 
 
 def _reading(
-    rates: list[str] | None, currency: str | None, decimal: Decimals | None, tax: float | None
+    rates: list[str] | None,
+    currency: str | None,
+    decimal: Decimals | None,
+    tax: float | None,
+    harmless: list[str] | None,
 ) -> OfferReading:
     """Make the settings that options give."""
     given: dict[str, object] = {}
@@ -144,7 +153,7 @@ def _reading(
             given[currency_code(code)] = _rate(text, value)
     with common.bad_option("--tax"):
         mark = None if decimal is None else decimal.value
-        values = {"currency": currency, "rates": given, "decimal": mark, "tax_percent": tax}
+        values = {"currency": currency, "rates": given, "decimal": mark, "tax_percent": tax, "harmless": harmless or []}
         return validated(OfferReading, values, "tax")
 
 

@@ -19,6 +19,7 @@ from procure.packages.quotes import check_quotes, quote_errors
 from procure.schemas import QUOTE
 from procure.settings import PositiveInt, Settings, complaint
 from procure.sheets import Convention, Finding, Line, SheetTable, read_sheets
+from procure.sheets.headings import plain_words
 from procure.sheets.rows import EXAMPLE
 from procure.sheets.units import CODES
 from procure.sheets.workbook import is_workbook
@@ -42,6 +43,8 @@ class OfferReading(Settings):
         The mark that separates decimals in text such as ``14.950``; None = as the file itself shows.
     tax_percent
         Tax that prices contain which are said to be with tax; it is taken out of them.
+    harmless
+        Words in an offer that the reader does not know, and that change no amount.
     warranty_years
         The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
         None = no warranty line is bought.
@@ -51,6 +54,7 @@ class OfferReading(Settings):
     rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
+    harmless: list[str] = Field(default_factory=list)
     warranty_years: PositiveInt | None = None
 
     @field_validator("currency")
@@ -67,7 +71,8 @@ class OfferReading(Settings):
         """Return what a reader of sheets needs, in exact decimals."""
         tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
         rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
-        return Convention(rates, self.currency, self.decimal, tax)
+        harmless = frozenset(word for text in self.harmless for word in plain_words(text).split())
+        return Convention(rates, self.currency, self.decimal, tax, harmless)
 
 
 def currency_code(text: str) -> str:

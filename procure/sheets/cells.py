@@ -60,7 +60,7 @@ _CHOICE = re.compile(
 
 _BOARD = re.compile(r"\b(HGX|DGX|NVL\d+|baseboard|superpod|chassis)\b", re.IGNORECASE)
 """What holds several GPUs, so that a number before it is not theirs."""
-_NO_GPU = re.compile(
+NO_GPU = re.compile(
     r"(no|kein|keine|ohne|without|sans|aucun|sin|senza|geen|zonder) (gpus?|grafikkarten?|accelerators?)"
 )
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
@@ -300,7 +300,7 @@ class Reader:
 
     def _gpus(self, cell: Cell) -> str:
         text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", counted(cell.text))
-        if plain_words(text) in NOTHING or text in NOTHING or _NO_GPU.fullmatch(plain_words(text)):
+        if plain_words(text) in NOTHING or text in NOTHING or NO_GPU.fullmatch(plain_words(text)):
             return "0"
         models = gpu_models(text)
         if models and (board := _BOARD.search(text)) is not None:
@@ -430,6 +430,11 @@ def _with_size(model: str, text: str) -> str:
     """Return a model's name with the memory that the text states: ``A100-80GB``."""
     size = re.search(r"(\d{2,3})\s*GB", text, re.IGNORECASE)
     return f"{model}-{size[1]}GB" if size else model
+
+
+def without_models(text: str) -> str:
+    """Leave out the names of GPU models."""
+    return _MODEL.sub(" ", text)
 
 
 def gpu_models(text: str) -> list[str]:

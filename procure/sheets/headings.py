@@ -31,7 +31,7 @@ _HARMLESS = frozenset(
     "excl exkl incl inkl ex zzgl ohne mit".split()
 )
 """What may stand in brackets in a heading beside units, and changes nothing."""
-_NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
+NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""
 _PRICES = frozenset("price_usd _price _list_price _total".split())
 
@@ -69,6 +69,14 @@ def _known() -> dict[str, tuple[str, int]]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
     found = {plain_words(word): (column, n) for column, list_ in words.items() for n, word in enumerate(list_)}
     return found | {plain_words(name): (name, -1) for name in QUOTE.names}
+
+
+@functools.cache
+def amount_words() -> frozenset[str]:
+    """Return the single words that head columns of amounts, numbers and discounts."""
+    columns = NUMBERS | {"_quantity", "_discount", "min_count", "max_count"}
+    found = {word for word, (column, _) in _known().items() if column in columns and " " not in word and len(word) > 3}
+    return frozenset(found) | {"figures", "angaben"}
 
 
 _LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
@@ -110,8 +118,8 @@ def heading_of(text: str) -> Heading:
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
         odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
-    doubt = "" if odd or column not in _NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column)
-    part = _OF_PART.search(text) if column in _NUMBERS - {"cpus"} and not odd else None
+    doubt = "" if odd or column not in NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column)
+    part = _OF_PART.search(text) if column in NUMBERS - {"cpus"} and not odd else None
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"
     return Heading(column, rank, unit, gross, odd, doubt)

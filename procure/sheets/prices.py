@@ -9,54 +9,15 @@ from decimal import Decimal
 
 from procure.sheets.cells import Unreadable
 from procure.sheets.grid import Cell, Grid
-from procure.sheets.headings import plain_words
-from procure.sheets.lines import is_settled, is_total, percentages
+from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
-from procure.sheets.words import NODE, PER, TAX, TIME, WITHOUT
+from procure.sheets.words import TAX
 
 _STATED = re.compile(
     r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
     re.IGNORECASE,
 )
-
-
-_AMOUNTS = (
-    r"\b(?:pri(?:ces?|cing|x)|\w*preise?|precios?|prezz[oi]|prij(?:s|zen)|angaben|figures|values|amounts?|all|alle)\b"
-)
-_OF_SEVERAL = re.compile(
-    rf"{_AMOUNTS}.*?\b((?:{PER}|fur|for) (?:\d+ ?u )?(?:[2-9]|\d\d+|doppel\w*|twin\w*|chassis|enclosure|rack|cluster"
-    rf"|set|{TIME}|kern|core|gpu|cpu|sockel|socket)\b)"
-    rf"|{_AMOUNTS}.*\b((?:{WITHOUT}|exclude|not include) (?:die |the |les )?"
-    r"(?:gpus?|cpus?|ram|memory|speicher|arbeitsspeicher|memoire|memoria|processors?|prozessor\w*))\b"
-    rf"|{_AMOUNTS}.*\b(bei (?:einer )?(?:mindest)?(?:abnahme|bestellung)|(?:if|when) order\w*|on orders? of"
-    r"|minimum order|ab (?:[2-9]|\d\d+) (?:stuck|stk|knoten|nodes|units))\b"
-    r"|\b((?:monats|leasing|miet)rat\w*|monthly (?:rate|fee|price|cost|rent|instal\w*|payment)s?|loyers? mensuels?"
-    r"|canon\w* mensil\w*)\b"
-    r"|\b(?:each|every|jede\w*|chaque|cada|ogni|elke)\b.{0,30} "
-    r"((?:of|comprises|aus|umfasst|enthalt|holds|mit|with|has|hat|de|di) (?:[2-9]|\d\d+|two|four|zwei|vier) "
-    rf"{NODE})\b"
-)
-"""A sentence that says that prices are not those of one node."""
-
-
-_OFF = r"(\w*rabatt|nachlass|discount|remise|rebate|sconto|descuento|korting|rabat|\w*zuschlag|surcharge|aufschlag)"
-_CHANGED = re.compile(rf"\d ?%.*\b{_OFF}\b|\b{_OFF}\b.*\d ?%")
-"""A sentence that takes a percentage off prices, or puts one on them."""
-_OF_THREADS = re.compile(
-    r"\b(?:incl\w*|inkl\w*|mit|with|are|sind|as|als) (?:\w+ )?(hyper ?thread\w*|threads?|vcpus?|ht|smt)\b"
-)
-_OF_SOCKET = re.compile(
-    r"\b(?:\w*speicher|memory|ram|memoire|memoria)\b.*"
-    rf"\b({PER} (?:sockel|sockets?|cpu|processor|prozessor|core|kern|dimm))\b"
-)
-
-
-_IN_MANY = re.compile(
-    r"\b(?:prices?|preise?|prix|prezzi|precios?|amounts?|betrage|angaben|all|alle|montants|werte)\b.*"
-    r"\b(?:in|en) (tausend|tsd|thousands?|1 ?000|milliers?|migliaia|miles|mio|millions?|millionen|lakhs?|lacs?)\b"
-)
-"""A sentence that says that prices are in thousands or more."""
 
 
 _OF_TAX = re.compile(rf"pri[xcjs]|prei|prez|cen[ay]|{TAX}|税", re.IGNORECASE)
@@ -76,31 +37,31 @@ class Convention:
         The mark that separates decimals in text; None = as the file itself shows.
     tax_percent
         Tax that gross prices contain; None = a gross price is an error.
+    harmless
+        Words in lower case, without accents, that change no amount.
     """
 
     rates: Mapping[str, Decimal] = field(default_factory=dict)
     currency: str | None = None
     decimal: Decimals | None = None
     tax_percent: Decimal | None = None
+    harmless: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the text around a table says of all its prices: currency, whether tax is in them, what is not understood."""
+    """What the text around a table says of all its prices: currency, whether tax is in them."""
 
     unit: Unit | None = None
+    unit_where: str = ""
     gross: bool | None = None
     where: str = ""
-    doubt: str = ""
     doubt_of_currency: str = ""
-    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
-    unit, gross, where, doubt, currencies = None, None, "", "", ""
-    doubts: dict[str, str] = {}
-    read = _read_cells(table)
+    unit, unit_where, gross, where, currencies = None, "its name", None, "", ""
     title = grid.sheet
     for word in re.split(r"[\s_()\[\],;-]+", title):
         if word in CODES or re.search(r"[€£]", word) or re.fullmatch(r"[Tk](EUR|CHF|USD|GBP)", word):
@@ -123,28 +84,8 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                     currencies = (
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
                     )
-                unit = unit or found
-            plain, said_here = plain_words(text), f"the sheet says {text!r} ({cell.address})"
-            if (of := _OF_SEVERAL.search(plain)) and not _OF_SOCKET.search(plain):
-                doubt = doubt or f"may be the price {next(filter(None, of.groups()))}: {said_here}"
-            if (off := _CHANGED.search(plain)) and cell.address not in read and not is_settled(text):
-                doubt = doubt or f"may not be what is paid ({off[1] or off[2]}): {said_here}"
-            for column, pattern in (("cpus", _OF_THREADS), ("mem_gb", _OF_SOCKET)):
-                if cell.address not in read and (of := pattern.search(plain)):
-                    doubts.setdefault(column, f"may be an amount of others ({of[1]}): {said_here}")
-            if many := _IN_MANY.search(plain):
-                heads = [heading.unit for name, heading in table.headings.items() if name == "price_usd"]
-                if not any(one is not None and one.factor != 1 for one in heads) and (unit is None or unit.factor == 1):
-                    doubt = (
-                        doubt or f"may be in {many[1]}: the sheet says {text!r} ({cell.address}); say so in the heading"
-                    )
-    return Terms(unit, gross, where, doubt, currencies, doubts)
-
-
-def _read_cells(table: Table) -> set[str]:
-    """Return the addresses of the cells that are read as those of a column: what else has words is a sentence."""
-    places = set(table.columns.values())
-    return {row[place].address for row in table.rows for place in places if place < len(row)}
+                unit, unit_where = (unit, unit_where) if unit is not None else (found, cell.address)
+    return Terms(unit, unit_where, gross, where, currencies)
 
 
 def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
@@ -191,11 +132,13 @@ class Pricing:
                 raise Unreadable("is no amount of money")
             if unit is not None and said is not None and said.factor != 1 and unit.factor == 1 and not is_ours:
                 raise Unreadable(
-                    f"may be in {said.factor} {said.currency}, as the sheet or its name says; state it in the heading"
+                    f"may be in {said.factor} {said.currency}, as the sheet says ({self.terms.unit_where}); "
+                    "state it in the heading"
                 )
             if unit is not None and said is not None and said.currency != unit.currency and not is_ours:
                 raise Unreadable(
-                    f"is in {unit.currency}, and the sheet or its name says {said.currency}; state one of them"
+                    f"is in {unit.currency}, and the sheet says {said.currency} ({self.terms.unit_where}); "
+                    "state one of them"
                 )
             if unit is None and self.terms.doubt_of_currency and not is_ours:
                 raise Unreadable(self.terms.doubt_of_currency)

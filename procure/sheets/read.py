@@ -20,6 +20,7 @@ from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
 from procure.sheets.tables import Table, is_header, tables_of
 from procure.sheets.units import Decimals, amount_of
+from procure.sheets.unknown import Ledger
 from procure.sheets.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_grids
 
 
@@ -34,7 +35,9 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     found = SheetTable()
     grids = read_grids(path) if is_workbook(path) else [_text_grid(path, found)]
     visible = [_seen(grid, found) for grid in grids]
-    tables = [(grid, table) for grid in visible for table in tables_of(grid)]
+    by_sheet = [(grid, tables_of(grid)) for grid in visible]
+    tables = [(grid, table) for grid, of_it in by_sheet for table in of_it]
+    beside = [grid for grid, of_it in by_sheet if not of_it]
     if not tables:
         raise TableError(
             f"{path}: no table of offers was found: a header row with a name, CPUs, memory and a price is needed; "
@@ -46,14 +49,24 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     offers: list[tuple[Table, list[Line]]] = []
     for grid, table in tables:
         found.findings += table.findings
-        terms = sheet_terms(grid, table)
+        terms = sheet_terms(_with_text_of(grid, beside), table)
         n_rows, n_lines = len(found.rows), len(found.lines)
         TableReader(table, Pricing(table, terms, convention), decimal, found).read()
         if len(found.rows) > n_rows and len(found.lines) > n_lines:
             offers.append((table, found.lines[n_lines:]))
     _ask_bidders(found, offers)
     _take_off_lines(found)
+    for grid, of_it in by_sheet:
+        found.findings += Ledger(grid, of_it, convention.harmless).account(found.findings, found.lines)
     return found
+
+
+def _with_text_of(grid: Grid, others: list[Grid]) -> Grid:
+    """Return a sheet with the rows of sheets that have no table: what they say of prices holds for all."""
+    rows = [
+        [replace(cell, address=f"{one.sheet}!{cell.address}") for cell in row] for one in others for row in one.rows
+    ]
+    return replace(grid, rows=[*grid.rows, *rows])
 
 
 def _ask_bidders(found: SheetTable, offers: list[tuple[Table, list[Line]]]) -> None:
@@ -126,23 +139,14 @@ def _seen(grid: Grid, found: SheetTable) -> Grid:
     """Return what a person sees of a sheet; say what is hidden, and which notes cells have."""
     if grid.is_hidden:
         found.findings.append(Finding("warning", grid.sheet, "", "", "", "the sheet is hidden, and so is not read"))
-    hidden = [
-        cell
-        for n, row in enumerate(grid.rows)
-        for place, cell in enumerate(row)
-        if (n in grid.hidden_rows or place in grid.hidden_columns) and not cell.is_empty
-    ]
-    if hidden:
-        found.findings.append(
-            Finding(
-                "warning",
-                grid.sheet,
-                hidden[0].address,
-                "",
-                hidden[0].text,
-                "is hidden, and so is not read, nor are other hidden rows or columns",
-            )
-        )
+    hidden: dict[tuple[str, int], Cell] = {}
+    for n, row in enumerate(grid.rows):
+        for place, cell in enumerate(row):
+            if (n in grid.hidden_rows or place in grid.hidden_columns) and not cell.is_empty:
+                hidden.setdefault(("row", n) if n in grid.hidden_rows else ("column", place), cell)
+    for (what, _), cell in hidden.items():
+        said = f"is hidden, and so is not read, nor is the rest of this {what}"
+        found.findings.append(Finding("warning", grid.sheet, cell.address, "", cell.text, said))
     found.findings += [
         Finding("warning", grid.sheet, cell.address, "", cell.text, f"has a note that is not read: {cell.note}")
         for row in grid.rows

@@ -26,7 +26,7 @@ _GUESSED = {"category", "gpus"}
 _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 """Words in a heading of cores that say that they are those of a whole node."""
 
-_SEVERAL = re.compile(
+SEVERAL = re.compile(
     r"\b([2-9]|\d{2,}) ?(x|nodes?|knoten|noeuds|nodos|nodi|servers?|serveurs|stuck|stk|pcs|pieces)\b"
     r"|\b\d+ ?u ?[2-9] ?n\b|\b(doppel|zwillings)\w*|\b\w*twin\b(?!.*\b(node|knoten)\b)"
     r"|\b(paar|pair|paire|coppia|pareja|zwei|drei|vier|two|three|four|deux|trois|quatre|due|dos)\b"
@@ -102,12 +102,6 @@ class TableReader:
 
     def read(self) -> None:
         """Read every row as a server, as another line, or as none."""
-        header = self.table.header.get("price_usd")
-        if header is not None and self.pricing.terms.doubt and not self.table.is_ours:
-            self._say("error", header, "price_usd", self.pricing.terms.doubt)
-        for column, doubt in self.pricing.terms.doubts.items():
-            if column in self.table.header and not self.table.is_ours:
-                self._say("error", self.table.header[column], column, doubt)
         for row in self.table.rows:
             label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
             if not self._is_offer(row, label):
@@ -295,10 +289,7 @@ class TableReader:
     def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
         """Return the price of one node; where quantity and total are given too, they must agree with it."""
         text = reader.read(cell)
-        for name in ("_measure", "_price_unit"):
-            of = self.table.cell(row, name)
-            if of is not None and not of.is_empty and plain_words(of.text) not in _ONE:
-                raise Unreadable(f"has {of.text!r} beside it ({of.address}); the price of one node is needed")
+        self._check_measure(row)
         n = self._count(row)
         divide = "_divide" in self.table.columns
         if divide and text and not n:
@@ -309,6 +300,13 @@ class TableReader:
             return f"{(Decimal(text) / n).quantize(Decimal('0.01'), ROUND_HALF_UP):f}"
         self._check_total(row, Decimal(text), n)
         return text
+
+    def _check_measure(self, row: list[Cell]) -> None:
+        """Refuse a price whose unit of measure is not one."""
+        for name in ("_measure", "_price_unit"):
+            of = self.table.cell(row, name)
+            if of is not None and not of.is_empty and plain_words(of.text) not in _ONE:
+                raise Unreadable(f"has {of.text!r} beside it ({of.address}); the price of one node is needed")
 
     def _count(self, row: list[Cell]) -> int:
         """Return the quantity of a row; 0 where none is given."""
@@ -374,7 +372,7 @@ class TableReader:
         cell = self.table.cell(row, "name")
         if self.table.is_ours or cell is None or "pack_size" in self.table.columns:
             return
-        if match := _SEVERAL.search(plain_words(cell.text)):
+        if match := SEVERAL.search(plain_words(cell.text)):
             self._refuse(
                 number,
                 cell,
@@ -533,7 +531,10 @@ class TableReader:
             text = reader.read(price) if reader is not None else ""
             if not re.fullmatch(r"-?\d+(\.\d+)?", text):
                 raise Unreadable("is no price; one is needed")
-            n = self._count(row) or 1
+            n = self._count(row)
+            if not n:
+                self._check_measure(row)
+            n = n or 1
             if "_divide" in self.table.columns:
                 return Decimal(text), 1
             self._check_total(row, Decimal(text), n)

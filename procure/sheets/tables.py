@@ -9,7 +9,7 @@ from procure.schemas import QUOTE
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import Heading, heading_of, plain_words
-from procure.sheets.units import amount_of, unit_of
+from procure.sheets.units import unit_of
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -34,10 +34,10 @@ class Table:
         Cell of each heading.
     rows
         The rows beneath the header that are not empty.
-    other_prices
-        Headings that are not known and name a price, with amounts beneath them.
     heads
         Addresses of all headings with content beneath, known or not.
+    titles, top
+        The headings by place, of two rows as one; the cells of these rows as they stand in the sheet.
     """
 
     sheet: str
@@ -48,8 +48,9 @@ class Table:
     width: int
     is_ours: bool = False
     findings: list[Finding] = field(default_factory=list)
-    other_prices: list[Cell] = field(default_factory=list)
     heads: frozenset[str] = frozenset()
+    titles: list[Cell] = field(default_factory=list)
+    top: list[Cell] = field(default_factory=list)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -86,7 +87,9 @@ def _tables(grid: Grid) -> list[Table]:
         texts, start = _header_texts(header, grid.rows, start, end)
         rows = [row for row in grid.rows[start:end] if not all(cell.is_empty for cell in row)]
         if rows:
-            found.append(_table(grid.sheet, header, texts, rows))
+            table = _table(grid.sheet, header, texts, rows)
+            table.top = [cell for row in grid.rows[n:start] for cell in row]
+            found.append(table)
     return found
 
 
@@ -181,6 +184,7 @@ def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: i
 def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
     heads = frozenset(cell.address for n, cell in enumerate(header) if any(_is_filled(row, n) for row in rows))
     table = Table(sheet, {}, {}, {}, rows, len(header), heads=heads)
+    table.titles = [replace(cell, value=text) for cell, text in zip(header, texts, strict=False)]
     exact = [text.strip() for text in texts if text.strip()]
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
     for place, text in enumerate(texts):
@@ -228,8 +232,6 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     if not name:
         if content:
             table.findings.append(_unknown(table, cell, text))
-        if content and _is_price(text) and any(place < len(row) and _is_amount(row[place]) for row in table.rows):
-            table.other_prices.append(cell)
         return
     if name in table.columns and content:
         held = table.headings[name]
@@ -277,23 +279,6 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     elif name in table.columns:
         return
     table.columns[name], table.headings[name], table.header[name] = place, heading, cell
-
-
-_PRICE_WORDS = re.compile(r"\w*(preis|price|prix|precio|prezz|prijs|netto)\w*")
-_NO_NODE_PRICE = re.compile(
-    r"\b(per|pro|je|par|por|aufpreis|mehrpreis|support|wartung|service|warranty|garantie\w*|garantia|garanzia|option\w*"
-    r"|einkaufs\w*|liste\w*|list)\b"
-)
-
-
-def _is_price(text: str) -> bool:
-    """Tell whether a heading that is not known names a price that may be the one of a node."""
-    words = plain_words(text)
-    return _PRICE_WORDS.search(words) is not None and _NO_NODE_PRICE.search(words) is None
-
-
-def _is_amount(cell: Cell) -> bool:
-    return cell.is_number or (isinstance(cell.value, str) and amount_of(cell.value) is not None)
 
 
 def _unknown(table: Table, cell: Cell, text: str) -> Finding:
@@ -345,9 +330,6 @@ def _choose_price(table: Table) -> None:
             )
         elif heading.doubt:
             table.add("error", "price_usd", heading.doubt)
-        elif table.other_prices:
-            names = ", ".join(repr(cell.text) for cell in table.other_prices)
-            table.add("error", "price_usd", f"and {names} may each be the price of one node; delete or hide the others")
 
 
 def _rename(table: Table, name: str) -> None:

@@ -29,4 +29,4 @@ INCLUDED = (
     r"(?:inclus[aeo]?s?|incluid[ao]s?|incl|included|comprises?|compris|inbegriffen|inbegrepen|enthalten|inkluderad"
     r"|inkludert)"
 )
-NOT_INCLUDED = r"(?:esclus[ao]|excluid[ao]s?|excl|excluded|non compris[es]?)"
+NOT_INCLUDED = rf"(?:(?:not|nicht|non|no|niet|pas) {INCLUDED}|esclus[ao]|excluid[ao]s?|excl|excluded|non compris[es]?)"

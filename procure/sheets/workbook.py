@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import html
 import io
 import re
 import warnings
@@ -96,14 +97,33 @@ def _too_large(sheet: str) -> TableError:
 def _from_xlsx(content: bytes) -> list[Grid]:
     from openpyxl import load_workbook
 
-    values = load_workbook(io.BytesIO(content), data_only=True)
+    values = load_workbook(io.BytesIO(content), data_only=True, rich_text=True)
     formulas = load_workbook(io.BytesIO(content))
-    return [
-        _xlsx_grid(sheet, formulas[sheet.title])
-        if sheet.sheet_state == "visible"
-        else Grid(sheet.title, [], is_hidden=True)
-        for sheet in values.worksheets
-    ]
+    boxes = [Cell("text box", text) for text in _text_boxes(content)]
+    grids = []
+    for sheet in values.worksheets:
+        if sheet.sheet_state != "visible":
+            grids.append(Grid(sheet.title, [], is_hidden=True))
+            continue
+        grid = _xlsx_grid(sheet, formulas[sheet.title])
+        pages = [
+            one.text for page in (sheet.oddHeader, sheet.oddFooter) for one in (page.left, page.center, page.right)
+        ]
+        beside = [Cell("page", text) for text in pages if text and re.search(r"[^\W\d_]{3}", re.sub(r"&\w", "", text))]
+        grids.append(replace(grid, rows=[*grid.rows, *([one] for one in beside + boxes)]))
+        boxes = []
+    return grids
+
+
+def _text_boxes(content: bytes) -> list[str]:
+    """Return the texts of the boxes that are drawn on sheets."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        parts = [
+            packed.read(one).decode() for one in packed.namelist() if re.fullmatch(r"xl/drawings/drawing\d+\.xml", one)
+        ]
+    paragraphs = [one for part in parts for one in re.findall(r"<a:p>.*?</a:p>", part, re.DOTALL)]
+    texts = ["".join(re.findall(r"<a:t>([^<]*)</a:t>", one)) for one in paragraphs]
+    return [html.unescape(text) for text in texts if text.strip()]
 
 
 def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
@@ -119,9 +139,9 @@ def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
         raise _too_large(sheet.title)
     hidden_columns: set[int] = set()
     for one in sheet.column_dimensions.values():
-        if one.hidden and one.min is not None:
+        if (one.hidden or one.width == 0) and one.min is not None:
             hidden_columns.update(range(one.min - 1, min(one.max, MOST_COLUMNS)))
-    hidden_rows = frozenset(n - 1 for n, one in sheet.row_dimensions.items() if one.hidden)
+    hidden_rows = frozenset(n - 1 for n, one in sheet.row_dimensions.items() if one.hidden or one.height == 0)
     merged = tuple(
         (one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1) for one in sheet.merged_cells.ranges
     )
@@ -155,10 +175,17 @@ def _xlsx_cell(cell: Any, source: Any) -> Cell:
     if isinstance(value, datetime.timedelta | datetime.time):
         value = str(value)
     font = getattr(cell, "font", None)
-    if value is not None and font is not None and font.strike:
+    parts = [] if isinstance(value, str) or not isinstance(value, list) else list(value)
+    if parts:
+        value = "".join(map(str, parts))
+    is_struck = any(getattr(one, "font", None) is not None and one.font.strike for one in parts)
+    if value is not None and (is_struck or (font is not None and font.strike)):
         return Cell(where, problem=f"{value} (struck out)", note=note)
     if value is not None and (_is_white(cell) or re.fullmatch(r";+", cell.number_format or "")):
         return Cell(where, problem=f"{value} (not seen: white on white, or hidden by its format)", note=note)
+    if isinstance(value, str):
+        shown = _text_shown(value, cell.number_format or "")
+        return Cell(where, shown, note=note)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return Cell(where, value, note=note)
     unit, thousands = _unit_of_format(cell.number_format or "")
@@ -182,6 +209,17 @@ def _unit_of_format(text: str) -> tuple[str, int]:
     return unit, len(match[1]) if match else 0
 
 
+def _text_shown(value: str, form: str) -> str:
+    """Return a text as its number format shows it: ``@" (two nodes)"`` writes words behind it."""
+    last = form.split(";")[-1]
+    if "@" not in last or last.strip() == "@":
+        return value
+    before, _, after = last.partition("@")
+    return "".join(
+        [*("".join(one) for one in _LITERAL.findall(before)), value, *("".join(one) for one in _LITERAL.findall(after))]
+    )
+
+
 def _held_unit(unit: str, thousands: int) -> tuple[str, str]:
     """Return the unit of the number that is held where ``unit`` is that of what is shown, and a doubt.
 
@@ -203,17 +241,24 @@ def _from_ods(content: bytes) -> list[Grid]:
 
     document = Document(io.BytesIO(content))
     body: Any = document.body
+    parts: list[Any] = [document.get_part(name) for name in ("content.xml", "styles.xml")]
+    struck = {
+        str(one.get_attribute("style:name"))
+        for part in parts
+        for one in part.get_elements("//style:style")
+        if re.search(r'text-line-through-(style|type)="(?!none)', one.serialize())
+    }
     grids = []
     for table in body.tables:
         style = document.get_style("table", table.style) if table.style else None
         if style is not None and 'table:display="false"' in style.serialize():
             grids.append(Grid(table.name or "", [], is_hidden=True))
             continue
-        grids.append(_ods_grid(table))
+        grids.append(_ods_grid(table, struck))
     return grids
 
 
-def _ods_grid(table: Any) -> Grid:
+def _ods_grid(table: Any, struck: set[str]) -> Grid:
     hidden_columns: set[int] = set()
     column = 0
     for one in table.xpath(".//table:table-column"):
@@ -227,7 +272,7 @@ def _ods_grid(table: Any) -> Grid:
     for element in table.xpath(".//table:table-row"):
         repeated = int(element.get_attribute("table:number-rows-repeated") or 1)
         elements = element.xpath("table:table-cell | table:covered-table-cell")
-        cells = _ods_row(elements, len(rows), merged)
+        cells = _ods_row(elements, len(rows), merged, struck)
         if not cells and repeated > MOST_ROWS:  # the empty rest of a sheet
             break
         for _ in range(repeated):
@@ -236,10 +281,12 @@ def _ods_grid(table: Any) -> Grid:
             if element.get_attribute("table:visibility") in ("collapse", "filter"):
                 hidden_rows.add(len(rows))
             rows.append([replace(c, address=address(len(rows), n)) for n, c in enumerate(cells)])
+    boxes = [Cell("text box", one.text_recursive) for one in table.xpath(".//draw:text-box")]
+    rows += [[one] for one in boxes if not one.is_empty]
     return Grid(table.name or "", rows, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
 
 
-def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, int]]) -> list[Cell]:
+def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, int]], struck: set[str]) -> list[Cell]:
     """Return the cells of a row up to its last with content; add the ranges that begin in it to ``merged``."""
     cells: list[Cell] = []
     for element in elements:
@@ -249,6 +296,9 @@ def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, in
         if down > 1 or right > 1:
             merged.append((row, len(cells), row + down - 1, len(cells) + right - 1))
         cell = _ods_cell(element)
+        styles = {element.get_attribute("table:style-name"), *_styles_within(element)}
+        if styles & struck and not cell.is_empty:
+            cell = replace(cell, value=None, problem=f"{cell.text} (struck out)")
         if cell.is_empty and repeated > MOST_COLUMNS:
             break
         if len(cells) + repeated > MOST_COLUMNS:
@@ -259,6 +309,10 @@ def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, in
     while cells and cells[-1].is_empty:
         cells.pop()
     return cells
+
+
+def _styles_within(element: Any) -> list[str]:
+    return [str(one.get_attribute("text:style-name")) for one in element.xpath(".//text:span")]
 
 
 def _ods_unit(value: float, shown: str, currency: str) -> tuple[str, str]:

@@ -1,0 +1,434 @@
+"""Every word of an offer is known, or is asked about: what can change an amount needs no list of its own.
+
+A sheet is a closed world. Once its tables are read, each cell with content was read as a value or a heading, or holds
+nothing but words of ``vocabulary.toml``, which change no amount, or is quoted by a finding.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+from procure.sheets import lines as other
+from procure.sheets.cells import NO_GPU, NOTHING, counted, gpu_pools, without_models
+from procure.sheets.findings import Finding, Severity
+from procure.sheets.grid import Cell, Grid
+from procure.sheets.headings import NUMBERS, amount_words, heading_of, plain_words
+from procure.sheets.lines import Line
+from procure.sheets.notes import OWN
+from procure.sheets.prices import figure
+from procure.sheets.rows import EXAMPLE, SEVERAL
+from procure.sheets.tables import Table
+from procure.sheets.units import Unit, amount_of, tax_of, unit_of, without_tax
+from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT
+
+_VOCABULARY = Path(__file__).parent / "vocabulary.toml"
+_TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
+"""Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[€£$¥≥≤<>~≈±½¼¾%‰?=→]")
+_MACHINE = rf"(?:{NODE}|{PIECE}|systeme?s?|rechner|machines?|blades?|clusters?|kno+pe?n?)"
+_COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
+"""A number of nodes: what stands beside it may be that of all."""
+_COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
+"""A number before a server's name, or alone in brackets."""
+_PRICE = re.compile(r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I)
+_WEIGHS = re.compile(
+    rf"pri[xcjs]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
+    rf"|\b{PER}\b|\b(?:jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|\w*leas\w*|\w*miet\w*|\w*raten?|rent\w*|monthly)\b"
+)
+"""What makes a sentence one that may be about amounts; of others a word that is not known is a warning."""
+_PHRASES = re.compile(
+    r"\b\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}\b|\b\d{4}-\d\d-\d\d\b"
+    r"|\(\d\s*\+\s*\d\)|\d+(?:[.,]\d+)?\s*[-–/+]\s*(?=\d)|(?<=\d)\s*[\"″]|\bnetto (?=nutzbar)|\bnet (?=usable)|\S+@\S+|https?://\S+|www\.\S+"
+    r"|\b(?:single|dual|quad|one|two|four|ein|zwei|vier|un|deux|quatre|dos|due|twee|[1248])[- ]?"
+    r"(?:sockets?|sockel|cpus?|process\w+|prozessor\w*|procesador\w*|ports?|rail|ranks?|way)\b"
+    r"|\b(?:vali[dt]\w*|valable\w*|gultig\w*|geldig\w*|offer|angebot|bindend|bindefrist)\s+(?:is |ist |est )?"
+    r"(?:until|till|to|through|bis(?: zum)?|jusqu ?'?(?:au|a)|hasta(?: el)?|fino al|tot(?: en met)?)\b"
+    r"|\b(?:frei haus|free domicile|free of charge|ab werk|ex works|franco domicile|hot[- ]swap\w*)\b"
+    r"|\b(?:incl|inkl|including|inklusive|includes?|y compris|incluye|con)\b\.?(?=\s+[^\W\d_]{3})",
+    re.I,
+)
+_LEGAL = r"(?:(?:der|the|la|le|l'|gesetzlich\w*|geltend\w*|applicable|legal|statutory)\s*)*"
+_OF_TAX = re.compile(rf"{_LEGAL}{TAX}\b\.?(?:\s*\(?@?\s*\d+(?:[.,]\d+)?\s*%\)?)?", re.I)
+_BUT_TAX = re.compile(rf"\b(?:exclud\w*|exclusive of|excluye\w*|escludono|{WITHOUT})\.?\s*{_OF_TAX.pattern}", re.I)
+_ALL = re.compile(
+    r"\b(?:alle|all|toutes|tous|todos|tutti|samtliche)(?: les| los| i| the| unsere| our)?"
+    r"\s+(?=\w*(?:pri|prei|prez|prec))",
+    re.I,
+)
+_INCLUDED = re.compile(rf"\b(\w+) (?:is |are |est |sont |ist |sind |es )?{INCLUDED}(?!\w)", re.I)
+_EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
+_EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
+_IN_CURRENCY = re.compile(r"\b(?:in|en)\s+([^\s,.;()]+)")
+_TIME = re.compile(
+    r"\b(?:weeks?|wochen?|days?|tage?n?|months?|monate?|years?|jahre?|semaines?|jours?|semanas|dias|giorni|weken|dagen|anni|ans|anos)\b"
+)
+
+_LASTS = re.compile(
+    r"vali|gultig|geldig|liefer|deliver|livraison|entrega|consegna|lever|zahl|pay|paiement|pago|warrant|garant|support|bind"
+)
+"""What a time beside prices may be that of."""
+
+
+@functools.cache
+def _words(*themes: str) -> frozenset[str]:
+    """Return the words of some themes of the vocabulary."""
+    words = tomllib.loads(_VOCABULARY.read_text(encoding="utf-8"))
+    return frozenset(plain_words(word) for theme in themes for word in words[theme].split())
+
+
+_EVERYWHERE = ("machines", "parts", "services", "makers", "papers", "glue")
+_ON_PRICES = ("services", "papers", "glue")
+"""What may stand beside the word price: no part or machine, of which a price may be."""
+
+
+def known_words() -> frozenset[str]:
+    """Return the words that change no amount wherever they stand."""
+    return _words(*_EVERYWHERE)
+
+
+def _is_known(word: str, known: frozenset[str]) -> bool:
+    """Tell whether a word, or each part of a compound, is known."""
+    if word in known or (
+        len(word) > 4 and any(word.removesuffix(end) in known for end in ("s", "n", "e", "en", "es", "em"))
+    ):
+        return True
+    return any(
+        {word[:n], word[:n].removesuffix("s")} & (known if n > 3 else _words("machines"))
+        for n in range(3, len(word) - 2)
+        if _is_known(word[n:], known)
+    )
+
+
+_SIGNS = str.maketrans({"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae", "ø": "o", "Ø": "O", "ł": "l", "đ": "d", "’": "'"})
+
+
+def _fold(text: str) -> str:
+    """Return a text without accents, its capitals kept."""
+    text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
+    return "".join(letter for letter in text if not unicodedata.combining(letter))
+
+
+def _is_unit(word: str) -> bool:
+    unit = unit_of(word)
+    return unit is not None and unit.kind != "money"
+
+
+def _is_placed(text: str, number: re.Match[str], before: str, end: int) -> bool:
+    """Tell whether a number in a table's text is that of a model or of a version, or counts the word behind it."""
+    gap = text[max(end, 0) : number.start()]
+    if re.search(r"[\w#°./-]$|\d\s*[×*]\s*$", text[: number.start()]) or re.match(
+        r"\s*[-x×*]?\s*[^\W\d_]|-|\s*[×*]\s*\d", text[number.end() :]
+    ):
+        return True
+    is_name = bool(before) and not gap.strip() and not before[0].isdigit()
+    return is_name and (len(before) == 1 or not _is_known(before.casefold(), _words("services", "glue")))
+
+
+def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> list[str]:
+    """Return the words of a text that may change what an amount means: all but those that are known not to.
+
+    A number is known beside a unit or a word that is; one of nodes or of money is not. A code (``R6625``) is a name.
+    """
+    text = _PHRASES.sub(" ", _fold(text))
+    found = [" ".join(one[0].split()) for one in _COUNTED.finditer(text.casefold())]
+    before, end = "", -1
+    in_code = False
+    for match in _TOKEN.finditer(text):
+        token, word = match[0], match[0].casefold()
+        touches = match.start() == end
+        follows = text[match.end() : match.end() + 1].isdigit()
+        if token[0].isdigit():
+            in_code = touches and in_code
+            if re.search(r"[.,]\d\d$", token) and not touches and not re.match(r"\s*[^\W\d_]", text[match.end() :]):
+                found.append(token)  # cents
+            elif in_table and not _is_placed(text, match, before if end >= 0 else "", end):
+                found.append(token)
+        elif touches and before[-1:].isdigit():
+            is_model = token.isupper() and (in_code or len(before) >= 4)
+            in_code = in_code or is_model
+            if not (is_model or word in _words("behind") or _is_unit(word)):
+                found.append(before + token)
+        elif follows and (
+            token.isupper() or _is_known(word, known) or (len(word) < 3 and word not in ("x", "je", "ab"))
+        ):
+            in_code = True
+        else:
+            in_code = False
+            counts = word == "x" and before[-1:].isdigit()
+            is_letter = len(token) == 1 and token.isupper()
+            is_unit = before[-1:].isdigit() and (word in _words("apart") or _is_unit(word))
+            if not (counts or is_letter or is_unit or _is_known(word, known)):
+                found.append(token)
+        before, end = token, match.end()
+    return [one for one in dict.fromkeys(found) if not set(plain_words(one).split() or [one]) <= known]
+
+
+class Ledger:
+    """Accounts for every cell of a sheet once its tables are read."""
+
+    def __init__(self, grid: Grid, tables: list[Table], harmless: frozenset[str]) -> None:
+        """Take a sheet as a person sees it, its tables, and the words that the user knows to change nothing."""
+        self.grid, self.tables = grid, tables
+        self.known, self.on_prices = known_words() | harmless, _words(*_ON_PRICES) | harmless
+        self.on_names = _words("machines", "parts", "makers", "papers", "in_names") | harmless
+        self.found: list[Finding] = []
+
+    def account(self, findings: list[Finding], lines: list[Line]) -> list[Finding]:
+        """Return what must be asked, or said, of cells that neither were read nor have a finding so far."""
+        self._asked = {(one.sheet, one.cell) for one in findings if one.severity == "error"}
+        for one in findings:
+            if one.severity == "error":
+                self._asked |= {(sheet or one.sheet, cell) for sheet, cell in _QUOTED.findall(one.allowed)}
+        self._said = {(one.sheet, one.cell) for one in findings}
+        self._lines = {(line.sheet, line.cell): line for line in lines}
+        in_tables: set[int] = set()
+        for table in self.tables:
+            in_tables |= {id(cell) for row in [table.top, *table.rows] for cell in row}
+            self._table(table)
+        self._sentence(Cell("", self.grid.sheet), [], is_title=True)
+        for row in self.grid.rows:
+            for cell in row:
+                if cell.note and cell.note not in OWN:
+                    words = strange_words(cell.note, self.known)
+                    self._ask(replace(cell, value=f"{cell.shown} (note: {cell.note})", unit=""), "", words)
+            self._text_row([cell for cell in row if id(cell) not in in_tables and not cell.is_empty])
+        return self.found
+
+    def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
+        if (self.grid.sheet, cell.address) not in self._asked:
+            self.found.append(Finding(severity, self.grid.sheet, cell.address, column, cell.shown, text))
+
+    def _ask(self, cell: Cell, column: str, words: list[str]) -> None:
+        if words:
+            self._say("error", cell, column, asked_about(words))
+
+    # Tables
+
+    def _table(self, table: Table) -> None:
+        if table.is_ours:
+            for row in table.rows:
+                for place, cell in enumerate(row):
+                    if not cell.is_empty and (place >= len(table.titles) or table.titles[place].is_empty):
+                        self._say("error", cell, "", "stands under no heading; delete it")
+            return
+        places = {place: name for name, place in table.columns.items()}
+        self._headings(table, places)
+        names: dict[str, Cell] = {}
+        is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
+        last = max((n for n, row in enumerate(table.rows) if _has_amount(table, row)), default=-1)
+        for n, row in enumerate(table.rows):
+            is_line = any((self.grid.sheet, cell.address) in self._lines for cell in row if not cell.is_empty)
+            if not is_line and not _has_amount(table, row) and all(not cell.is_number for cell in row):
+                texts = [cell for cell in row if not cell.is_empty]
+                if len(texts) <= 2:
+                    if n > last:
+                        self._text_row(texts)
+                    else:
+                        for cell in texts:
+                            self._ask(cell, "", strange_words(cell.text, self.known))
+                    continue
+            for place, cell in enumerate(row):
+                column = places.get(place, "")
+                if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
+                    self._cell(table, cell, column, names)
+        self._columns(table, places)
+        if names:
+            cell = next(iter(names.values()))
+            listed = ", ".join(f"{word!r} ({one.address})" for word, one in names.items())
+            self._say(
+                "guess", cell, "name", f"{listed}: taken as names of products; if one changes what is bought, say so"
+            )
+
+    def _headings(self, table: Table, places: dict[int, str]) -> None:
+        titles = [plain_words(title.text) for title in table.titles]
+        alone = {
+            title.address
+            for n, title in enumerate(table.titles)
+            if all(n >= len(row) or row[n].is_empty for row in table.rows)
+        }
+        for cell in table.top:
+            text = _fold(cell.text)
+            if cell.is_empty or heading_of(cell.text).column or unit_of(text.strip("()[] ")) is not None:
+                continue
+            bare = plain_words(re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text))
+            if any(bare in title and bare != title and places.get(n) for n, title in enumerate(titles)):
+                continue  # one of two rows of headings that are known together
+            if cell.address in alone:
+                self._sentence(cell, [])
+                continue
+            text = _EACH_PART.sub(" ", _EACH_NODE.sub(" ", _OF_TAX.sub(" ", without_tax(text))))
+            if _EACH_PART.search(cell.text) or tax_of(cell.text) is not None:
+                text = _PRICE.sub(" ", text)
+            self._ask(cell, "", [word for word in strange_words(text, self.known) if unit_of(word) is None])
+        for place, name in places.items():
+            for part in re.findall(r"[(\[{]([^)\]}]*)[)\]}]", table.titles[place].text if name not in NUMBERS else ""):
+                pieces = [one for one in re.split(r"[,;/ ]+", part) if unit_of(one) is None]
+                bare = without_tax(_EACH_NODE.sub(" ", " ".join(pieces)))
+                self._ask(table.titles[place], "", strange_words(bare, self.known | _words("counts")))
+
+    def _columns(self, table: Table, places: dict[int, str]) -> None:
+        """Ask about numbers in columns that are not read, where nothing tells that they are no money."""
+        rows = [row for row in table.rows if _has_amount(table, row)]
+        for place in range(max(map(len, rows), default=0)):
+            cells = [row[place] for row in rows if place < len(row) and figure(row[place]) is not None]
+            if not cells or place in places:
+                continue
+            values = [figure(cell) or 0 for cell in cells]
+            head = table.titles[place] if place < len(table.titles) else Cell("")
+            if head.is_empty:
+                if values != list(range(1, len(values) + 1)):
+                    self._say("error", cells[0], "", "stands under no heading; say what it is, or delete it")
+                continue
+            said, text = heading_of(head.text), _fold(head.text).casefold()
+            is_money = said.unit is not None and said.unit.kind == "money" and said.column in _FIGURES
+            if (
+                (said.column and not is_money)
+                or _OF_TAX.search(text)
+                or _EACH_PART.search(text)
+                or tax_of(text) is not None
+            ):
+                continue
+            units = [said.unit, unit_of(text.split()[-1].strip("()[]")), *(_unit(cell) for cell in cells)]
+            kinds = {unit.kind for unit in units if unit is not None}
+            if (
+                "money" in kinds
+                or re.search(rf"\b{_MACHINE}\b", text)
+                or not (kinds or all(value == int(value) and 0 <= value < 100 for value in values))
+            ):
+                self._say(
+                    "error", head, "", "heads amounts that may be paid besides; write their unit, or delete the column"
+                )
+
+    def _cell(self, table: Table, cell: Cell, column: str, names: dict[str, Cell]) -> None:
+        text = cell.text
+        if (column and column not in _TEXTS) or cell.is_number or plain_words(text) in NOTHING or other.is_total(text):
+            return
+        if plain_words(text) in other.INCLUDED:
+            return
+        if column in ("gpus", "gpu_type") and (gpu_pools(text) or NO_GPU.fullmatch(plain_words(text))):
+            return
+        if column != "name" and amount_of(text) is not None:
+            return
+        line = self._lines.get((self.grid.sheet, cell.address))
+        known = self.known if column != "name" or line is not None else self.on_names
+        if line is not None and column == "name":
+            text = _EACH_NODE.sub(" ", _fold(text))
+            if line.kind == "discount":
+                text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), known | _words("discounts")
+        if column == "gpus":
+            text = re.sub(r"^\s*(\d+)\s*(?:Stk|St)\b\.?", r"\1x", text)
+        if column == "name" and "pack_size" in table.columns:
+            text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", _fold(text)), flags=re.IGNORECASE)
+        words = strange_words(without_models(counted(text)), known, in_table=True)
+        first = _TOKEN.search(_fold(text))
+        if known is self.on_names and first and not re.search(rf"\b{_MACHINE}\b", plain_words(text)):
+            word = first[0].casefold()
+            words += [first[0]] if _is_known(word, _words("parts")) and not _is_known(word, _words("machines")) else []
+        if column == "name" and line is None and "pack_size" not in table.columns:
+            words += [
+                one[0]
+                for one in _COUNT.finditer(_fold(text))
+                if not _is_known((one[2] or "").casefold(), _words("parts") | {"he"})
+            ]
+        if column in ("name", "vendor", "lot", "gpu_type", "processor") and line is None:
+            proper = [word for word in words if word[0].isupper()]
+            if column in ("vendor", "lot"):
+                words = [word for word in words if word not in proper]
+            elif (
+                proper and len(proper) == len(words) and ("pack_size" in table.columns or self._is_model(text, proper))
+            ):
+                names |= {word: cell for word in proper if word not in names}
+                return
+        self._ask(cell, column, words)
+
+    def _is_model(self, text: str, words: list[str]) -> bool:
+        """Tell whether words that are not known stand where a product's name does."""
+        before = re.match(r"[^\d]*(?=\d)", _fold(text))
+        if before is None or not all(word in before[0] for word in words):
+            return False
+        if re.search(r"[(,;:]|(?<![^\W\d_-])[a-z]", before[0]):
+            return False
+        parts = [word.casefold()[n:] for word in words for n in range(1, len(word) - 3)]
+        parts += [word.casefold()[:n] for word in words for n in range(4, len(word))]
+        return not any(part in _words("machines", "parts") and len(part) > 3 for part in parts)
+
+    # Text beside tables
+
+    def _text_row(self, cells: list[Cell]) -> None:
+        for cell in cells:
+            if not cell.is_number:
+                self._sentence(cell, cells)
+        if cells and all(cell.is_number for cell in cells):
+            self._say("warning", cells[0], "", "stands beside no table and no word; it is not read")
+
+    def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
+        """Ask about a sentence that may be about amounts and has a word that is not known; name any other."""
+        text = _fold(cell.text)
+        if not text or other.is_total(text) or amount_of(text) is not None or (cell.note and cell.note in OWN):
+            return
+        of_prices = _PRICE.search(text) is not None
+        for one in _IN_CURRENCY.finditer(text):
+            if (unit := unit_of(one[1])) is not None and unit.kind == "money":
+                text = text.replace(one[0], " ")
+        of_tax = _BUT_TAX if tax_of(text) is None else _OF_TAX
+        bare = _EACH_NODE.sub(" ", of_tax.sub(" ", _ALL.sub("", without_tax(text))))
+        bare = _INCLUDED.sub(lambda one: " " if one[1].casefold() in _words("services") else one[0], bare)
+        bare, known = _PRICE.sub(" ", bare), self.on_prices if of_prices else self.known
+        if other.is_settled(text):
+            bare, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", bare), known | _words("discounts") | _words("settled")
+        words = strange_words(bare, known)
+        if of_prices and _TIME.search(text.casefold()) and not _LASTS.search(text.casefold()):
+            words += _TIME.findall(text.casefold())
+        if is_title:
+            words = [word for word in words if unit_of(word) is None]
+        elif not of_prices and not any(one.is_number for one in row):
+            words = [word for word in words if not _COUNTED.fullmatch(word)]  # a title: HPC cluster with 10 nodes
+        if not words:
+            return
+        weighs = _WEIGHS.search(text.casefold()) is not None or bool(set(plain_words(text).split()) & amount_words())
+        weighs = weighs or any(re.search(r"\d", word) or unit_of(word) is not None for word in words)
+        weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
+        if weighs:
+            self._say("error", cell, "", asked_about(words))
+        elif is_title and self.tables:
+            if other.is_optional(text):
+                self._say("error", cell, "", asked_about(words))
+            else:
+                self._say("guess", cell, "", f"{', '.join(map(repr, words))}: taken as a name in the sheet's title")
+        elif (self.grid.sheet, cell.address) not in self._said and not is_title:
+            self._say("warning", cell, "", "is not read; see whether it changes a price")
+
+
+_FIGURES = NUMBERS - {"price_usd", "_price", "_list_price", "_total"}
+_QUOTED = re.compile(r"\((?:([^()!]+)!)?([A-Z]+\d+)\)")
+
+
+def _unit(cell: Cell) -> Unit | None:
+    read = amount_of(cell.shown)
+    return read.unit if read is not None else None
+
+
+def asked_about(words: list[str]) -> str:
+    """Return what is said of words that are not known."""
+    return (
+        f"{', '.join(map(repr, words))}: not known; change the cell, or say that it changes no amount (--harmless WORD)"
+    )
+
+
+def _has_amount(table: Table, row: list[Cell]) -> bool:
+    """Tell whether a row has a price, or figures of a node."""
+    for name in ("price_usd", "_total", "_list_price", "cpus", "mem_gb"):
+        cell = table.cell(row, name)
+        if (
+            cell is not None
+            and not cell.is_empty
+            and re.search(r"\d", cell.text)
+            and (cell.is_number or len(cell.text) < 40)
+        ):
+            return True
+    return False
