@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -97,12 +98,17 @@ def fitted(kind: str) -> surrogate.Surrogate:
     return surrogate.Surrogate(kind, 1, 1).fit(ROWS, TARGET * 100)
 
 
+@cache
+def trained(kind: str) -> store.SiteModel:
+    method = {"method": "kmeans-gbt", "k": 3} if kind == "published" else {"settings": QUICK}
+    return train(busy_site(300), **method)
+
+
 def saved(kind: str, folder: Path) -> Path:
     """Save a small model of a kind: a study's, or a site's for its queue."""
     path = folder / "whole"
     if kind in ("site", "published"):
-        method = {"method": "kmeans-gbt", "k": 3} if kind == "published" else {"settings": QUICK}
-        store.save(train(busy_site(300), **method), path)
+        store.save(trained(kind), path)
         return path
     if kind == "kept":
         keep_array(folder, "whole", [1], lambda: ROWS)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_learn import Twin
-from policy_cases import job_table, node_table, pool_case, shared_case
+from policy_cases import few, job_table, node_table, pool_case, shared_case
 
 from procure.errors import ArgumentError, TableError
 from procure.files.archive import Archive, read_archive, write_archive
@@ -36,7 +36,7 @@ from procure.run import prepare, run_prepared, simulate
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=few(15), deadline=None, suppress_health_check=list(HealthCheck))
 DAY = 86_400
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from policy_cases import job_table, node_table, shared_case
+from policy_cases import few, job_table, node_table, shared_case
 from test_learn import laid_out
 
 from procure.errors import ArgumentError, TableError, need
@@ -25,7 +25,7 @@ from procure.simulator.state import WAIT, waiting
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=few(15), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def single(rng, n_jobs=20):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_learn import Twin
-from policy_cases import pool_case, shared_case
+from policy_cases import few, pool_case, shared_case
 
 from procure.errors import TableError
 from procure.learn.features import AGE, FEATURES
@@ -21,7 +21,7 @@ from procure.run import prepare, run_prepared
 
 pytestmark = pytest.mark.plain
 
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=few(25), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def written(tmp_path_factory, weights, **arrays):

@@ -20,7 +20,7 @@ from procure.queue_time import predict as room
 from procure.queue_time.metrics import GAPS
 from procure.queue_time.report import _about
 from procure.queue_time.state import parse_state
-from tests.test_queue_time_model import QUICK, busy_site
+from tests.test_queue_time_model import QUICK, busy_model, busy_site
 
 RUN = CliRunner()
 LINE = "7|alice|batch|{state}|None|{cpus}|1|500M|N/A|2:00:00|2020-10-20T08:00:00|2020-10-20T08:00:00|100"
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("queue")
     jobs = busy_site(900)
     jobs.to_parquet(path / "jobs.parquet")
-    store.save(training.train(jobs, settings=QUICK), path / "site.model")
+    store.save(busy_model(), path / "site.model")
     (path / "squeue.txt").write_text(
         "\n".join(
             [

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.queue_time import store, training
+from procure.queue_time import store
 from procure.queue_time.state import FIELDS, live_state
-from tests.test_queue_time_model import QUICK, busy_site
+from tests.test_queue_time_model import busy_model
 
 RUN = CliRunner()
 PRINTED = """\
@@ -29,7 +29,7 @@ JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quickly trained model file."""
     path = tmp_path_factory.mktemp("live") / "site.model"
-    store.save(training.train(busy_site(600), settings=QUICK), path)
+    store.save(busy_model(), path)
     return path
 
 

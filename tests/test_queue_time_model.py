@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 import zipfile
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +70,16 @@ def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
         ),
         JOB,
     )
+
+
+@cache
+def _trained() -> bytes:
+    return pickle.dumps(train(busy_site(900), settings=QUICK))
+
+
+def busy_model() -> store.SiteModel:
+    """Return a quickly trained model of 900 jobs of a busy site, a new one each time."""
+    return pickle.loads(_trained())
 
 
 @pytest.fixture(scope="module")

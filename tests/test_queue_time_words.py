@@ -29,7 +29,7 @@ from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
 from procure.text import counted, roughly
-from tests.test_queue_time_model import QUICK, busy_site
+from tests.test_queue_time_model import busy_model, busy_site
 
 RUN = CliRunner()
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "queue-features.md"
@@ -38,7 +38,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "queue-features.md"
 @pytest.fixture(scope="module")
 def site() -> store.SiteModel:
     """A quickly trained model of a busy site."""
-    return training.train(busy_site(900), settings=QUICK)
+    return busy_model()
 
 
 def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:

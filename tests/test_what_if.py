@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,9 +24,14 @@ from procure.sweep.trial import simulate_packages
 from procure.workload import generate
 
 
+@cache
+def _loaded():
+    return load_results(swept())
+
+
 def loaded(jobs=None):
     """The small study's results; with other jobs, these in its workload's place."""
-    found = load_results(swept())
+    found = replace(_loaded())
     if jobs is not None:
         found = replace(found, plan=replace(found.plan, workloads={"day-1": jobs}))
     return found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_cases import few
 
 from procure.errors import ArgumentError, TableError
 from procure.topology.fat_tree import FatTree
@@ -18,7 +19,7 @@ from procure.window.solve import COMPILED, solve
 pytestmark = pytest.mark.plain
 
 STUDY = FatTree(25, 4, 10)
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=few(60), deadline=None)
 
 
 def random_window(seed: int, *, n_jobs: int = 3, most_size: int = 6, n_idle: int = 14, tree=None) -> Window:
@@ -154,7 +155,7 @@ def test_cp_sat_is_the_optimum():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_exact_is_the_optimum(seed):
     """Up to 3 jobs on up to 14 idle nodes: the dynamic program costs what trying every start costs."""
