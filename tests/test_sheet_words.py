@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import office_sheets
 import pytest
 import strange_sheets
 from openpyxl import Workbook
@@ -31,7 +32,21 @@ def test_no_strange_offer_is_read_wrong(tmp_path: Path, kinds: str) -> None:
         strange_sheets.judge(case, tmp_path / f"{n}.{case.kind}")[0]
         for n, case in enumerate(strange_sheets.KINDS[kinds])
     ]
-    assert "wrong" not in judged and judged.count("read") >= 25
+    assert "wrong" not in judged and judged.count("read") >= 22
+
+
+@pytest.mark.slow
+def test_a_word_of_no_language_is_named_wherever_it_stands(tmp_path: Path) -> None:
+    """Put into each cell of a few offices' workbooks in turn, in text or in a number's format, it is in a finding."""
+    for seed in (2, 8):
+        n, silent = strange_sheets.nonsense(office_sheets.draw(seed, tmp_path).path)
+        assert n and not silent
+
+
+def test_an_amount_below_0_that_is_no_discount_is_asked_about(tmp_path: Path) -> None:
+    """-900 for a network is no line of the order."""
+    found = read(tmp_path, HEAD, ROW, ["Netzwerk", None, None, None, -900], ["Rabatt", None, None, None, -900])
+    assert [one.cell for one in found.errors] == ["E3"] and [float(one.usd) for one in found.lines] == [-1_800]
 
 
 @pytest.mark.parametrize(

@@ -467,6 +467,10 @@ class TableReader:
             if read is None:
                 return
             usd, n = read
+            if usd < 0 and kind != "discount":
+                self._say("error", price, "price_usd", "is below 0, and no word says that it is a discount; name it so")
+                self.found.n_lines_unread += 1
+                return
             usd = -abs(usd) if kind == "discount" else usd
         a_node = (
             other.is_per_node(label)

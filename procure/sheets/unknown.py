@@ -29,6 +29,7 @@ from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT
 _VOCABULARY = Path(__file__).parent / "vocabulary.toml"
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
 """Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
+_CHECKED = {"_measure", "_price_unit", "_currency", "_discount", "_kind", "_per"}
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[€£$¥≥≤<>~≈±½¼¾%‰?=→]")
 _MACHINE = rf"(?:{NODE}|{PIECE}|systeme?s?|rechner|machines?|blades?|clusters?|kno+pe?n?)"
 _COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
@@ -232,10 +233,12 @@ class Ledger:
                         for cell in texts:
                             self._ask(cell, "", strange_words(cell.text, self.known))
                     continue
+            figures = (table.cell(row, one) for one in ("cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"))
+            is_server = not is_line and any(one is not None and not one.is_empty for one in figures)
             for place, cell in enumerate(row):
                 column = places.get(place, "")
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
-                    self._cell(table, cell, column, names)
+                    self._cell(table, cell, column, names if is_server else None)
         self._columns(table, places)
         if names:
             cell = next(iter(names.values()))
@@ -304,9 +307,13 @@ class Ledger:
                     "error", head, "", "heads amounts that may be paid besides; write their unit, or delete the column"
                 )
 
-    def _cell(self, table: Table, cell: Cell, column: str, names: dict[str, Cell]) -> None:
+    def _cell(self, table: Table, cell: Cell, column: str, names: dict[str, Cell] | None) -> None:
+        """Ask about a cell beneath a heading; ``names`` are those of products so far, None in a row of no server."""
         text = cell.text
-        if (column and column not in _TEXTS) or cell.is_number or plain_words(text) in NOTHING or other.is_total(text):
+        if cell.is_number and cell.unit != "%" and _unit(cell) is None:
+            self._ask(cell, column, strange_words(cell.unit, frozenset()))
+        is_text = not column or column in _TEXTS or (column[0] == "_" and column not in _CHECKED)
+        if not is_text or cell.is_number or plain_words(text) in NOTHING or other.is_total(text):
             return
         if plain_words(text) in other.INCLUDED:
             return
@@ -315,7 +322,7 @@ class Ledger:
         if column != "name" and amount_of(text) is not None:
             return
         line = self._lines.get((self.grid.sheet, cell.address))
-        known = self.known if column != "name" or line is not None else self.on_names
+        known = self.known if column != "name" or names is None else self.on_names
         if line is not None and column == "name":
             text = _EACH_NODE.sub(" ", _fold(text))
             if line.kind == "discount":
@@ -324,26 +331,31 @@ class Ledger:
             text = re.sub(r"^\s*(\d+)\s*(?:Stk|St)\b\.?", r"\1x", text)
         if column == "name" and "pack_size" in table.columns:
             text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", _fold(text)), flags=re.IGNORECASE)
-        words = strange_words(without_models(counted(text)), known, in_table=True)
-        first = _TOKEN.search(_fold(text))
-        if known is self.on_names and first and not re.search(rf"\b{_MACHINE}\b", plain_words(text)):
-            word = first[0].casefold()
-            words += [first[0]] if _is_known(word, _words("parts")) and not _is_known(word, _words("machines")) else []
-        if column == "name" and line is None and "pack_size" not in table.columns:
+        words = strange_words(without_models(counted(text)), known, in_table=column != "_number")
+        if known is self.on_names:
+            words += re.findall(r"[/&;|*]|\+(?!\s|$|\))", text)
+            if not re.search(rf"\b{_MACHINE}\b", plain_words(text)):  # a part of a server, not one
+                head = plain_words(re.split(r"\w*\d", text)[0]).split()
+                words += [
+                    one for one in head if _is_known(one, _words("parts")) and one not in _words("machines", "makers")
+                ]
+        if known is self.on_names and "pack_size" not in table.columns:
             words += [
                 one[0]
                 for one in _COUNT.finditer(_fold(text))
                 if not _is_known((one[2] or "").casefold(), _words("parts") | {"he"})
             ]
-        if column in ("name", "vendor", "lot", "gpu_type", "processor") and line is None:
-            proper = [word for word in words if word[0].isupper()]
-            if column in ("vendor", "lot"):
-                words = [word for word in words if word not in proper]
-            elif (
-                proper and len(proper) == len(words) and ("pack_size" in table.columns or self._is_model(text, proper))
-            ):
-                names |= {word: cell for word in proper if word not in names}
-                return
+        proper = [word for word in words if word[0].isupper()]
+        if column in ("vendor", "lot", "_number"):
+            words = [word for word in words if word[0].islower() and not re.search(r"\d", word)]
+        elif (
+            column in ("name", "gpu_type", "processor")
+            and names is not None
+            and proper == words
+            and ("pack_size" in table.columns or self._is_model(text, proper))
+        ):
+            names |= {word: cell for word in proper if word not in names}
+            return
         self._ask(cell, column, words)
 
     def _is_model(self, text: str, words: list[str]) -> bool:
@@ -391,7 +403,11 @@ class Ledger:
         if not words:
             return
         weighs = _WEIGHS.search(text.casefold()) is not None or bool(set(plain_words(text).split()) & amount_words())
-        weighs = weighs or any(re.search(r"\d", word) or unit_of(word) is not None for word in words)
+        weighs = (
+            weighs
+            or other.is_optional(text)
+            or any(re.search(r"\d", word) or unit_of(word) is not None for word in words)
+        )
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
             self._say("error", cell, "", asked_about(words))
