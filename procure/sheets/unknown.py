@@ -310,6 +310,9 @@ class Ledger:
     def _cell(self, table: Table, cell: Cell, column: str, names: dict[str, Cell] | None) -> None:
         """Ask about a cell beneath a heading; ``names`` are those of products so far, None in a row of no server."""
         text = cell.text
+        if cell.problem:
+            self._say("warning", cell, "", "is not read")
+            return
         if cell.is_number and cell.unit != "%" and _unit(cell) is None:
             self._ask(cell, column, strange_words(cell.unit, frozenset()))
         is_text = not column or column in _TEXTS or (column[0] == "_" and column not in _CHECKED)
