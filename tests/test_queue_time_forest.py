@@ -72,6 +72,16 @@ def test_a_walk_ends_at_the_last_node_of_the_way(kind: str, seed: int) -> None:
     np.testing.assert_array_equal(kept._reached(rows), kept._leaves(rows)[-1])
 
 
+def test_boosters_side_by_side_say_what_each_says() -> None:
+    """One walk through the trees of several boosters gives each one's own predictions, to the bit."""
+    fits = [fitted(kind, seed) for seed, kind in enumerate(("mean", "quantiles", "median"))]
+    rows, kept = fits[0][1], [taken(one) for one, _ in fits]
+    said = Booster.of_all(kept).predict(rows)
+    own = [one.predict(rows).reshape(len(rows), -1) for one in kept]
+    np.testing.assert_array_equal(said, np.concatenate(own, axis=1))
+    np.testing.assert_array_equal(Booster.of_all(kept[:1]).predict(rows), kept[0].predict(rows))
+
+
 def test_the_compiled_walk_adds_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows take the compiled walk, with the same bits as NumPy's."""
     one, rows = fitted("quantiles", 3)

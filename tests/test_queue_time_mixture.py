@@ -331,6 +331,21 @@ def test_a_mixture_that_is_never_updated_learns_nothing_between_passes() -> None
     np.testing.assert_allclose(after, said[late])
 
 
+def test_what_happens_at_the_very_second_of_an_update_waits_for_the_next() -> None:
+    """Until the next update jobs are stated as a question is answered, though one started as the last one was made."""
+    outcomes, raw = random_case(5, 300)
+    early, late, now = np.arange(200), np.arange(200, 300), float(outcomes.submit[200] - 1)
+    outcomes.left[150], outcomes.started[150] = now, True
+    mixed = Mixture(until=0.0)
+    mixed.roll(outcomes.take(early), raw[early], TOP, now, every=600.0)
+    before = outcomes.submit[late] < now + 7200
+    said = mixed.say(raw[late][before], TOP)
+    found = mixed.roll(outcomes.take(late), raw[late], TOP, now + 20_000, every=7200.0).curve[before]
+    assert before.sum() > 20
+    np.testing.assert_allclose(found, said, rtol=1e-5, atol=1e-5)
+    assert mixed.n_errors == int((outcomes.started & (outcomes.left < now + 20_000)).sum())
+
+
 def test_outcomes_between_two_passes_are_not_lost() -> None:
     """Updated every six hours, a pass that ends between two updates has learnt all that happened before its end."""
     outcomes, raw = random_case(5, 300)

@@ -11,8 +11,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -216,6 +218,51 @@ def test_the_filter_asks_about_the_job_that_is_submitted(options: dict[str, obje
     code = code.replace("local function advise", f"print(question({{ {given} }}))\nlocal function advise")
     done = subprocess.run(["lua", "-"], input=code, capture_output=True, text=True, check=True)
     assert done.stdout.strip().replace("time=01:00:00&", "").replace("&", " ") == asked
+
+
+@pytest.mark.skipif(not Path("/usr/bin/perl").exists(), reason="perl is not installed here")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\nprocure: soon\n", "procure: soon\n"),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\nprocure: no\n", ""),
+        (b"nonsense", ""),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_000, "x" * 3981),
+        (None, ""),
+    ],
+    ids=["answered", "busy", "nonsense", "endless", "hanging"],
+)
+def test_the_filter_takes_an_answer_or_nothing(tmp_path: Path, answer: bytes | None, said: str) -> None:
+    """What asks for the filter prints the body of a good answer, at most 4,000 bytes of it, and else nothing."""
+    code = (Path(files.__file__).parent / "init/cli_filter.lua").read_text().partition("ASK = [[")[2].partition("]]")[0]
+    path, heard = str(tmp_path / "socket"), []
+    with socket.socket(socket.AF_UNIX) as own:
+        own.bind(path)
+        own.listen(1)
+
+        def serve() -> None:
+            there, _ = own.accept()
+            with there:
+                heard.append(there.recv(1000))
+                if answer is None:
+                    there.recv(1)  # until who asks has gone
+                with suppress(OSError):
+                    there.sendall(answer or b"")
+
+        server = threading.Thread(target=serve)
+        server.start()
+        asked = ["/usr/bin/perl", "-e", code, path, "/v1/advice?cpus=4&time=8h"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=False)
+        server.join()
+        assert heard == [b"GET /v1/advice?cpus=4&time=8h HTTP/1.0\r\nhost: procure\r\n\r\n"]
+        assert done.stdout == said
+        held = [socket.socket(socket.AF_UNIX) for _ in range(9)]  # more than are let in: nobody takes them
+        for one in held:
+            one.setblocking(False)
+            one.connect_ex(path)
+        assert subprocess.run(asked, capture_output=True, timeout=20, check=False).stdout == b""
+        for one in held:
+            one.close()
 
 
 class Running:

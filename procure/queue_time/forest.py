@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,23 @@ class Booster:
         trees, nodes = (self.trees[name] for name in _TREES), (self.nodes[name] for name in _NODES)
         _compiled_walk()(features, tuple(trees), tuple(nodes), total)
         return total
+
+    @classmethod
+    def of_all(cls, boosters: Sequence[Booster]) -> Booster:
+        """Put boosters of the same columns and link side by side: one walk for what would be a walk each."""
+        starts = itertools.accumulate((len(one.nodes["left"]) for one in boosters), initial=0)
+        outputs = itertools.accumulate((len(one.base) for one in boosters), initial=0)
+        moved = [
+            (
+                one.nodes | {side: one.nodes[side] + start for side in ("left", "right")},
+                {"root": one.trees["root"] + start, "output": one.trees["output"] + output},
+            )
+            for one, start, output in zip(boosters, starts, outputs, strict=False)
+        ]
+        nodes = {name: np.concatenate([own[name] for own, _ in moved]) for name in _NODES}
+        trees = {name: np.concatenate([own[name] for _, own in moved]) for name in _TREES}
+        base = np.concatenate([one.base for one in boosters])
+        return cls(boosters[0].n_features, base, boosters[0].link, nodes, trees)
 
     def contributions(self, features: np.ndarray) -> np.ndarray:
         """Return what each feature adds to each row's first sum, (n, m): the steps that the means of leaves take

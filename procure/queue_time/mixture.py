@@ -316,11 +316,12 @@ def _news(
         parts.append((jobs.left[off], off, np.full(len(off), low), age[off], kind))
     time, row, begin, end, kind = (np.concatenate(part) for part in zip(*parts, strict=True))
     if every and np.isfinite(since):
-        late = since + np.ceil((time - since) / every) * every if np.isfinite(every) else np.full(len(time), UNKNOWN)
-        if np.isfinite(every):
+        late = np.full(len(time), UNKNOWN)
+        if np.isfinite(every):  # a look at a moment tells of what happened before it, as `until` does
+            late = since + ((time - since) // every + 1) * every
             # What happens before the pass ends is learnt at its end, not lost between two passes.
             late = np.where(time < until, np.minimum(late, np.nextafter(until, 0)), late)
-        time = np.where(time > since, late, time)
+        time = np.where(time >= since, late, time)
     order = np.lexsort((end, row, time))
     order = order[((time[order] >= since) | (row[order] >= first)) & (time[order] < until)]
     return time[order], row[order], begin[order], end[order], kind[order]

@@ -10,6 +10,7 @@ and of guesses that need no training (`experts`, `mixture`).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -113,6 +114,7 @@ class QueueTimeModel:
     again_until: float = -UNKNOWN
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
     mixture: Mixtures = field(default_factory=Mixtures)
+    _together: tuple[list[Booster], Booster] | None = field(default=None, repr=False, compare=False)
 
     def learn(self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float) -> QueueTimeModel:
         """Weigh the experts on the last of the training rows, then fit them on all of them.
@@ -266,14 +268,14 @@ class QueueTimeModel:
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:
         def one_curve(member: Member) -> np.ndarray:
-            one, other = self._curves(member, matrix)
+            one, other = self._curves(member, matrix, predict(member.quantile, matrix))
             return self.settings.weight * one + (1 - self.settings.weight) * other
 
         return mean_of(self.members, one_curve)
 
-    def _curves(self, member: Member, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        by_chance = self._chance_curve(member, matrix)
-        scaled, power = predict(member.quantile, matrix).reshape(len(matrix), -1), self.settings.power
+    def _curves(self, member: Member, matrix: np.ndarray, scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return a member's two curves (n, len(GRID)), s; ``scaled`` (n, 5) is what its quantile booster says."""
+        by_chance, power = self._chance_curve(member, matrix), self.settings.power
         stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
         return _through(stated, by_chance), by_chance
 
@@ -314,14 +316,23 @@ class QueueTimeModel:
     def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return what the boosters say of each row, s: curves (n, len(calibrate.GRID)) and points (n,)."""
         matrix = self.matrix(features)
-        pairs = [self._curves(member, matrix) for member in self.members]
+        scaled, plain = self._walked(matrix)
+        pairs = [self._curves(member, matrix, one) for member, one in zip(self.members, scaled, strict=True)]
         found = {name: np.mean([pair[i] for pair in pairs], axis=0) for i, name in enumerate(("quantile", "chance"))}
-        plain = {name: predict(booster, matrix) for name, booster in self.plain.items()}
         found["hgb"] = _through(plain.pop("hgb").reshape(len(matrix), -1), found["chance"])
         found |= {name: np.maximum(values.ravel(), 0.0) for name, values in plain.items()}
         found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
         found["kmeans_gbt"] = np.maximum(self.grouped.predict(features), 0.0) if self.grouped else found["hgb_mean"]
         return found
+
+    def _walked(self, matrix: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """Return what each member's quantile booster and each plain booster say, in one walk through all their trees."""
+        own = [*(member.quantile for member in self.members), *self.plain.values()]
+        if self._together is None or not all(map(operator.is_, self._together[0], own)):
+            self._together = (own, Booster.of_all(own))
+        said = np.atleast_2d(predict(self._together[1], matrix).T)
+        parts = np.split(said.T, np.cumsum([len(one.base) for one in own])[:-1], axis=1)
+        return parts[: len(self.members)], dict(zip(self.plain, parts[len(self.members) :], strict=True))
 
     def experts(self, features: pd.DataFrame, again: np.ndarray | None = None) -> np.ndarray:
         """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds).

@@ -2,7 +2,31 @@
 -- stands beside slurm.conf. It never delays a submission by more than 0.2 s, and never fails one: whatever goes wrong,
 -- it says nothing. PROCURE_QUIET=1 in a user's environment turns it off.
 local SOCKET = "@FOLDER@/run/procure.sock"
-local CURL = "exec 2>/dev/null; exec curl -q --silent --fail --max-time 0.2 --max-filesize 2000 --noproxy '*'"
+local CURL = "curl -q --silent --fail --max-time 0.2 --max-filesize 2000 --noproxy '*'"
+
+-- Perl starts in a third of the time that curl takes, without a module: socket, its options and addresses by number.
+local PERL = "/usr/bin/perl"
+local ASK = [[
+  socket(S, 1, 1, 0) and fcntl(S, 4, 2048) and connect(S, pack("SZ*", 1, $ARGV[0])) or exit;
+  syswrite(S, "GET $ARGV[1] HTTP/1.0\r\nhost: procure\r\n\r\n") or exit;
+  vec($bits, fileno(S), 1) = 1;
+  for ($left = 0.2; $left > 0 and length($said) < 4000;) {
+    ($n, $left) = select($ready = $bits, undef, undef, $left);
+    last unless $n > 0 and sysread(S, $said, 4000 - length($said), length($said));
+  }
+  print $1 if $said =~ m{^HTTP/1\.[01] 200 .*?\r\n\r\n(.*)}s;
+]]
+
+-- The shell's command that asks the service.
+local function command(asked)
+  local path, there = "/v1/advice?" .. asked, io.open(PERL, "r")
+  local words = CURL .. " --unix-socket '" .. SOCKET .. "' 'http://procure" .. path .. "'"
+  if there then
+    there:close()
+    words = PERL .. " -e '" .. ASK .. "' '" .. SOCKET .. "' '" .. path .. "'"
+  end
+  return "exec 2>/dev/null; unset PERL5OPT; exec " .. words
+end
 
 -- A value that may stand in a command: nothing that a shell or an address reads as more than text.
 local function plain(value)
@@ -71,8 +95,7 @@ local function advise(options)
   if os.getenv("PROCURE_QUIET") or not options then return end
   local asked = question(options)
   if not asked then return end
-  local command = CURL .. " --unix-socket '" .. SOCKET .. "' 'http://procure/v1/advice?" .. asked .. "'"
-  local pipe = io.popen(command, "r")
+  local pipe = io.popen(command(asked), "r")
   if not pipe then return end
   local said = pipe:read("*l")
   pipe:close()
