@@ -92,11 +92,20 @@ class Events:
         return [self.sums[name][end] - self.sums[name][begin] for name in names]
 
     def mean_of_last(
-        self, names: list[str], time: np.ndarray, n_last: int, group: np.ndarray | None = None
+        self,
+        names: list[str],
+        time: np.ndarray,
+        n_last: int,
+        group: np.ndarray | None = None,
+        since: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Average values over each group's last few events before each moment; NaN where there is none."""
+        """Average values over each group's last few events before each moment; NaN where there is none.
+
+        Events before ``since`` (n,) do not count.
+        """
         end = self.before(time, group)
-        begin = np.maximum(end - n_last, self.begin(len(time), group))
+        first = self.begin(len(time), group) if since is None else self.before(since, group)
+        begin = np.maximum(end - n_last, first)
         count = np.where(end > begin, end - begin, np.nan)
         return [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
 

@@ -378,7 +378,7 @@ def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
     for label, counts in lengths.items():
         events, own = starts[label]
         for n_last in counts:
-            mean_log, mean, at = events.mean_of_last(["log_wait", "wait", "at"], ask.submit, n_last, own)
+            mean_log, mean, at = events.mean_of_last(["log_wait", "wait", "at"], ask.submit, n_last, own, ask.since)
             out[f"{label}_log_wait_{n_last}"] = mean_log
             if n_last > 1:
                 out[f"{label}_wait_{n_last}"] = mean
@@ -392,7 +392,7 @@ def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str,
     for label, every in (("all", (1, 5)), ("user", (1, 2, 4)), ("like", (1, 3)), ("shape", (1, 3))):
         for step in every:
             row = queues[label].earlier(step)
-            known = row >= 0
+            known = (row >= 0) & (log.submit[row] >= ask.since)
             so_far = np.maximum(np.minimum(log.left[row], now) - log.submit[row], 0)
             out[f"{label}_before_{step}_so_far"] = np.where(known, np.log1p(so_far), np.nan)
             out[f"{label}_before_{step}_waits"] = np.where(known, log.left[row] >= now, np.nan)
@@ -403,8 +403,10 @@ def _user_habits(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
     log, n_users = laid.log, laid.n_groups("user", ask)
     everyone, own = laid.once("ends", lambda: _ends(log, n_users))
-    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], ask.submit, 5, ask.user)
-    out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100)
+    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(
+        ["share", "run"], ask.submit, 5, ask.user, ask.since
+    )
+    out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100, None, ask.since)
     for days in (1, 7):
         [mine] = own.within(["used"], ask.submit, days * DAY, ask.user)
         [whole] = everyone.within(["used"], ask.submit, days * DAY)

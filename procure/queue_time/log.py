@@ -14,6 +14,10 @@ from procure.queue_time.events import NEVER, Events
 from procure.queue_time.splits import bursts
 
 
+LOOK_BACK, LOOK_SPAN = 20_000, 7 * 86_400
+"""Jobs, and seconds, before a submission: what is older than both is not looked at as the last wait or job before."""
+
+
 @dataclass(frozen=True)
 class Log:
     """A job table as arrays in submission order; times in seconds since the first submission.
@@ -21,13 +25,15 @@ class Log:
     ``row`` is how many jobs of the log came before each, ``order`` its place in the table. ``left`` is when a job
     left the queue: it started, or ended without a start. ``due`` is when a running job reaches its limit or ends,
     whichever is sooner. ``user partition model shape like`` are codes from 0, ``model`` of GPUs; ``names`` holds
-    what the first three stand for.
+    what the first three stand for. ``since`` is the moment from which on the last waits and jobs before each are
+    looked for: a model knows the last jobs of a site, see `store.recent`, and is to be told what a whole log tells.
     """
 
     origin: int
     row: np.ndarray
     order: np.ndarray
     submit: np.ndarray
+    since: np.ndarray
     start: np.ndarray
     end: np.ndarray
     left: np.ndarray
@@ -84,6 +90,7 @@ class Log:
         moments: dict[str, Any] = {"submit": submit} | dict.fromkeys(("start", "end", "left", "due"), never)
         unknown: dict[str, Any] = dict.fromkeys(("shape", "like"), np.zeros(n, np.int64))
         optional = {name: np.full(n, np.nan) for name in self.optional}
+        moments["since"] = _since(self.submit, row, submit)
         return replace(self, **moments, **of, **unknown, row=row, order=np.arange(n), optional=optional)
 
     def one(self, place: int) -> Log:
@@ -140,7 +147,8 @@ class Log:
             joined[name][self.n :] = code[getattr(other, name)]
         both = replace(self, **joined, origin=origin, names=names, optional={})
         both = both._rows(np.argsort(both.submit, kind="stable"))
-        return replace(both, row=np.arange(both.n), order=np.arange(both.n))
+        row = np.arange(both.n)
+        return replace(both, row=row, order=row, since=_since(both.submit, row, both.submit))
 
     def then(self, ask: Log, one: int) -> Log:
         """Return the jobs and, as the last of them, one of the questions."""
@@ -304,9 +312,9 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         if name in jobs.columns
     }
     due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
-    none = np.zeros(len(submit), np.int64)
+    none, row = np.zeros(len(submit), np.int64), np.arange(len(submit))
     log = Log(
-        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), due, limit, cpus,
+        origin, row, order, submit, _since(submit, row, submit), start, end, np.minimum(start, end), due, limit, cpus,
         nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
     )  # fmt: skip
@@ -325,6 +333,14 @@ def _kinds(log: Log) -> dict[str, tuple[np.ndarray, ...]]:
         "shape": (log.partition, width, step, np.minimum(log.gpus, 1), log.model),
         "like": (log.user, log.partition, log.cpus, log.limit // 600, log.model),
     }
+
+
+def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return the moment `LOOK_BACK` jobs before a row of a log, or `LOOK_SPAN` before now where that is earlier."""
+    if not len(submit):
+        return np.zeros(len(row), np.int64)
+    begin = np.where(row >= LOOK_BACK, submit[np.clip(row - LOOK_BACK, 0, len(submit) - 1)], 0)
+    return np.minimum(begin, np.maximum(now - LOOK_SPAN, 0))
 
 
 def _codes(jobs: pd.DataFrame, name: str) -> tuple[np.ndarray, pd.Index]:
