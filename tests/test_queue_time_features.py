@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
+from procure.queue_time import log as log_module
 from procure.queue_time.events import NEVER, Events, Line, Queue
 from procure.queue_time.features import BACKLOG, Laid, features_in, features_now, features_of, site_features
 from procure.queue_time.log import read_jobs
@@ -211,6 +212,22 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
             atol=1e-2,
             check_exact=False,
         )
+
+
+@pytest.mark.parametrize(("n", "seconds"), [(100, 1000), (10, 5000)])
+def test_the_last_jobs_tell_what_a_whole_log_tells(monkeypatch: pytest.MonkeyPatch, n: int, seconds: int) -> None:
+    """Of the jobs at its end, the tail of a log that a model keeps gives every feature, windows apart, to the bit."""
+    monkeypatch.setattr(log_module, "LOOK_BACK", n)
+    monkeypatch.setattr(log_module, "LOOK_SPAN", seconds)
+    jobs = random_jobs(5, 600, 30_000)
+    jobs["user"] = np.where(np.arange(600) % 180 == 10, "seldom", jobs["user"])
+    most = {"cpus": 1e5, "mem": 1e9, "gpus": 1e4}
+    whole, tail = site_features(jobs, most), site_features(jobs.tail(350).reset_index(drop=True), most)
+    own = [name for name in whole.columns if not name.startswith("recent_") and name != BACKLOG]
+    own = [name for name in own if not name.endswith(("6h", "24h", "1d", "7d"))]
+    first, last = (one[own].tail(100).reset_index(drop=True) for one in (whole, tail))
+    pd.testing.assert_frame_equal(first, last, check_exact=True)
+    assert last["like_before_1_ago"].max() <= max(seconds, n * 90) and last["user_before_1_ago"].isna().any()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -403,9 +403,7 @@ def _user_habits(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
     log, n_users = laid.log, laid.n_groups("user", ask)
     everyone, own = laid.once("ends", lambda: _ends(log, n_users))
-    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(
-        ["share", "run"], ask.submit, 5, ask.user, ask.since
-    )
+    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], ask.submit, 5, ask.user, ask.since)
     out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100, None, ask.since)
     for days in (1, 7):
         [mine] = own.within(["used"], ask.submit, days * DAY, ask.user)

@@ -13,7 +13,6 @@ from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events
 from procure.queue_time.splits import bursts
 
-
 LOOK_BACK, LOOK_SPAN = 20_000, 7 * 86_400
 """Jobs, and seconds, before a submission: what is older than both is not looked at as the last wait or job before."""
 
@@ -312,10 +311,10 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         if name in jobs.columns
     }
     due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
-    none, row = np.zeros(len(submit), np.int64), np.arange(len(submit))
+    none, place = np.zeros(len(submit), np.int64), np.arange(len(submit))
     log = Log(
-        origin, row, order, submit, _since(submit, row, submit), start, end, np.minimum(start, end), due, limit, cpus,
-        nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
+        origin, place, order, submit, _since(submit, place, submit), start, end, np.minimum(start, end), due, limit,
+        cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
     )  # fmt: skip
     kinds = _kinds(log)

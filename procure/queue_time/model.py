@@ -326,7 +326,7 @@ class QueueTimeModel:
         return found
 
     def _walked(self, matrix: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """Return what each member's quantile booster and each plain booster say, in one walk through all their trees."""
+        """Return what each member's quantile booster and each plain booster say, from one walk through all trees."""
         own = [*(member.quantile for member in self.members), *self.plain.values()]
         if self._together is None or not all(map(operator.is_, self._together[0], own)):
             self._together = (own, Booster.of_all(own))
