@@ -235,7 +235,7 @@ class Collector:
         done = jobs[jobs["end_time"].notna()].reindex(columns=list(JOB_COLUMNS))
         both = done if self.known.empty else pd.concat([self.known, done], ignore_index=True)
         both = both[~both.duplicated(["job_id", "submit_time"], keep="last")]
-        both = both.sort_values("submit_time", kind="stable", ignore_index=True)
+        both = both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)
         self.known = recent(both) if len(both) else both
 
     def _remembered(self) -> pd.DataFrame:
@@ -251,7 +251,7 @@ class Collector:
         keys = pd.MultiIndex.from_frame(queue[["job_id", "submit_time"]].astype({"job_id": str}))
         mine = pd.MultiIndex.from_frame(self.known[["job_id", "submit_time"]].astype({"job_id": str}))
         both = pd.concat([self.known[~mine.isin(keys)], queue], ignore_index=True)
-        return both.sort_values("submit_time", kind="stable", ignore_index=True)
+        return both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)  # as the database has them
 
     def _forecast(self, now: int) -> None:
         """Forecast every job that is seen for the first time."""
