@@ -31,8 +31,9 @@ _LOGGED = {
     "pass": "Running job scheduler for",
     "end": " done",
 }
-AT_ONCE, UNTIL_FREE = 0.12, 0.02
-"""s: a pass that comes so soon after an end is that end's; so long after an end its nodes are free."""
+AT_ONCE, UNTIL_FREE, PERIOD = 0.12, 0.02, 3.0
+"""s: a pass that comes so soon after an end is that end's; so long after an end its nodes are free; and between two
+periodic passes (``batch_sched_delay``)."""
 WITHIN = 10
 RIVALS = ("easy", "best-fit")
 MEASURES = ("within", "tau", "rank", "same_kind")
@@ -87,20 +88,26 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def latency_of(folder: Path, began: int) -> dict[str, float]:
+def latency_of(folder: Path, began: int) -> dict[str, Any]:
     """Return what the log of a run tells of Slurm's clocks: when its periodic work began, s after the first submission.
 
-    The main scheduler begins some milliseconds after the plugin of priorities is loaded.
+    The main scheduler begins some milliseconds after the plugin of priorities is loaded. Beside them stands the share
+    of ends that brought a pass at once, between two periodic ones.
     """
-    found: dict[str, float] = {"job_end": 0}  # `with_late_ends` has it of each job
-    for at, what, _ in _logged(folder):
-        if what.endswith("clock"):
-            found.setdefault(what, math.floor(at) - began)
-    return found
+    found: dict[str, Any] = {}
+    logged = _logged(folder)
+    begun = {what: at for at, what, _ in reversed(logged) if what.endswith("clock")}
+    found |= {what: math.floor(at) - began for what, at in begun.items()}
+    if len(begun) == 2:
+        found["backfill_first"] = begun["backfill_clock"] % 1 < begun["clock"] % 1
+    ending, passes = (np.array([at for at, what, _ in logged if what == one]) for one in ("end", "pass"))
+    soon = np.diff(np.searchsorted(ending, [passes - AT_ONCE, passes]), axis=0)[0] > 0
+    extra = soon[1:] & (np.diff(passes) < PERIOD - AT_ONCE)
+    return found | {"pass_at_end": min(float(extra.sum()) / max(len(ending), 1), 1.0)}
 
 
-def with_late_ends(run: RealRun, folder: Path) -> RealRun:
-    """Let the jobs whose end came after the pass of its own second run a second longer: Slurm sees them so late.
+def late_ends(run: RealRun, folder: Path) -> tuple[bool, ...]:
+    """Return whose end came after the pass of its own second, of the jobs in order of submission.
 
     Sleeps last whole seconds, so that a job ends shortly after the pass that started it, within the second. Accounting
     then gives it its sleep, and the pass of that second was before; or a second more, and the pass is still to come.
@@ -124,8 +131,8 @@ def with_late_ends(run: RealRun, folder: Path) -> RealRun:
         before = max(int(np.searchsorted(periodic, ends[name])) - 1, 0)
         return bool(ends[name] % 1 + UNTIL_FREE >= periodic[before] % 1)
 
-    late = run.jobs["job_id"].map(is_late).astype(int)
-    return run._replace(jobs=run.jobs.assign(run_time=run.jobs["run_time"] + late))
+    in_order = run.jobs.sort_values("submit_time", kind="stable")
+    return tuple(is_late(name) for name in in_order["job_id"])
 
 
 def _logged(folder: Path) -> list[tuple[float, str, str]]:
@@ -216,10 +223,10 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         real.append(mine)
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
-        known = latency_of(folder, int(run.jobs["submit_time"].min()))
+        known = latency_of(folder, int(run.jobs["submit_time"].min())) | {"late_ends": late_ends(run, folder)}
         for clock in (*({"clock": each} for each in CLOCKS), known):
             at = site.model_copy(update={"latency": site.latency.model_copy(update=clock)})
-            found = simulated(with_late_ends(run, folder) if clock is known else run, at, nodes, "slurm", kind)
+            found = simulated(run, at, nodes, "slurm", kind)
             rows["known" if clock is known else "procure"].append(agreement(mine, found) | _waits(found))
         for policy in RIVALS:
             found = simulated(run, site, nodes, policy, kind)

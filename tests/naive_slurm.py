@@ -107,12 +107,11 @@ class NaiveSlurm:
             n_idle = n_idle + 1 if idle else 0
             if idle and (not self.any_may_start() or n_idle > HOPELESS):
                 break
+            self.catch_up()
             self.take_turns()
             self.finish_due()
             if any(t == now for t in changes):
                 self.asked = True
-            while now - self.last_calc >= self.site.priority.calc_period:
-                self.decay(self.last_calc + self.site.priority.calc_period)
             while n_submitted < self.n_jobs and jobs["submit"][n_submitted] <= now:
                 if not self.layout.rejected[n_submitted]:
                     self.waiting.append(n_submitted)
@@ -126,12 +125,29 @@ class NaiveSlurm:
             self.finish_due()
         return self.start, self.end, self.on_nodes
 
+    def catch_up(self) -> None:
+        """Let the passes come that were due while nothing waited that they could start, one after another."""
+        rules = self.rules
+        while True:
+            full = self.last_full + rules.sched_interval
+            asked = self.last_schedule + rules.batch_sched_delay if self.asked else full
+            if min(full, asked) >= self.now:
+                break
+            self.last_schedule = self.last_pass = min(full, asked)
+            self.last_full = full if full <= asked else self.last_full
+            self.asked = self.reported = False
+        if self.last_backfill + rules.bf_interval < self.now:
+            self.last_backfill += rules.bf_interval
+
     def any_may_start(self) -> bool:
         """Say whether a waiting job is eligible, or will be when its begin time comes."""
         return any(self.ready[job] > self.now or self.eligible(job) for job in self.waiting)
 
-    def finish_due(self) -> None:
+    def finish_due(self, begun: bool = True) -> None:
+        first = self.site.latency.backfill_first and self.backfill_is_due()  # it sees no end of its own second
         for job in [job for job in self.running if self.free_at(job) <= self.now]:
+            if (first and self.end[job] == self.now) or (not begun and self.start[job] == self.now):
+                continue
             self.finish(job)
             if self.reports[job]:
                 self.reported = True
@@ -141,6 +157,8 @@ class NaiveSlurm:
     def free_at(self, job: int) -> int:
         """Some ends come after the pass of their own second; the pass that a node's own message brings sees its end."""
         late = self.site.latency.job_end
+        if self.site.latency.late_ends and not self.reports[job]:
+            return self.end[job] + self.site.latency.late_ends[job]
         drawn = max(late - 0.5, 0) if self.reports[job] else late + math.fmod((job + 1) * math.sqrt(2), 1)
         return self.end[job] + math.floor(drawn)
 
@@ -158,6 +176,13 @@ class NaiveSlurm:
     def passes(self) -> None:
         """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, sched_min_interval, bf_interval."""
         now, rules = self.now, self.rules
+        if self.site.latency.backfill_first:
+            self.backfill_if_due()
+            if self.ending:
+                return
+            self.finish_due(begun=False)  # what backfill has just begun ends after the main scheduler
+        while now - self.last_calc >= self.site.priority.calc_period:
+            self.decay(self.last_calc + self.site.priority.calc_period)
         at_once = self.reported and now - self.last_pass >= math.ceil(rules.sched_min_interval - 1e-3)
         if now - self.last_full >= rules.sched_interval:
             self.last_full, self.last_schedule = now - (now - self.last_full) % rules.sched_interval, now
@@ -173,9 +198,16 @@ class NaiveSlurm:
             self.main(full=False)
         if self.ending:
             return
-        if rules.backfill and now - self.last_backfill >= rules.bf_interval and self.waiting:
-            self.last_backfill = now
-            self.backfill()
+        self.backfill_if_due()
+
+    def backfill_is_due(self) -> bool:
+        return self.rules.backfill and self.now - self.last_backfill >= self.rules.bf_interval
+
+    def backfill_if_due(self) -> None:
+        if self.backfill_is_due():
+            self.last_backfill = self.now
+            if self.waiting:
+                self.backfill()
 
     def failures(self) -> list[tuple[int, int]]:
         """Return when which nodes go down."""

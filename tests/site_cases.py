@@ -70,6 +70,7 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
         "latency": Latency(
             job_end=float(rng.choice([0, 0.5, 1, 2.3])), pass_at_end=float(rng.choice([0, 0.3, 1])),
             backfill_clock=[None, -4][rng.integers(2)],
+            backfill_first=bool(rng.integers(2)),
         ),
         "partitions": (Partition(name="p", nodes="ALL", default=True),),
         "associations": tuple(

@@ -6,7 +6,7 @@ import math
 
 from procure.simulator.kernel import part
 from procure.site.limits import MINUTES, RUN_MINUTES
-from procure.site.work import ASKED, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
+from procure.site.work import ASKED, ENDS_KNOWN, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 
 @part
@@ -23,7 +23,7 @@ def eligible(own, job):
         if jobs.on_start[i]:
             if work.begun[other] < 0:
                 return False
-        elif work.ended[other] < 0 or work.ended[other] + own.tables.late[other] > now:
+        elif not 0 <= work.ended[other] <= min(work.now[ENDS_KNOWN], now - own.tables.late[other]):
             return False
     return True
 

@@ -30,6 +30,7 @@ from procure.site.suspend import ENDING, STAYS, take_turns
 from procure.site.work import (
     ASKED,
     DUE,
+    ENDS_KNOWN,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
@@ -103,7 +104,7 @@ def _finish(own, job):
 
 @part
 def _see_ended(state, own):
-    """Note what has ended, and free what those held that ended a while ago: Slurm hears of an end late."""
+    """Note what has ended: Slurm hears of an end late."""
     work, now = own.work, state.now[0]
     n = work.now[N_LEAVING]
     while work.now[N_SEEN] < state.n_ended[0]:
@@ -116,10 +117,24 @@ def _see_ended(state, own):
         n += 1
     if own.rules.suspends and work.now[N_LEAVING] < n:
         take_turns(own)
-    kept = 0
-    for i in range(n):
+    work.now[N_LEAVING] = n
+    _free_ended(own)
+
+
+@part
+def _backfill_is_due(own):
+    return own.rules.backfill and own.work.now[NOW] - own.work.now[LAST_BACKFILL] >= own.rules.bf_interval
+
+
+@part
+def _free_ended(own):
+    """Free what those held that ended a while ago; a backfill that comes first in its second sees no end of it."""
+    work, now, kept = own.work, own.work.now[NOW], 0
+    before = now - 1 if own.rules.backfill_first and _backfill_is_due(own) else now
+    work.now[ENDS_KNOWN] = before
+    for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
-        if work.ended[job] + own.tables.late[job] <= now:
+        if work.ended[job] <= before and work.ended[job] + own.tables.late[job] <= now:
             _finish(own, job)
             work.now[REPORTED if own.tables.reports[job] else ASKED] = 1
         else:
@@ -171,10 +186,28 @@ def _waits_again(own, job):
 
 
 @part
+def _backfill_if_due(own):
+    """Run backfill every ``bf_interval``, also while nothing waits."""
+    work = own.work
+    if _backfill_is_due(own):
+        if work.now[N_QUEUE] > 0:
+            backfill(own)
+        else:
+            work.now[LAST_BACKFILL] = work.now[NOW]
+
+
+@part
 def _schedule(own):
-    """Run the main scheduler and backfill, if they are due."""
+    """Compute priorities anew, run the main scheduler and backfill, if they are due."""
     work, rules = own.work, own.rules
     now = work.now[NOW]
+    if rules.backfill_first:
+        _backfill_if_due(own)
+        if work.now[N_VICTIMS] > 0:
+            return
+        _free_ended(own)
+    while now - work.now[LAST_CALC] >= rules.calc_period:
+        decay(own, work.now[LAST_CALC] + rules.calc_period)
     full = now - work.now[LAST_FULL] >= rules.sched_interval
     asked = work.now[ASKED] != 0 and now - work.now[LAST_SCHEDULE] >= rules.batch_delay
     if full:
@@ -188,8 +221,7 @@ def _schedule(own):
         main_pass(own, full)
     if work.now[N_VICTIMS] > 0:
         return
-    if rules.backfill and now - work.now[LAST_BACKFILL] >= rules.bf_interval and work.now[N_QUEUE] > 0:
-        backfill(own)
+    _backfill_if_due(own)
 
 
 @part
@@ -225,11 +257,33 @@ def _clear_away(own):
 
 
 @part
-def _new_moment(state, own):
-    """Take in what has ended, left and been submitted, and decide what starts at this moment."""
+def _catch_up(own):
+    """Take it that the passes which were due before this moment have come: nothing waited that they could start.
+
+    So Slurm's passes keep their rhythm through an empty queue: a job that comes two seconds after one waits for the
+    next (``batch_sched_delay``, ``bf_interval``).
+    """
     work, rules = own.work, own.rules
+    now = work.now[NOW]
+    full, asked = work.now[LAST_FULL] + rules.sched_interval, work.now[LAST_SCHEDULE] + rules.batch_delay
+    if work.now[ASKED] and asked < min(now, full):
+        work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = asked
+        work.now[ASKED] = work.now[REPORTED] = 0
+    if full < now:
+        last = full + (now - 1 - full) // rules.sched_interval * rules.sched_interval
+        work.now[LAST_FULL] = work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = last
+        work.now[ASKED] = work.now[REPORTED] = 0
+    if work.now[LAST_BACKFILL] + rules.bf_interval < now:
+        work.now[LAST_BACKFILL] += rules.bf_interval
+
+
+@part
+def _new_moment(state, own):
+    """Take in what has ended, left and been submitted."""
+    work = own.work
     now = state.now[0]
     work.now[NOW], work.now[N_SEEN] = now, 0
+    _catch_up(own)
     work.now[N_STARTS] = work.now[NEXT_START] = work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     _see_ended(state, own)
     _fail_nodes(own)
@@ -237,8 +291,6 @@ def _new_moment(state, own):
     for change in own.tables.changes:
         if change == now:
             work.now[ASKED] = 1
-    while now - work.now[LAST_CALC] >= rules.calc_period:
-        decay(own, work.now[LAST_CALC] + rules.calc_period)
     while work.now[N_SUBMITTED] < state.n_submitted[0]:
         job = work.now[N_SUBMITTED]
         work.now[N_SUBMITTED] += 1

@@ -24,6 +24,7 @@ class Rules(NamedTuple):
     """The site's numbers."""
 
     backfill: int
+    backfill_first: int  # 1 = within a second, before the main scheduler
     queue_depth: int
     partition_depth: int
     sched_interval: int
@@ -143,14 +144,14 @@ class Work(NamedTuple):
     core_mask: np.ndarray  # int64[n_nodes, n_core_words], scratch
     paused_at: np.ndarray  # int64[n_jobs], s since when a job is suspended; −1 = it is not
     suspended: np.ndarray  # int64[n_jobs], s that a job was suspended before it went on
-    now: np.ndarray  # int64[27], see the constants
+    now: np.ndarray  # int64[28], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE,
-) = range(27)  # fmt: skip
+    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE, ENDS_KNOWN,
+) = range(28)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -221,7 +222,8 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
     """Return the site's numbers."""
     s, p, e = site.scheduler, site.priority, site.preemption
     return Rules(
-        int(s.backfill), s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
+        int(s.backfill), int(site.latency.backfill_first), s.default_queue_depth, s.partition_job_depth,
+        s.sched_interval, s.batch_sched_delay,
         int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
@@ -275,6 +277,8 @@ def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
     number = np.arange(1, n_jobs + 1)
     reports = number * _GOLDEN % 1 < share
     late = np.floor(site.latency.job_end + number * math.sqrt(2) % 1)
+    if site.latency.late_ends:
+        late = np.array(site.latency.late_ends, np.int64)
     return np.where(reports, max(site.latency.job_end - 0.5, 0) // 1, late).astype(np.int64), reports
 
 
@@ -309,7 +313,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(N_IN_GRACE + 1)
+    now = ints(ENDS_KNOWN + 1)
     suspends = bool((jobs.preempts == SUSPEND).any())
     n_core_words = -(-int(layout.nodes.cpus.max()) // WORD) if suspends else 1
     now[NOW] = now[LAST_PASS] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = site.latency.clock
