@@ -88,42 +88,33 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def latency_of(folder: Path, began: int) -> dict[str, Any]:
-    """Return what the log of a run tells of Slurm's clocks: when its periodic work began, s after the first submission.
+def latency_of(run: RealRun, folder: Path) -> dict[str, Any]:
+    """Return what the log of a run tells of Slurm's clocks and of its chances.
 
-    The main scheduler begins some milliseconds after the plugin of priorities is loaded. Beside them stands the share
-    of ends that brought a pass at once, between two periodic ones.
-    """
-    found: dict[str, Any] = {}
-    logged = _logged(folder)
-    begun = {what: at for at, what, _ in reversed(logged) if what.endswith("clock")}
-    found |= {what: math.floor(at) - began for what, at in begun.items()}
-    if len(begun) == 2:
-        found["backfill_first"] = begun["backfill_clock"] % 1 < begun["clock"] % 1
-    ending, passes = (np.array([at for at, what, _ in logged if what == one]) for one in ("end", "pass"))
-    soon = np.diff(np.searchsorted(ending, [passes - AT_ONCE, passes]), axis=0)[0] > 0
-    extra = soon[1:] & (np.diff(passes) < PERIOD - AT_ONCE)
-    return found | {"pass_at_end": min(float(extra.sum()) / max(len(ending), 1), 1.0)}
-
-
-def late_ends(run: RealRun, folder: Path) -> tuple[bool, ...]:
-    """Return whose end came after the pass of its own second, of the jobs in order of submission.
+    That is when its periodic work began, s after the first submission (the main scheduler's some milliseconds after the
+    plugin of priorities is loaded), which of the two comes first in a second, whose end came after the pass of its own
+    second, and whose brought a pass at once.
 
     Sleeps last whole seconds, so that a job ends shortly after the pass that started it, within the second. Accounting
     then gives it its sleep, and the pass of that second was before; or a second more, and the pass is still to come.
     Both free their nodes for the same pass. A share of late ends that knows nothing of the jobs would spread them.
     """
+    began, logged = int(run.jobs["submit_time"].min()), _logged(folder)
+    begun = {what: at for at, what, _ in reversed(logged) if what.endswith("clock")}
+    found: dict[str, Any] = {what: math.floor(at) - began for what, at in begun.items()}
+    if len(begun) == 2:
+        found["backfill_first"] = begun["backfill_clock"] % 1 < begun["clock"] % 1
     name_of: dict[str, str] = {}
     with (folder / "sacct.psv").open() as file:
         for row in csv.DictReader(file, delimiter="|"):
             task = row["JobID"].partition("_")[2]
             name_of[row["JobIDRaw"]] = f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"]
-    logged = _logged(folder)
-    ends = {name_of[job]: at for at, what, job in logged if what == "end" and job in name_of}
-    ending = np.array([at for at, what, _ in logged if what == "end"])
-    passes = [at for at, what, _ in logged if what == "pass"]
-    after = np.searchsorted(ending, passes)
-    periodic = np.array([p for p, i in zip(passes, after, strict=True) if i == 0 or p - ending[i - 1] > AT_ONCE])
+    ended = [(at, name_of[job]) for at, what, job in logged if what == "end" and job in name_of]
+    ending, passes = np.array([at for at, _ in ended]), np.array([at for at, what, _ in logged if what == "pass"])
+    last = np.searchsorted(ending, passes) - 1
+    soon = (last >= 0) & (passes - ending[last] <= AT_ONCE)
+    extra = soon & (np.diff(passes, prepend=-np.inf) < PERIOD - AT_ONCE)
+    reported, periodic, ends = {ended[i][1] for i in last[extra]}, passes[~soon], {name: at for at, name in ended}
 
     def is_late(name: str) -> bool:
         if name not in ends:
@@ -131,8 +122,9 @@ def late_ends(run: RealRun, folder: Path) -> tuple[bool, ...]:
         before = max(int(np.searchsorted(periodic, ends[name])) - 1, 0)
         return bool(ends[name] % 1 + UNTIL_FREE >= periodic[before] % 1)
 
-    in_order = run.jobs.sort_values("submit_time", kind="stable")
-    return tuple(is_late(name) for name in in_order["job_id"])
+    names = run.jobs.sort_values("submit_time", kind="stable")["job_id"].tolist()
+    found["late_ends"] = tuple(is_late(name) for name in names)
+    return found | {"reported_ends": tuple(name in reported for name in names)}
 
 
 def _logged(folder: Path) -> list[tuple[float, str, str]]:
@@ -223,9 +215,9 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         real.append(mine)
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
-        known = latency_of(folder, int(run.jobs["submit_time"].min())) | {"late_ends": late_ends(run, folder)}
+        known = latency_of(run, folder)
         if site.latency.pass_at_end == 1:  # as the site's epilog has it
-            del known["pass_at_end"]
+            del known["reported_ends"]
         for clock in (*({"clock": each} for each in CLOCKS), known):
             at = site.model_copy(update={"latency": site.latency.model_copy(update=clock)})
             found = simulated(run, at, nodes, "slurm", kind)

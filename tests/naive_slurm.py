@@ -74,6 +74,7 @@ class NaiveSlurm:
         self.reported = False
         share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
         self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, self.n_jobs + 1)]
+        self.reports = list(site.latency.reported_ends) or self.reports
         self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
         self.last_backfill = started if site.latency.backfill_clock is None else site.latency.backfill_clock
         self.compute_fair_share()

@@ -71,6 +71,8 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
             job_end=float(rng.choice([0, 0.5, 1, 2.3])), pass_at_end=float(rng.choice([0, 0.3, 1])),
             backfill_clock=[None, -4][rng.integers(2)],
             backfill_first=bool(rng.integers(2)),
+            late_ends=tuple(map(bool, rng.integers(2, size=n_jobs))) if rng.random() < 0.2 else (),
+            reported_ends=tuple(map(bool, rng.random(n_jobs) < 0.1)) if rng.random() < 0.2 else (),
         ),
         "partitions": (Partition(name="p", nodes="ALL", default=True),),
         "associations": tuple(

@@ -19,7 +19,18 @@ from procure.errors import TableError
 from procure.run import prepare, simulate
 from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
-from procure.site.model import Association, Limits, NodeEvent, Partition, Preemption, Priority, Qos, Reservation, Site
+from procure.site.model import (
+    Association,
+    Latency,
+    Limits,
+    NodeEvent,
+    Partition,
+    Preemption,
+    Priority,
+    Qos,
+    Reservation,
+    Site,
+)
 from procure.site.policy import Slurm
 from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
@@ -581,3 +592,25 @@ def test_qos_that_end_each_other_and_are_requeued_are_refused(tmp_path):
         else:
             schedule = simulate(jobs, nodes, "slurm", parameters={"site": str(folder)}).schedule
             assert schedule["end_time"].notna().any()
+
+
+def test_ends_that_a_log_told_are_those_of_the_jobs(tmp_path):
+    """Late ends are given for every job or for none."""
+    site, nodes, jobs = site_case("qos", 1)
+    latency = site.latency.model_copy(update={"late_ends": (True, False)})
+    write_site(site.model_copy(update={"latency": latency}), nodes, tmp_path)
+    with pytest.raises(TableError, match="late_ends tells of 2 ends, but there are 40 jobs"):
+        simulate(jobs, nodes, Slurm(site=str(tmp_path)), kill_at_limit=False)
+
+
+def test_passes_keep_their_rhythm_through_an_empty_queue(tmp_path):
+    """A pass that finds nothing to start comes all the same: who is submitted a second after it waits for the next."""
+    site, nodes, jobs = site_case("priority", 1)
+    latency = Latency(job_end=0, pass_at_end=0, clock=-3, backfill_first=True)
+    scheduler = site.scheduler.model_copy(update={"backfill": False})
+    write_site(site.model_copy(update={"latency": latency, "scheduler": scheduler}), nodes, tmp_path)
+    three = jobs.head(3).assign(
+        submit_time=[0, 1, 8], requested_time=60, run_time=[4, 20, 20], n_nodes=1, cpus_per_node=1, mem_mb_per_node=0
+    )
+    schedule = simulate(three, nodes, Slurm(site=str(tmp_path)), kill_at_limit=False).schedule.set_index("job_id")
+    assert schedule.loc[three["job_id"], "start_time"].tolist() == [0, 3, 9]  # the end at 4 asks for a pass at 6

@@ -211,6 +211,10 @@ class Latency(Settings):
         description="share of ends that a node reports by a message of its own, at which the main scheduler runs at "
         "once: all where the site has an epilog",
     )
+    reported_ends: tuple[bool, ...] = Field(
+        default=(),
+        description="of each job, in order of submission, whether its end is such a one; instead of the share",
+    )
     clock: int = Field(
         default=-3,
         le=0,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.errors import TableError
 from procure.simulator.pools import enough
 from procure.site.layout import Layout
 from procure.site.model import Site
@@ -276,6 +277,12 @@ def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
     share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
     number = np.arange(1, n_jobs + 1)
     reports = number * _GOLDEN % 1 < share
+    for name in ("late_ends", "reported_ends"):
+        told = getattr(site.latency, name)
+        if told and len(told) != n_jobs:
+            raise TableError(f"latency.{name} tells of {len(told):,} ends, but there are {n_jobs:,} jobs")
+    if site.latency.reported_ends:
+        reports = np.array(site.latency.reported_ends, bool)
     late = np.floor(site.latency.job_end + number * math.sqrt(2) % 1)
     if site.latency.late_ends:
         late = np.array(site.latency.late_ends, np.int64)
