@@ -19,7 +19,7 @@ OUT = Path(__file__).parent.parent / "procure" / "workload" / "spec_rates.csv"
 
 
 def medians(results: pd.DataFrame) -> pd.DataFrame:
-    """Give per processor the median base rate of one core, of how many results, and the result nearest to it."""
+    """Give per processor the median base rate of one core, of how many results, the nearest result, and its cores."""
     rows = []
     integer = results[(results["benchmark"] == "CINT2017rate") & (results["base"] > 0)]
     for processor, published in integer.groupby("processor"):
@@ -35,6 +35,7 @@ def medians(results: pd.DataFrame) -> pd.DataFrame:
                 "n_results": len(counted),
                 "chips": chips,
                 "result_id": counted.loc[by_distance.index[0], "result_id"],
+                "cores": int((published["cores"] / published["chips"]).mode().max()),
             }
         )
     return pd.DataFrame(rows).sort_values("processor", ignore_index=True)

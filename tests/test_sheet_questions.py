@@ -324,7 +324,7 @@ def test_a_comma_in_an_amount_moves_no_field(tmp_path: Path) -> None:
 def test_a_name_of_several_nodes_is_asked_about(tmp_path: Path, name: str) -> None:
     """The price of a chassis, of ten, or of the whole system is not that of one node."""
     assert [cell for cell, _ in asked(read(tmp_path, HEAD, [name, *A[1:]]))] == ["A2"]
-    assert not read(tmp_path, [*HEAD, "Knoten pro Chassis"], [name, *A[1:], 4]).errors
+    assert not read(tmp_path, [*HEAD[:4], "Preis pro Knoten (EUR)", "Knoten pro Chassis"], [name, *A[1:], 4]).errors
 
 
 def test_short_headings_of_a_bill_are_read(tmp_path: Path) -> None:
@@ -751,3 +751,68 @@ def test_a_line_of_several_without_a_quantity_is_asked_about(tmp_path: Path, nam
     """An amount beside ``2 Racks`` may be that of one or of both; with a column of quantities it is said."""
     assert [cell for cell, _ in asked(read(tmp_path, HEAD, A, [name, None, None, None, 5_000]))] == ["A3"]
     assert not read(tmp_path, HEAD, A, ["Switch mit 64x 400G", None, None, None, 5_000]).errors
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "is_asked"),
+    [
+        ("2x Intel Xeon Gold 6430", 32, True),
+        ("Dual Intel(R) Xeon(R) Gold 6430", 64, False),
+        ("2x AMD EPYC 9354", 128, True),
+        ("AMD EPYC 9354", 64, False),
+        ("2x Intel Xeon Platinum 8592+", 64, True),
+        ("2x Nordlys 9000", 32, False),
+    ],
+)
+def test_cores_are_those_of_all_processors_of_the_table(tmp_path: Path, cpu: str, cores: int, is_asked: bool) -> None:
+    """Cores of one CPU, or threads, beside a known model and its number are asked about, with both readings."""
+    found = read(
+        tmp_path, ["Server", "CPU", "Cores", "RAM (GB)", "Unit price (EUR)"], ["Node A", cpu, cores, 768, 9_000]
+    )
+    said = [one for one in found.errors if one.cell == "C2"]
+    assert bool(said) == is_asked
+    assert all("B2" in one.allowed and "cores" in one.allowed for one in said)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores"),
+    [
+        ("2x AMD EPYC 9354 (64 cores)", 64),
+        ("2x AMD EPYC 9354 (32 cores)", 64),
+        ("2x Intel Xeon Platinum 8480C (56 cores)", 112),
+        ("2x AMD EPYC 9354 (48 cores)", None),
+    ],
+)
+def test_cores_in_a_processors_text_agree_with_the_table_of_processors(
+    tmp_path: Path, cpu: str, cores: int | None
+) -> None:
+    """Cores in brackets may be those of each or of all: the model tells; where it does not agree, it is asked."""
+    found = read(tmp_path, ["Server", "CPU", "RAM (GB)", "Unit price (EUR)"], ["Node A", cpu, 768, 9_000])
+    if cores is None:
+        assert "B2" in [one.cell for one in found.errors]
+    else:
+        assert list(found.quotes["cpus"]) == [cores]
+
+
+@pytest.mark.parametrize("heading", ["Nodes per chassis", "Knoten pro Chassis"])
+def test_a_price_beside_nodes_of_a_chassis_says_of_what_it_is(tmp_path: Path, heading: str) -> None:
+    """It may be that of the chassis; a price per node is read."""
+    head, row = [*HEAD[:4], "Einzelpreis (EUR)", heading], [*A, 4]
+    assert [cell for cell, _ in asked(read(tmp_path, head, row))] == ["E1"]
+    assert not read(tmp_path, [*HEAD[:4], "Preis pro Knoten (EUR)", heading], row).errors
+
+
+@pytest.mark.parametrize("note", ["no memory", "No GPUs", "no disks", "memory: no"])
+def test_no_is_without(tmp_path: Path, note: str) -> None:
+    """What a node comes without is asked about, in its name and beneath the table; a number's "No." is none."""
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, A, [], [note]))] == ["A4"]
+    assert [cell for cell, _ in asked(read(tmp_path, HEAD, [f"{A[0]} {note}", *A[1:]]))] == ["A2"]
+    assert not read(tmp_path, ["Offer No. 12345"], ["Quote no 20261126"], ["Item no: 7"], HEAD, A).errors
+
+
+def test_options_are_no_part_of_the_order(tmp_path: Path) -> None:
+    """A table or a sheet that is called options is asked about."""
+    rows = [["Description", "Quantity", "Unit price (EUR)"], ["InfiniBand switch", 2, 18_900]]
+    assert "A4" in [cell for cell, _ in asked(read(tmp_path, HEAD, A, [], ["Options"], *rows))]
+    found = read(tmp_path, sheets={"Angebot": [HEAD, A], "Optionen": rows})
+    assert "Optionen" in [one.sheet for one in found.errors]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any
 
 from procure.files.gpu_pools import pools_text
@@ -21,13 +24,7 @@ NOTHING = {
     "ninguno", "ninguna", "nessuna", "nessuno", "geen",
 }  # fmt: skip
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
-_KINDS = {
-    "mem_gb": "memory",
-    "power_w": "power",
-    "idle_power_w": "power",
-    "rack_units": "height",
-    "cpus": "cores",
-}
+_KINDS = {"mem_gb": "memory", "power_w": "power", "idle_power_w": "power", "rack_units": "height", "cpus": "cores"}
 _LIKELY: dict[str, tuple[float, float]] = {
     "price_usd": (300, 5_000_000),
     "mem_gb": (16, 50_000),
@@ -363,7 +360,7 @@ _SLICES = re.compile(
     re.IGNORECASE,
 )
 """``4x A100, 2 of them as 7x 1g.5gb``."""
-_CORES = r"(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
+_CORES = r"(?<!\d)(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
 
 
 _PROCESSORS = re.compile(r"^(\d)\s+(?=(AMD|Intel|EPYC|Xeon|NVIDIA Grace|Ampere|IBM)\b)", re.IGNORECASE)
@@ -380,8 +377,37 @@ def counted(text: str) -> str:
     return re.sub(r"^\s*\((\d{1,2})\)\s*(?=\S)", r"\1x ", text)
 
 
+_CHIP = re.compile(
+    r"\b(EPYC|Xeon)\b(?:\W*(?:Platinum|Gold|Silver|Bronze|CPU|Max|[A-Z]{1,2}-|6\s))*\W*(\d[\dFH]{3}[A-Z]*\+?)(?!\w)",
+    re.I,
+)
+_CHIPS = re.compile(r"^\s*(?:(\d)\s*(?:[x×*]|P\b)|(dual|two|zwei|deux|dos|due|twee)\b)", re.IGNORECASE)
+"""A processor's model, and how many there are."""
+
+
+@functools.cache
+def _published() -> dict[tuple[str, str], set[int]]:
+    with (Path(__file__).parent.parent / "workload" / "spec_rates.csv").open(encoding="utf-8") as file:
+        found: dict[tuple[str, str], set[int]] = {}
+        for row in csv.DictReader(file):
+            if match := _CHIP.search(row["processor"]):
+                found.setdefault((match[1].lower(), match[2].lower()), set()).add(int(row["cores"]))
+    return found
+
+
+def chips_of(text: str) -> tuple[int, int]:
+    """Return how many processors a text counts, and the published cores of one of its model; 0 = not known."""
+    text = re.sub(r"\((R|TM)\)|[®™]", " ", _PROCESSORS.sub(r"\1x ", counted(text)))
+    match, count = _CHIP.search(text), _CHIPS.match(text)
+    cores = _published().get((match[1].lower(), match[2].lower()), set()) if match else set()
+    return int(count[1] or 2) if count else 0, min(cores) if len(cores) == 1 else 0
+
+
 def cores_of(text: str) -> tuple[int, str] | None:
-    """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none."""
+    """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none.
+
+    Cores of all are told by the table of processors; 0 where a CPU has neither these cores nor this part of them.
+    """
     text = _PROCESSORS.sub(r"\1x ", counted(text))
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
     if (
@@ -396,7 +422,9 @@ def cores_of(text: str) -> tuple[int, str] | None:
     ):
         return None
     model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)
-    return int(match[1]) * int(match[2]), model.strip(" ,;(-")
+    n, stated, known = int(match[1]), int(match[2]), chips_of(text)[1]
+    is_wrong = known and stated not in (known, n * known)
+    return 0 if is_wrong else n * (known or stated), model.strip(" ,;(-")
 
 
 def gpu_model(text: str) -> str:

@@ -94,9 +94,7 @@ class Grid:
         width = max((len(row) for row in self.rows), default=0)
         empty = Cell("")
         return replace(
-            self,
-            rows=[[row[n] if n < len(row) else empty for row in self.rows] for n in range(width)],
-            merged=(),
+            self, rows=[[row[n] if n < len(row) else empty for row in self.rows] for n in range(width)], merged=()
         )
 
 

@@ -61,6 +61,7 @@ _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
 _OPTIONAL = re.compile(
     r"\b(optional\w*|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel"
     r"|alternativ\w*|variante?|wahlweise|(nicht|not|non) (enthalten|included|inclus))\b"
+    r"|^(options|optionen|opciones|opzioni|opties)\b|\b(options|optionen|opciones|opzioni|opties)$"
 )
 INCLUDED = frozenset(
     "inklusive inkl included incl inclus compris incluido incluida incluso inclusa compreso inbegriffen enthalten "
@@ -135,10 +136,7 @@ class Line:
 def kind_of(text: str) -> Kind | None:
     """Return what a line without CPUs and memory is, by its words; None where they tell nothing."""
     words = plain_words(text)
-    return next(
-        (kind for kind, known in _WORDS.items() if re.search(rf"\b({'|'.join(known.split())})\b", words)),
-        None,
-    )
+    return next((kind for kind, known in _WORDS.items() if re.search(rf"\b({'|'.join(known.split())})\b", words)), None)
 
 
 def is_total(text: str) -> bool:
@@ -200,8 +198,7 @@ def is_optional(text: str) -> bool:
 def years_of(text: str) -> int | None:
     """Return the years of a warranty in a text: ``Garantie 5 Jahre`` is 5."""
     match = re.search(
-        r"\b(\d{1,2})\s*(?:-|\s)?\s*(years?|yrs?|y|jahren?|jahre|j|ans|annees|anos|anni|jaar)\b",
-        plain_words(text),
+        r"\b(\d{1,2})\s*(?:-|\s)?\s*(years?|yrs?|y|jahren?|jahre|j|ans|annees|anos|anni|jaar)\b", plain_words(text)
     )
     return int(match[1]) if match else None
 

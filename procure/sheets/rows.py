@@ -10,7 +10,17 @@ from decimal import ROUND_HALF_UP, Decimal
 from procure.files.gpu_pools import pools_text
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
-from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models, gpu_pools, is_likely
+from procure.sheets.cells import (
+    NOTHING,
+    SEVERAL_MODELS,
+    Reader,
+    Unreadable,
+    chips_of,
+    cores_of,
+    gpu_models,
+    gpu_pools,
+    is_likely,
+)
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
@@ -414,17 +424,29 @@ class TableReader:
             cores = int(sockets.text) * int(each.text)
         elif processor is not None and (read := cores_of(processor.text)) is not None:
             cores, texts["processor"] = read
+            if not cores:
+                said = f"states other cores than a CPU of this model has ({chips_of(processor.text)[1]})"
+                self._refuse(number, processor, "cpus", f"{said}; write those of one node")
+                return
             self._say("guess", processor, "cpus", f"read as {cores} cores")
         else:
             return
         texts["cpus"], places["cpus"], given["cpus"] = str(cores), (self.table.sheet, cell.address), cell.text
 
     def _check_processor(self, row: list[Cell], cores: str, number: int) -> None:
-        """Refuse cores that are not those which the processor's text states."""
+        """Refuse cores that are not those which the processor's text, or the table of processors, states."""
         processor, cell = self.table.cell(row, "processor"), self.table.cell(row, "cpus")
-        read = cores_of(processor.text) if processor is not None else None
-        if read is not None and cell is not None and re.fullmatch(r"\d+", cores) and int(cores) != read[0]:
-            self._refuse(number, cell, "cpus", f"is not the {read[0]} cores of {processor.text!r} beside it")  # type: ignore[union-attr]
+        if processor is None or cell is None or not re.fullmatch(r"\d+", cores):
+            return
+        (n, known), sockets = chips_of(processor.text), self.table.cell(row, "_sockets")
+        n = int(sockets.text) if sockets is not None and re.fullmatch(r"[1-9]", sockets.text) else n
+        text, read = f"{processor.text!r} ({processor.address})", cores_of(processor.text)
+        if known and (int(cores) != n * known if n else int(cores) % known):
+            whole = f"{n} × {known} = {n * known}" if n else f"{known} each"
+            said = f"may be of one CPU, or threads: {text} has {whole} cores; write those of one node"
+            self._refuse(number, cell, "cpus", said)
+        elif not known and read is not None and int(cores) != read[0]:
+            self._refuse(number, cell, "cpus", f"is not the {read[0]} cores of {text} beside it")
 
     def _check_cores(self, row: list[Cell], cores: str, number: int) -> None:
         """Refuse cores that may be those of one of several sockets."""

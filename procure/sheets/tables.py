@@ -10,6 +10,7 @@ from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import Heading, heading_of, plain_words
 from procure.sheets.units import unit_of
+from procure.sheets.words import NODE, PER
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -270,10 +271,7 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
             table.headings["_sockets"] = held
         else:
             table.add(
-                "error",
-                name,
-                f"means the same as {table.header[name].text!r}; rename one of the two columns",
-                text,
+                "error", name, f"means the same as {table.header[name].text!r}; rename one of the two columns", text
             )
             return
     elif name in table.columns:
@@ -323,13 +321,14 @@ def _choose_price(table: Table) -> None:
     if "price_usd" in columns:
         heading = table.headings["price_usd"]
         if heading.not_one_node:
-            table.add(
-                "error",
-                "price_usd",
-                f"is the price of {heading.not_one_node}; the price of one node is needed",
-            )
+            table.add("error", "price_usd", f"is the price of {heading.not_one_node}; the price of one node is needed")
         elif heading.doubt:
             table.add("error", "price_usd", heading.doubt)
+        pack, price = table.header.get("pack_size"), plain_words(table.header["price_usd"].text)
+        is_said = table.is_ours or heading.not_one_node or re.search(rf"\b{NODE}\b", price)
+        if pack is not None and not is_said and re.search(rf"\b{PER}\b|chas|/", pack.text.casefold()):
+            said = f"may be the price of a node or, beside {pack.text!r} ({pack.address}), of a whole chassis"
+            table.add("error", "price_usd", f"{said}; head it price per node")
 
 
 def _rename(table: Table, name: str) -> None:

@@ -39,7 +39,7 @@ _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)
 _PRICE = re.compile(r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I)
 _WEIGHS = re.compile(
     rf"pri[xcjs]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
-    rf"|\b{PER}\b|\b(?:jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|\w*leas\w*|\w*miet\w*|\w*raten?|rent\w*|monthly)\b"
+    rf"|\b{PER}\b|\b(?:no|jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|\w*leas\w*|\w*miet\w*|\w*raten?|rent\w*|monthly)\b"
 )
 """What makes a sentence one that may be about amounts; of others a word that is not known is a warning."""
 _PHRASES = re.compile(
@@ -49,6 +49,7 @@ _PHRASES = re.compile(
     r"(?:sockets?|sockel|cpus?|process\w+|prozessor\w*|procesador\w*|ports?|rail|ranks?|way)\b"
     r"|\b(?:vali[dt]\w*|valable\w*|gultig\w*|geldig\w*|offer|angebot|bindend|bindefrist)\s+(?:is |ist |est )?"
     r"(?:until|till|to|through|bis(?: zum)?|jusqu ?'?(?:au|a)|hasta(?: el)?|fino al|tot(?: en met)?)\b"
+    r"|(?<!: )\bno(?:\.|\b(?=\s*(?:[:#()/\d,;|-]|$|\S*\d{4})))"
     r"|\b(?:frei haus|free domicile|free of charge|ab werk|ex works|franco domicile|hot[- ]swap\w*)\b"
     r"|\b(?:incl|inkl|including|inklusive|includes?|y compris|incluye|con)\b\.?(?=\s+[^\W\d_]{3})",
     re.I,

@@ -352,9 +352,7 @@ def _ods_cell(element: Any) -> Cell:
     if kind == "date":
         with contextlib.suppress(ValueError):
             return Cell(
-                "",
-                datetime.date.fromisoformat(str(element.get_attribute("office:date-value"))[:10]),
-                note=note,
+                "", datetime.date.fromisoformat(str(element.get_attribute("office:date-value"))[:10]), note=note
             )
     if kind == "boolean":
         return Cell("", element.get_attribute("office:boolean-value") == "true", note=note)

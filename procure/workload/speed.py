@@ -152,8 +152,8 @@ def published_rates() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``processor``, ``spec_rate`` (of one core), ``n_results``, ``chips`` per result, and the
-        ``result_id`` nearest to the median.
+        ``processor``, ``spec_rate`` (of one core), ``n_results``, ``chips`` per result, the
+        ``result_id`` nearest to the median, and ``cores`` of one chip.
     """
     return pd.read_csv(Path(__file__).parent / "spec_rates.csv")
 
