@@ -227,14 +227,15 @@ def draw(seed: int, folder: Path) -> Case:
     if rows and rng.random() < 0.5:
         rows.append([])
     first = len(rows) + 2
-    body, truth = [], []
+    body, truth, whole = [], [], 0
     for i, one in enumerate(typed):
         n = int(rng.choice([1, 2, 4, 10])) if qty else 1
+        whole += one["price"] * n
         cells = [Value(one["name"])]
         half = one["cpus"] // 2
         cells += {
             "plain": [Value(one["cpus"])], "2x32": [Value(f"2 x {half}")], "sockets": [Value(2), Value(half)],
-            "processor": [Value(f"2x AMD EPYC 9{rng.integers(100, 700)} ({half} {'Kerne' if lang == 'de' else 'cores'})")],
+            "processor": [Value(f"2x AMD EPYC 9{rng.integers(100, 700)}Q ({half} {'Kerne' if lang == 'de' else 'cores'})")],
         }[cores_how]  # fmt: skip
         mem = one["mem_gb"]
         tera = f"{mem / 1000:.3f}".rstrip("0").rstrip(".")
@@ -277,7 +278,7 @@ def draw(seed: int, folder: Path) -> Case:
         rows.append(line)
     if qty and rng.random() < 0.6:
         line = [Value(None)] * len(head)
-        line[0], line[-1] = Value(words["sum"]), price_cell(sum(one["price"] for one in typed))
+        line[0], line[-1] = Value(words["sum"]), price_cell(whole + (19_000.0 if switch else 0))
         rows.append(line)
     if has("a remark beneath", 0.4):
         rows += [[], [Value("* " + {"de": "Lieferung frei Haus"}.get(lang, "Delivered duty paid"))]]

@@ -102,9 +102,7 @@ QUOTE = Schema(
     (
         _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
         _str(
-            "category",
-            "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
-            longest=200,
+            "category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says", longest=200
         ),
         _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
         _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
@@ -121,12 +119,7 @@ QUOTE = Schema(
         _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
         _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
         _int("pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1),
-        _str(
-            "lot",
-            "the lot that the type is offered for; a lot goes to one vendor",
-            required=False,
-            default="",
-        ),
+        _str("lot", "the lot that the type is offered for; a lot goes to one vendor", required=False, default=""),
         Column("mandatory", "bool", "", "the type is in every package", required=False, default=False),
         _str("valid_until", "last day of the offer, YYYY-MM-DD", required=False, default=""),
         _str("quote_number", "the vendor's number of the offer", required=False),
@@ -141,11 +134,7 @@ QUOTE = Schema(
 PACKAGE = Schema(
     "package",
     (
-        _str(
-            "package_id",
-            "type=count pairs joined by commas, in quote-file order, without zeros",
-            longest=None,
-        ),
+        _str("package_id", "type=count pairs joined by commas, in quote-file order, without zeros", longest=None),
         _float("price_usd", "US$", "price of all nodes of the package"),
         _int("total_cpus", "CPUs", "CPU cores of all nodes", maximum=None),
         _float("total_mem_gb", "GB = 1,000 MB", "memory of all nodes"),
@@ -256,13 +245,7 @@ METRICS = (
     _float("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)", nullable=True),
     _float("utilization_mem", "share", "busy MB-seconds / (MB × makespan)", nullable=True),
     _float("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)", nullable=True),
-    _int(
-        "max_queue_depth",
-        "jobs",
-        "most jobs waiting after the decisions of a moment",
-        nullable=True,
-        how="max",
-    ),
+    _int("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", nullable=True, how="max"),
     _float(
         "work_left",
         "share",

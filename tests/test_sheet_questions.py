@@ -816,3 +816,69 @@ def test_options_are_no_part_of_the_order(tmp_path: Path) -> None:
     assert "A4" in [cell for cell, _ in asked(read(tmp_path, HEAD, A, [], ["Options"], *rows))]
     found = read(tmp_path, sheets={"Angebot": [HEAD, A], "Optionen": rows})
     assert "Optionen" in [one.sheet for one in found.errors]
+
+
+WHOLE = ["Server", "Kerne", "RAM (GB)", "Menge", "Einzelpreis (EUR)", "Gesamt (EUR)"]
+TWENTY, SWITCH = ["Node A", 64, 768, 20, 14_500, 290_000], ["Switch", None, None, 2, 9_000, 18_000]
+
+
+def beneath(name: str, amount: float | str | None) -> list:
+    return [name, None, None, None, None, amount]
+
+
+@pytest.mark.parametrize(
+    ("rows", "cell"),
+    [
+        ([TWENTY, SWITCH, beneath("Summe", 308_000)], ""),
+        ([TWENTY, SWITCH, beneath("Summe", 295_000)], "F4"),
+        ([TWENTY, SWITCH, beneath("Summe", 320_000)], "F4"),
+        ([TWENTY, beneath("Summe", 290_000), beneath("Endpreis", 275_500)], "F4"),
+        ([TWENTY, beneath("Zwischensumme", 290_000), SWITCH, beneath("Gesamtsumme", 308_000)], ""),
+        (
+            [TWENTY, beneath("Summe netto", 290_000), beneath("MwSt. 19 %", 55_100), beneath("Summe brutto", 345_100)],
+            "",
+        ),
+        (
+            [TWENTY, beneath("Summe netto", 280_000), beneath("MwSt. 19 %", 53_200), beneath("Summe brutto", 333_200)],
+            "F3",
+        ),
+        ([TWENTY, beneath("Rabatt 5 %", -14_500), beneath("Summe", 275_500)], ""),
+        ([TWENTY, beneath("Rabatt 5 %", None), beneath("Summe", 275_500)], ""),
+        ([TWENTY, ["Installation je Server", None, None, 1, 180, 180], beneath("Summe", 293_600)], ""),
+        ([TWENTY, beneath("Rabatt 5 %", -10_000), beneath("Summe", 280_000)], "F3"),
+        ([TWENTY, SWITCH, beneath("Rabatt 5 %", -15_400), beneath("Summe", 292_600)], "F4"),
+        ([TWENTY, SWITCH, beneath("5 % Rabatt auf Gesamtsumme", -15_400), beneath("Summe", 292_600)], "A4"),
+        ([TWENTY, beneath("Rabatt 5 %", -14_500), ["Node B", 64, 768, 10, 14_500, 145_000]], "F3"),
+    ],
+)
+def test_sums_and_discounts_are_those_of_their_rows(tmp_path: Path, rows: list, cell: str) -> None:
+    """A total that is not the sum of the rows above it, or an amount that is not its percentage, is asked about."""
+    found = asked(read(tmp_path, WHOLE, *rows))
+    assert [one for one, _ in found] == ([cell] if cell else [])
+    assert all("," in said for _, said in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_asked"),
+    [("GPU node, 4 NVIDIA H100", True), ("GPU server", True), ("Node no GPU", False), ("Node A", False)],
+)
+def test_a_server_whose_name_says_gpus_has_not_none(tmp_path: Path, name: str, is_asked: bool) -> None:
+    """Without a column of GPUs its name asks how many there are; with one, none is none."""
+    found = [one for one in read(tmp_path, WHOLE[:5], [name, *TWENTY[1:5]]).errors if one.column == "gpus"]
+    assert [one.cell for one in found] == (["A2"] if is_asked else [])
+    assert not [one for one in read(tmp_path, HEAD, ["GPU server", *A[1:]]).errors if one.column == "gpus"]
+
+
+@pytest.mark.parametrize("note", ["Bruttopreise", "brutto", "TTC"])
+def test_one_word_makes_prices_those_with_tax(tmp_path: Path, note: str) -> None:
+    """It is read as ``Alle Preise brutto`` is; ``netto`` alone changes nothing."""
+    assert "with tax" in asked(read(tmp_path, HEAD, A, [], [note]))[0][1]
+    assert not read(tmp_path, HEAD, A, [], ["netto"]).errors
+
+
+@pytest.mark.parametrize(
+    "title", ["V1 superseded", "Alt", "Entwurf", "storniert", "Spare parts", "do not use", "Refurbished"]
+)
+def test_a_sheet_that_may_not_count_is_asked_about(tmp_path: Path, title: str) -> None:
+    """An offer that another one replaces, or that is of no order, is no part of it."""
+    assert title in [one.sheet for one in read(tmp_path, sheets={"Angebot": [HEAD, A], title: [HEAD, B]}).errors]

@@ -43,8 +43,7 @@ CurrencyOption = Annotated[
     typer.Option(metavar="CODE", callback=common.checked(currency_code), help="Of prices that name no currency."),
 ]
 DecimalOption = Annotated[
-    Decimals | None,
-    typer.Option("--decimal", help="The mark that separates decimals in text such as 14.950."),
+    Decimals | None, typer.Option("--decimal", help="The mark that separates decimals in text such as 14.950.")
 ]
 TaxOption = Annotated[
     float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in prices that are said to be with tax.")
@@ -69,13 +68,11 @@ def check_(
     logged_speed: Annotated[
         list[float] | None,
         typer.Option(
-            metavar="SPEED",
-            help="Speed of one core of the logged system, in the unit of spec_rate. Repeatable.",
+            metavar="SPEED", help="Speed of one core of the logged system, in the unit of spec_rate. Repeatable."
         ),
     ] = None,
     logged_processor: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable.")
     ] = None,
     rate: RateOption = None,
     currency: CurrencyOption = None,
@@ -202,9 +199,7 @@ def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> Non
 
 
 @app.command("template")
-def template(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The template to write, .xlsx or .csv.")],
-) -> None:
+def template(out: Annotated[Path, typer.Option(metavar="FILE", help="The template to write, .xlsx or .csv.")]) -> None:
     """Write an empty quote file for vendors: columns with notes, drop-downs and an example row.
 
     The .xlsx has a second sheet for lines that are no servers: storage, switches, installation, warranty,
@@ -223,10 +218,7 @@ def _range(low: float, high: float, digits: int) -> str:
 
 @app.command("nodes")
 def nodes(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A node table, or what `scontrol show node -o` prints."),
-    ],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A node table, or what `scontrol show node -o` prints.")],
     retire: Annotated[
         list[str] | None,
         typer.Option(metavar="NAMES", help="Nodes to retire: node01, node[10-19], or a kind. Repeatable."),

@@ -45,13 +45,7 @@ class Quantity:
     @property
     def per_workload(self) -> bool:
         """Whether it turns on single workloads, so that a prediction is needed for each."""
-        return self.source == "result" and self.how in (
-            "worst",
-            "cvar",
-            "regret-max",
-            "rank",
-            "rank-by-class",
-        )
+        return self.source == "result" and self.how in ("worst", "cvar", "regret-max", "rank", "rank-by-class")
 
     @property
     def by_rank(self) -> bool:
@@ -88,18 +82,8 @@ def quantities_of_class(name: str) -> tuple[Quantity, ...]:
     """Return the objectives of one class of jobs: ``NAME-wait``, ``NAME-p95-wait``, ``NAME-share-over-1h``."""
     return (
         _result(f"{name}-wait", f"{name}_mean_wait_time", "s", f"mean wait of the class {name}"),
-        _result(
-            f"{name}-p95-wait",
-            f"{name}_p95_wait_time",
-            "s",
-            f"95th percentile of the wait of the class {name}",
-        ),
-        _result(
-            f"{name}-share-over-1h",
-            f"{name}_share_over_1h",
-            "share",
-            f"share of the class {name} over an hour",
-        ),
+        _result(f"{name}-p95-wait", f"{name}_p95_wait_time", "s", f"95th percentile of the wait of the class {name}"),
+        _result(f"{name}-share-over-1h", f"{name}_share_over_1h", "share", f"share of the class {name} over an hour"),
     )
 
 

@@ -15,14 +15,7 @@ import pyarrow.parquet as pq
 
 from procure.errors import TableError
 from procure.packages.bound import least_number
-from procure.packages.enumerate import (
-    MOST_PACKAGES,
-    MOST_TYPES,
-    Block,
-    TooManyPackages,
-    Work,
-    blocks,
-)
+from procure.packages.enumerate import MOST_PACKAGES, MOST_TYPES, Block, TooManyPackages, Work, blocks
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer
@@ -126,10 +119,7 @@ def count_packages(
 
 
 def write_packages(
-    quotes: pd.DataFrame,
-    rules: PackageRules,
-    path: str | Path,
-    most: int = MOST_PACKAGES,
+    quotes: pd.DataFrame, rules: PackageRules, path: str | Path, most: int = MOST_PACKAGES
 ) -> dict[str, int | float]:
     """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
 

@@ -51,10 +51,7 @@ POLICIES: dict[str, Entry] = {
         batched=True,
     ),
     "best-fit-of-node": Entry(
-        "procure.policies.best_fit:BestFitOfNode",
-        "the same, averaged over the resources that the node has",
-        True,
-        True,
+        "procure.policies.best_fit:BestFitOfNode", "the same, averaged over the resources that the node has", True, True
     ),
     "easy": _easy("fcfs, and jobs that do not delay the first one's reservation overtake"),
     "easy-sjf": _easy("easy, trying the shortest requested time first behind the reservation", order="sjf"),
@@ -67,16 +64,10 @@ POLICIES: dict[str, Entry] = {
         True,
     ),
     "earliest-gap": Entry(
-        "procure.policies.gaps:EarliestGap",
-        "a plan of all jobs in queue order, each in its earliest gap",
-        True,
-        True,
+        "procure.policies.gaps:EarliestGap", "a plan of all jobs in queue order, each in its earliest gap", True, True
     ),
     "best-gap": Entry(
-        "procure.policies.gaps:BestGap",
-        "a plan; a new job goes where expected slowdowns become least",
-        True,
-        True,
+        "procure.policies.gaps:BestGap", "a plan; a new job goes where expected slowdowns become least", True, True
     ),
     "tabu": Entry("procure.policies.gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", True),
     "priority": _queue("Strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),

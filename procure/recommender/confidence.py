@@ -9,13 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import (
-    bootstrap,
-    rank_confidence,
-    rank_ranges,
-    top_edge,
-    unseen_day,
-)
+from procure.evaluation.bootstrap import bootstrap, rank_confidence, rank_ranges, top_edge, unseen_day
 from procure.files import keep_array
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
@@ -321,12 +315,7 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
 
 
 def _drawn(
-    results: StudyResults,
-    values: PackageValues,
-    of: Quantity,
-    rows: np.ndarray,
-    seeds: range,
-    failures: list[str],
+    results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seeds: range, failures: list[str]
 ) -> np.ndarray:
     """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails.
 

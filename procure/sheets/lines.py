@@ -144,6 +144,11 @@ def is_total(text: str) -> bool:
     return _TOTALS.fullmatch(plain_words(text)) is not None
 
 
+def is_tax(text: str) -> bool:
+    """Tell whether a text names a tax."""
+    return re.search(rf"\b{TAX}\b", plain_words(text)) is not None
+
+
 def may_be_total(text: str) -> bool:
     """Tell whether a line's words name a sum among others: ``Gesamtpreis inkl. Lieferung``, ``net after 5 % off``."""
     words = plain_words(text)

@@ -73,10 +73,11 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             if not isinstance(cell.value, str) or len(cell.value) < 3 or cell.address in table.heads:
                 continue
             text = cell.text
-            said = tax_of(text) if _OF_TAX.search(text) else None
+            is_alone = len({one.text for one in row if not one.is_empty}) == 1
+            said = tax_of(text) if is_alone or _OF_TAX.search(text) else None
             if said and is_total(text) and _has_tax_on_top(row, cell, table):
                 said = None
-            is_sentence = (len(text.split()) > 1 or "税" in text) and amount_of(text) is None
+            is_sentence = (len(text.split()) > 1 or "税" in text or is_alone) and amount_of(text) is None
             if said is not None and is_sentence and gross is not True:
                 gross, where = said, cell.address
             if (match := _STATED.search(text)) and (found := unit_of(match[1])) is not None and found.kind == "money":

@@ -11,6 +11,7 @@ from procure.files.gpu_pools import pools_text
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
 from procure.sheets.cells import (
+    NO_GPU,
     NOTHING,
     SEVERAL_MODELS,
     Reader,
@@ -27,6 +28,7 @@ from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.prices import Pricing, figure
 from procure.sheets.tables import Table
+from procure.sheets.totals import disagreeing
 from procure.sheets.units import Decimals, unit_of
 
 EXAMPLE = "EXAMPLE (delete this row)"
@@ -45,6 +47,8 @@ SEVERAL = re.compile(
 )
 """Words in a server's name after which its row may be several nodes."""
 _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
+_SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b[abhv][1-3]00\b|\bl40s?\b|\bmi\d{3}")
+"""Words in a server's name that say that it has GPUs."""
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = frozenset(
     "1 st stk stck stuck pc pce pcs piece pieces ea each unit units unite unidad ud uds unita node nodes knoten server "
@@ -109,6 +113,7 @@ class TableReader:
         }
         self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
         self.n_first = len(found.rows)
+        self.roles: list[tuple[str, list[Cell], str]] = []
 
     def read(self) -> None:
         """Read every row as a server, as another line, or as none."""
@@ -116,13 +121,16 @@ class TableReader:
             label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
             if not self._is_offer(row, label):
                 continue
-            if self._is_server(row, label):
-                if self._is_strange(row, label):
-                    continue
-                self._server(row)
-            else:
+            is_server, n_unread = self._is_server(row, label), self.found.n_lines_unread
+            if not is_server:
                 self._line(row, label)
+            elif not self._is_strange(row, label):
+                self._server(row)
+            role = "unread" if self.found.n_lines_unread > n_unread else "server" if is_server else "line"
+            self.roles.append((role, row, label))
         self._missing()
+        for cell, text in disagreeing(self.table, self.roles) if not self.table.is_ours else []:
+            self._say("error", cell, "", text)
 
     def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
         self.found.findings.append(Finding(severity, self.table.sheet, cell.address, column, cell.shown, text))
@@ -152,6 +160,7 @@ class TableReader:
             return False
         if any(other.is_total(text) for text in texts[:2]):
             self._say("warning", first, "", "is a total, or tax, and is left out")
+            self.roles.append(("total", row, label))
             return False
         if self.table.is_ours:
             return True
@@ -581,41 +590,27 @@ class TableReader:
                 hint = (
                     "; is the number of sockets or the processor's cores in another column?" if name == "cpus" else ""
                 )
-                at = next(iter(self.table.header.values()))
-                seen = ", ".join(cell.text for cell in self.table.header.values())
-                self.found.missing.append(
-                    Finding(
-                        "error",
-                        self.table.sheet,
-                        at.address,
-                        name,
-                        seen[:80],
-                        f"no column for {QUOTE.by_name[name].meaning}{hint}",
-                    )
-                )
+                at, seen = next(iter(self.table.header.values())), [cell.text for cell in self.table.header.values()]
+                said = f"no column for {QUOTE.by_name[name].meaning}{hint}"
+                given = ", ".join(seen)[:80]
+                self.found.missing.append(Finding("error", self.table.sheet, at.address, name, given, said))
+        if self.table.is_ours:
+            return
         for n, row in enumerate(rows, self.n_first):
-            if self.table.is_ours:
-                break
             if not row.get("gpus") and (n, "gpus") not in self.found.reported:
+                given = self.found.given[n].get("name", "")
+                if _SAYS_GPU.search(NO_GPU.sub(" ", plain_words(given))):
+                    at = Cell(self.found.where[n]["name"][1], given)
+                    self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
                 row["gpus"] = "0"
             if not row.get("category"):
                 row["category"] = _category(self.table.sheet, row)
-        if "category" in lacking and not self.table.is_ours:
+        if "category" in lacking:
             kinds = ", ".join(dict.fromkeys(row["category"] for row in rows))
-            self.found.findings.append(
-                Finding(
-                    "guess",
-                    self.table.sheet,
-                    "",
-                    "category",
-                    "",
-                    f"no column says the category: {kinds} by GPUs, memory and the sheet's name",
-                )
-            )
-        if "gpus" in lacking and not self.table.is_ours:
-            self.found.findings.append(
-                Finding("guess", self.table.sheet, "", "gpus", "", "no column says GPUs: there are none")
-            )
+            said = f"no column says the category: {kinds} by GPUs, memory and the sheet's name"
+            self._say("guess", Cell(""), "category", said)
+        if "gpus" in lacking:
+            self._say("guess", Cell(""), "gpus", "no column says GPUs: there are none")
 
 
 def _percent(cell: Cell) -> Decimal | None:

@@ -416,7 +416,7 @@ class Ledger:
         if weighs:
             self._say("error", cell, "", asked_about(words))
         elif is_title and self.tables:
-            if other.is_optional(text):
+            if other.is_optional(text) or any(_is_known(one.casefold(), _words("stale")) for one in words):
                 self._say("error", cell, "", asked_about(words))
             else:
                 self._say("guess", cell, "", f"{', '.join(map(repr, words))}: taken as a name in the sheet's title")

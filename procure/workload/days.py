@@ -22,15 +22,7 @@ RULES: tuple[str, ...] = get_args(Rule)
 QUIET = 60.0
 """Seconds; a day whose median mean wait over the probed packages is below this says nothing about packages."""
 
-FEATURES = (
-    "n_jobs",
-    "cpu_hours",
-    "mem_gb_hours",
-    "gpu_hours",
-    "mean_cpus",
-    "mean_mem_gb",
-    "busiest_hour_share",
-)
+FEATURES = ("n_jobs", "cpu_hours", "mem_gb_hours", "gpu_hours", "mean_cpus", "mean_mem_gb", "busiest_hour_share")
 """What days are grouped by, each as log(1 + x), standardised."""
 
 

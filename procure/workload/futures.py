@@ -17,15 +17,7 @@ from procure.tables import with_clock
 from procure.text import counted, duration
 from procure.workload.classes import class_of
 from procure.workload.clock import from_local, has_dates, to_local
-from procure.workload.scale import (
-    BURST_GAP,
-    MOST_JOBS,
-    REQUEST_AND_LIMIT,
-    as_submitted,
-    bursts,
-    cpu_seconds,
-    owners,
-)
+from procure.workload.scale import BURST_GAP, MOST_JOBS, REQUEST_AND_LIMIT, as_submitted, bursts, cpu_seconds, owners
 from procure.workload.turnover import STATED, Spreads, learn_spreads
 
 DAY, HOUR = 86_400, 3600

@@ -1,0 +1,82 @@
+"""Sums that an offer states, and percentages with an amount, are held against the rows that they are of."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from procure.sheets import lines as other
+from procure.sheets.grid import Cell
+from procure.sheets.prices import figure
+from procure.sheets.tables import Table
+from procure.sheets.units import tax_of
+
+
+def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[tuple[Cell, str]]:
+    """Return each stated amount that is not that of its rows, and why; a row is a server, a line, unread or a total."""
+    found, shares = list[tuple[Cell, str]](), list[tuple[Decimal, Cell, str]]()
+    sums, since, taxes = {Decimal(0)}, {Decimal(0)}, set[Decimal]()
+    servers = everything = n_nodes = Decimal(0)
+    for role, row, label in rows:
+        cell, amount = _amount(table, row, role)
+        if role == "unread" or (amount is None and not cell.is_empty) or len(sums) > 4096:
+            return found  # 14.950: what it is, is not told by itself; or sums of many options
+        if role == "total":
+            taxes |= set(other.percentages(label))
+            fits = sums | since
+            fits |= {one * part for one in fits for tax in taxes for part in (tax / 100, 1 + tax / 100)}
+            if amount is None or (not taxes and (tax_of(label) or other.is_tax(label))):
+                continue
+            if not any(_is_near(one, amount) for one in fits):
+                said = f"is not the {max(sums):,.2f} of the rows above it; name what is missing, or delete the total"
+                found.append((cell, said))
+                sums.add(amount)
+            since = {Decimal(0)}
+            continue
+        count, value = _count(table, row), amount or Decimal(0)
+        is_discount = role == "line" and other.kind_of(label) == "discount"
+        percent = other.percentages(label) if is_discount else []
+        value = -abs(value) if is_discount else value
+        steps = {value}
+        if role == "server":
+            n_nodes += count
+        elif other.is_per_node(label) and count == 1:  # for each node, or for all
+            steps |= {value * n_nodes}
+        if role == "server" or other.is_per_node(label):
+            servers += max(steps, key=abs)
+        everything += max(Decimal(0), *steps)
+        if percent and amount is not None:
+            shares.append((percent[0], cell, label))
+        elif percent:
+            steps = {-servers * percent[0] / 100, -everything * percent[0] / 100}
+        steps |= {Decimal(0)} if other.is_optional(label) else set()
+        sums, since = ({one + step for one in of for step in steps} for of in (sums, since))
+    for share, cell, label in shares:
+        whole = everything if other.is_on_all(label) else servers
+        name = "all" if other.is_on_all(label) else "the servers"
+        if not _is_near(abs(figure(cell) or Decimal(0)), whole * share / 100):
+            said = f"is not {share} % of {name} ({whole:,.2f}); write the amount without a percentage, or lower prices"
+            found.append((cell, said))
+    return found
+
+
+def _is_near(one: Decimal, two: Decimal) -> bool:
+    return abs(one - two) <= max(abs(two) / 5000, Decimal("0.02"))
+
+
+def _amount(table: Table, row: list[Cell], role: str) -> tuple[Cell, Decimal | None]:
+    """Return the cell of a row's whole amount, and this amount; None where it states none."""
+    undecided = Cell("")
+    for name in ("_total", "price_usd"):
+        cell = table.cell(row, name)
+        if cell is None or "%" in cell.shown or not any(sign.isdigit() for sign in cell.text):
+            continue
+        if (value := figure(cell)) is not None:
+            is_of_one = name == "price_usd" and "_divide" not in table.columns and role != "total"
+            return cell, value * (_count(table, row) if is_of_one else 1)
+        undecided = cell
+    return undecided, None
+
+
+def _count(table: Table, row: list[Cell]) -> Decimal:
+    cell = table.cell(row, "_quantity")
+    return (figure(cell) if cell is not None else None) or Decimal(1)
