@@ -39,6 +39,7 @@ class Lab:
         self.lab, self.folder = lab, folder
         self.plain, self.filtered = lab / "etc/slurm.conf", lab / "filter/slurm.conf"
         os.environ["SLURM_CONF"] = str(self.plain)
+        (folder / "cli_filter.lua").unlink(missing_ok=True)  # `init` leaves what is there as it is
         subprocess.run([PROCURE, "serve", "init", "--dir", folder], check=True, capture_output=True)
         (lab / "filter").mkdir(exist_ok=True)
         for path in (lab / "etc").iterdir():
