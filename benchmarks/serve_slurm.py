@@ -236,6 +236,18 @@ def used(service: subprocess.Popen | None) -> float:
     return own.ru_utime + own.ru_stime + (sum(psutil.Process(service.pid).cpu_times()[:2]) if alive else 0.0)
 
 
+def quiet(service: subprocess.Popen) -> bool:
+    """Tell whether all processes of a service together take less than a tenth of a core, over three seconds."""
+
+    def spent() -> float:
+        own = psutil.Process(service.pid)
+        return sum(sum(one.cpu_times()[:2]) for one in (own, *own.children(recursive=True)))
+
+    before = spent()
+    time.sleep(3)
+    return spent() - before < 0.3
+
+
 def timed(lab: Lab, conf: Path, n: int, same: bool) -> list[float]:
     took = []
     for _ in range(n):
@@ -253,6 +265,7 @@ def cost(lab: Lab, n: int) -> None:
     if not lab.ready():
         lab.start()
         wait_until(lab.ready, 300, "the service did not become ready")
+    wait_until(lambda: quiet(lab.service), 300, "the service did not come to rest: a model is trained")
 
     def measure(name: str, same: bool = False) -> None:
         with_it, without, spent = [], [], [0.0, 0.0]
