@@ -123,6 +123,7 @@ def _see_ended(state, own):
 
 @part
 def _backfill_is_due(own):
+    """Say whether ``bf_interval`` has passed since backfill ran."""
     return own.rules.backfill and own.work.now[NOW] - own.work.now[LAST_BACKFILL] >= own.rules.bf_interval
 
 
