@@ -882,3 +882,13 @@ def test_one_word_makes_prices_those_with_tax(tmp_path: Path, note: str) -> None
 def test_a_sheet_that_may_not_count_is_asked_about(tmp_path: Path, title: str) -> None:
     """An offer that another one replaces, or that is of no order, is no part of it."""
     assert title in [one.sheet for one in read(tmp_path, sheets={"Angebot": [HEAD, A], title: [HEAD, B]}).errors]
+
+
+def test_a_word_without_end_is_asked_about_once(tmp_path):
+    """Text of thousands of letters is no word; the same question of many cells is one line of the error."""
+    rows = [["A 1", 64, 768, 0, 14_950, "pricey" * 200] for _ in range(40)]
+    with pytest.raises(TableError, match="not known") as error:
+        read(tmp_path, [*HEAD, "Bemerkung"], *rows)
+        read_quotes(tmp_path / "offer.xlsx", READING)
+    assert "(and F3, F4, F5 and 36 more)" in str(error.value)
+    assert len(str(error.value)) < 2000

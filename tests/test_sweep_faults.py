@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -30,6 +31,7 @@ from sweep_lab import (
 from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.connect import connect
+from procure.sweep.farm import one_interrupt, run_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -264,3 +266,30 @@ def test_an_interrupt_while_local_workers_start_is_not_lost(monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert did == ["started", "ended"]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_within_a_destructor_is_not_lost():
+    """Ctrl-C while Python runs a `__del__`, which drops what is raised in it, ends the sweep at the next batch."""
+
+    class Released:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+
+    def task(shared, number):
+        Released()
+        did.append(number)
+
+    did: list[int] = []
+    batches = [1, 2, 3]
+    work = SimpleNamespace(
+        take=lambda: batches.pop(0) if batches else None,
+        key=lambda batch: "day",
+        shared=lambda key: None,
+        arguments=lambda batch: (batch,),
+    )
+    with pytest.raises(KeyboardInterrupt), one_interrupt():
+        list(run_tasks("serial", task, work))
+    assert did == [1]
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

@@ -18,6 +18,7 @@ from procure.packages.quote_file import OfferReading, QuoteFile, currency_code, 
 from procure.packages.quotes import price_notes, summarise_quotes
 from procure.packages.template import write_rows, write_template
 from procure.settings import validated
+from procure.sheets import listed_once
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
 from procure.text import counted
@@ -184,9 +185,9 @@ def _refuse(found: QuoteFile, output: common.Format) -> None:
 
 
 def _say_findings(found: QuoteFile) -> None:
-    for one in found.findings:
-        if one.severity != "error":
-            common.note(f"{'guessed' if one.severity == 'guess' else 'careful'}: {one}")
+    for severity, word in {"guess": "guessed", "warning": "careful"}.items():
+        for text in listed_once(one for one in found.findings if one.severity == severity):
+            common.note(f"{word}: {text}")
 
 
 def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:

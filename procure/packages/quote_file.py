@@ -18,7 +18,7 @@ from procure.packages.order import order_lines
 from procure.packages.quotes import check_quotes, quote_errors
 from procure.schemas import QUOTE
 from procure.settings import PositiveInt, Settings, complaint
-from procure.sheets import Convention, Finding, Line, SheetTable, read_sheets
+from procure.sheets import Convention, Finding, Line, SheetTable, listed_once, read_sheets
 from procure.sheets.headings import plain_words
 from procure.sheets.rows import EXAMPLE
 from procure.sheets.units import CODES
@@ -124,7 +124,7 @@ class QuoteFile:
 
     def error(self) -> TableError:
         """Return the errors as one; a single one stands on the file's line, as in every other table."""
-        said = [str(one) for one in self.errors]
+        said = listed_once(self.errors)
         return TableError(f"{self.path}, {said[0]}" if len(said) == 1 else complaint(str(self.path), said))
 
     def notes(self) -> list[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from procure.text import listed
 
 Severity = Literal["error", "guess", "warning"]
 
@@ -46,3 +50,12 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding's fields."""
         return asdict(self)
+
+
+def listed_once(findings: Iterable[Finding]) -> list[str]:
+    """Return a sentence for each finding; what is said alike of cells of a sheet is said once, with where else."""
+    alike: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for one in findings:
+        alike[one.severity, one.sheet, one.given, one.allowed].append(one)
+    places = (listed([one.cell for one in same[1:]]) for same in alike.values())
+    return [f"{same[0]}{place and f' (and {place})'}" for same, place in zip(alike.values(), places, strict=True)]

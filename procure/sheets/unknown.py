@@ -93,8 +93,14 @@ def known_words() -> frozenset[str]:
     return _words(*_EVERYWHERE)
 
 
+_LONGEST_WORD = 60
+"""Longer than any compound of an office; what has more letters is no word."""
+
+
 def _is_known(word: str, known: frozenset[str]) -> bool:
     """Tell whether a word, or each part of a compound, is known."""
+    if len(word) > _LONGEST_WORD:
+        return False
     if word in known or (
         len(word) > 4 and any(word.removesuffix(end) in known for end in ("s", "n", "e", "en", "es", "em"))
     ):

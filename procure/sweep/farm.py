@@ -54,6 +54,7 @@ def run_tasks(
         work.n_workers = 1
         made: tuple[Any, Any] = (None, None)
         while (batch := work.take()) is not None:
+            _go_on()
             key = work.key(batch)
             if key != made[0]:
                 made = key, work.shared(key)
@@ -66,18 +67,28 @@ def run_tasks(
         pool = WorkerPool(client, options, note, explain)
         try:
             with closing(give_out(pool, task, work)) as receipts:
-                yield from receipts
+                for receipt in receipts:
+                    _go_on()
+                    yield receipt
         except (OSError, TimeoutError, ClosedClientError) as error:  # Dask's for a connection that is lost
             raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_stopped = threading.Event()
+"""Set by the first signal, whose KeyboardInterrupt Python drops if it comes while a ``__del__`` runs."""
 
 
 def _stop(number: int, frame: object) -> None:
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
+    _stopped.set()
     raise KeyboardInterrupt
+
+
+def _go_on() -> None:
+    if _stopped.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -97,6 +108,7 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
+        _stopped.clear()
         if not last:
             for each, handler in before.items():
                 signal.signal(each, handler)
