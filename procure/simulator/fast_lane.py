@@ -16,7 +16,7 @@ Two representations make the scans short, both measured in ``benchmarks/``:
   so a slot of level 0 is one moment.
 
 Helpers that take arrays would cost two reference counts per array and call here, so the scans stand
-in line; `_margin` takes scalars only.
+in line; `_margin` takes scalars, and tuples of them, only.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
 
 
 @njit(inline="always")
-def _margin(left, asks_mem, asks_cpu, asks_gpu, k, mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask, mem, cpu, gpu):
+def _margin(left, asks, fields, kind):
+    asks_mem, asks_cpu, asks_gpu, k = asks
+    mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask = fields
+    mem, cpu, gpu = kind
     margin = 0.0
     if asks_mem:
         margin = ((left >> mem_shift) & mem_mask) / mem
@@ -130,7 +133,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
     cpu_shift = gpu_bits + 1
     mem_shift = cpu_shift + cpu_bits + 1
     kind_shift = mem_shift + mem_bits + 1
-    gpu_mask, cpu_mask, mem_mask = (1 << gpu_bits) - 1, (1 << cpu_bits) - 1, (1 << mem_bits) - 1
+    fields = mem_shift, (1 << mem_bits) - 1, cpu_shift, (1 << cpu_bits) - 1, (1 << gpu_bits) - 1
     guards = (1 << gpu_bits) | (1 << (cpu_shift + cpu_bits)) | (1 << (mem_shift + mem_bits)) | _TOP_GUARD
     word = np.empty(n_kinds, np.int64)
     for q in range(n_kinds):
@@ -270,18 +273,9 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                             seen = free[n]
                             margin = _margin(
                                 left,
-                                asks_mem[s],
-                                asks_cpu[s],
-                                asks_gpu[s],
-                                n_asked[s],
-                                mem_shift,
-                                mem_mask,
-                                cpu_shift,
-                                cpu_mask,
-                                gpu_mask,
-                                kind_mem[q],
-                                kind_cpu[q],
-                                kind_gpu[q],
+                                (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
+                                fields,
+                                (kind_mem[q], kind_cpu[q], kind_gpu[q]),
                             )
                             if margin < least:
                                 least = margin
@@ -299,18 +293,9 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                                 continue
                             margin = _margin(
                                 left,
-                                asks_mem[s],
-                                asks_cpu[s],
-                                asks_gpu[s],
-                                n_asked[s],
-                                mem_shift,
-                                mem_mask,
-                                cpu_shift,
-                                cpu_mask,
-                                gpu_mask,
-                                kind_mem[q],
-                                kind_cpu[q],
-                                kind_gpu[q],
+                                (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
+                                fields,
+                                (kind_mem[q], kind_cpu[q], kind_gpu[q]),
                             )
                             if margin < least or (margin == least and n < where):
                                 least = margin
@@ -366,18 +351,9 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                     if not (typed[s] and not fits_empty[s, q]):
                         margin = _margin(
                             left,
-                            asks_mem[s],
-                            asks_cpu[s],
-                            asks_gpu[s],
-                            n_asked[s],
-                            mem_shift,
-                            mem_mask,
-                            cpu_shift,
-                            cpu_mask,
-                            gpu_mask,
-                            kind_mem[q],
-                            kind_cpu[q],
-                            kind_gpu[q],
+                            (asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s]),
+                            fields,
+                            (kind_mem[q], kind_cpu[q], kind_gpu[q]),
                         )
                         if margin < best_margin[s] or (margin == best_margin[s] and n < best_node[s]):
                             best_margin[s] = margin
