@@ -72,6 +72,22 @@ def test_a_walk_ends_at_the_last_node_of_the_way(kind: str, seed: int) -> None:
     np.testing.assert_array_equal(kept._reached(rows), kept._leaves(rows)[-1])
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["chance", "mean", "median", "quantiles"]), st.integers(0, 10_000))
+def test_many_values_of_the_last_column_are_read_off_the_masks(kind: str, seed: int) -> None:
+    """Each row with each value says what the walk says of all these pairs, to the bit; so does a tree of one leaf."""
+    one, rows = fitted(kind, seed)
+    kept, last = taken(one), np.array([-np.inf, -1.0, 0.0, 0.3, 2.0, np.inf], np.float32)
+    pairs = np.column_stack([np.repeat(rows[:, :-1], len(last), axis=0), np.tile(last, len(rows))])
+    if kind != "quantiles":
+        assert kept._masks is not None
+        np.testing.assert_array_equal(kept.predict_each(rows[:, :-1], last).ravel(), kept.predict(pairs))
+        stump = fit_chances(rows, np.ones(len(rows)), 3, seed=1)
+        np.testing.assert_array_equal(stump.predict_each(rows[:, :-1], last).ravel(), stump.predict(pairs))
+    else:
+        assert kept._masks is None
+
+
 def test_boosters_side_by_side_say_what_each_says() -> None:
     """One walk through the trees of several boosters gives each one's own predictions, to the bit."""
     fits = [fitted(kind, seed) for seed, kind in enumerate(("mean", "quantiles", "median"))]

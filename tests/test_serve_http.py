@@ -107,7 +107,9 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
 def test_the_next_job_of_each_request_is_forecast_after_a_look(app: Any, place: Place) -> None:
     """What users have asked of the cluster lately is answered before anyone asks, and kept as it would be told."""
     app.live._stand()
-    app.live.pool.shutdown(wait=True)
+    while app.live.standing:
+        app.live.write_down()
+    app.live.writing.shutdown(wait=True)
     snapshot, store = app.live.snapshot, Store(place.database)
     rows = store.rows("select user, request, forecast from standing")
     kept = {(user, key): json.loads(told) for user, key, told in rows}

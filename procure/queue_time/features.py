@@ -143,7 +143,13 @@ class _Columns(dict[str, np.ndarray]):
 @functools.lru_cache(8)
 def _index(names: tuple[str, ...]) -> pd.Index:
     """Return names as columns, made once: a question of one row waits for little else."""
-    return pd.Index(names, dtype=object)
+    made = pd.Index(names, dtype=object)
+    _PLACES[id(made)] = made, {}
+    return made
+
+
+_PLACES: dict[int, tuple[pd.Index, dict[tuple[str, ...], np.ndarray]]] = {}
+"""Columns of `_index`, kept with the places of the names that were picked of them."""
 
 
 @functools.lru_cache(64)
@@ -156,7 +162,13 @@ def picked(features: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     values = features.to_numpy()
     if values.dtype.hasobject:
         return features[list(names)].to_numpy()
-    return values[:, _places(tuple(features.columns), tuple(names))]
+    columns, names = features.columns, tuple(names)
+    kept, known = _PLACES.get(id(columns), (None, {}))
+    if kept is not columns:
+        return values[:, _places(tuple(columns), names)]
+    if names not in known:
+        known[names] = _places(tuple(columns), names)
+    return values[:, known[names]]
 
 
 def features_of(log: Log, ask: Log, most: dict[str, float] | None = None, replay: bool = False) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from procure.errors import TableError
 
 _FEW = 500_000
 """Pairs of a row and a tree up to which NumPy walks; beyond, it is worth the time to load the compiled walk."""
+_ONE, _ALL = np.uint64(1), ~np.uint64(0)
 _LINKS = ("identity", "logistic")
 _MOST_COLUMNS = 100_000
 _NODES = {
@@ -63,6 +64,62 @@ class Booster:
         found = total.astype(np.float32)
         return found[:, 0] if len(self.base) == 1 else found
 
+    def predict_each(self, features: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Predict rows (n, m − 1) with each of the values (k,) as the last column: (n, k), as `predict` of all pairs.
+
+        A row's other columns are looked at once. What every node leaves open of its tree's leaves is a bit mask, and
+        the leaf that is reached is the first that all of them leave (C. Lucchese et al. 2015, QuickScorer).
+        """
+        n, k = len(features), len(last)
+        if self._masks is None:
+            pairs = np.column_stack([np.repeat(features, k, axis=0), np.tile(last, n)])
+            return self.predict(pairs).reshape(n, k)
+        first, column, threshold, mask, leaves, leaf = self._masks
+        own = column % self.n_features == self.n_features - 1
+        wide = _wide(np.column_stack([features, np.full(n, -np.inf, np.float32)]))
+        fixed = np.bitwise_and.reduceat(np.where(wide[:, column] < threshold, _ALL, mask), first, axis=1)
+        goes_left = ~own | (last.astype(np.float32)[:, None] < threshold)
+        moved = np.bitwise_and.reduceat(np.where(goes_left, _ALL, mask), first, axis=1)
+        left = fixed[:, None] & moved
+        reached = leaf[leaves + np.bitwise_count((left & -left) - _ONE)]
+        begin = np.full((n, k, 1), self.base[0])  # one after another, as `_sum` adds
+        total = np.cumsum(np.concatenate([begin, self.nodes["value"][reached]], axis=2), axis=2)[:, :, -1]
+        if self.link == "logistic":
+            total = 1 / (1 + np.exp(-total))
+        return total.astype(np.float32)
+
+    @functools.cached_property
+    def _masks(self) -> tuple[np.ndarray, ...] | None:
+        """For `predict_each`; None where a tree has more leaves than a mask has bits, several sums or shared nodes.
+
+        The inner nodes tree by tree: where each tree begins among them, of each the column as in `_ways`, the threshold
+        and the mask of the leaves that are left where a row goes right; where each tree's leaves begin, and the leaves
+        from left to right.
+        """
+        nodes, root, own = self.nodes, self.trees["root"], np.arange(len(self.nodes["left"]))
+        left, right, is_leaf = nodes["left"], nodes["right"], nodes["left"] == own
+        inner = np.flatnonzero(~is_leaf)
+        if len(self.base) > 1 or (np.sort(np.concatenate([root, left[inner], right[inner]])) != own).any():
+            return None
+        n_leaves, (begin, tree) = is_leaf.astype(np.int64), np.zeros((2, len(own)), np.int64)
+        tree[root] = np.arange(len(root))
+        for node in inner[::-1].tolist():  # children stand after their parents
+            n_leaves[node] = n_leaves[left[node]] + n_leaves[right[node]]
+        for node in inner.tolist():
+            begin[left[node]], begin[right[node]] = begin[node], begin[node] + n_leaves[left[node]]
+            tree[left[node]] = tree[right[node]] = tree[node]
+        if n_leaves.max() > 64:
+            return None
+        seen = np.concatenate([inner, root[is_leaf[root]]])  # a tree that is one leaf has one that closes nothing
+        seen = seen[np.argsort(tree[seen], kind="stable")]
+        bits = ((_ONE << n_leaves[left[seen]].astype(np.uint64)) - _ONE) << begin[seen].astype(np.uint64)
+        mask = np.where(is_leaf[seen], _ALL, ~bits)
+        leaf = np.flatnonzero(is_leaf)
+        leaf = leaf[np.lexsort((begin[leaf], tree[leaf]))]
+        first, leaves = (np.searchsorted(tree[each], np.arange(len(root))) for each in (seen, leaf))
+        column = np.where(nodes["nan_left"] == 1, nodes["feature"], nodes["feature"] + self.n_features)[seen]
+        return first, column, nodes["threshold"][seen], mask, leaves, leaf
+
     def _leaves(self, features: np.ndarray) -> list[np.ndarray]:
         """Return the nodes on the way of each row (n, trees) through each tree, a step at a time, roots first."""
         rows, nodes = np.arange(len(features))[:, None], self.nodes
@@ -88,8 +145,7 @@ class Booster:
     def _reached(self, features: np.ndarray) -> np.ndarray:
         """Return the leaf of each row in each tree, (n, trees): a walk that ends for each where it arrives."""
         column, child = self._ways
-        wide = np.concatenate([np.where(np.isnan(features), side, features) for side in (-np.inf, np.inf)], axis=1)
-        wide, threshold, trees = wide.ravel(), self.nodes["threshold"], len(self.trees["root"])
+        wide, threshold, trees = _wide(features).ravel(), self.nodes["threshold"], len(self.trees["root"])
         found = np.tile(self.trees["root"], len(features))
         on = np.arange(len(found))
         row, at = on // trees * (2 * self.n_features), found
@@ -102,10 +158,7 @@ class Booster:
 
     @functools.cached_property
     def _ways(self) -> tuple[np.ndarray, np.ndarray]:
-        """For `_reached`: the column that each node looks at, −1 of a leaf, and its children, the right one first.
-
-        A row's columns stand there twice, with what is unknown below every threshold and above it.
-        """
+        """For `_reached`: each node's column of `_wide`, −1 of a leaf, and its children, the right one first."""
         nodes, own = self.nodes, np.arange(len(self.nodes["left"]))
         column = np.where(nodes["nan_left"] == 1, nodes["feature"], nodes["feature"] + self.n_features)
         child = np.column_stack([nodes["right"], nodes["left"]]).ravel()
@@ -159,6 +212,11 @@ class Booster:
         parts += [self.nodes[name].astype(dtype).tobytes() for name, dtype in _NODES.items()]
         parts += [self.trees[name].astype(dtype).tobytes() for name, dtype in _TREES.items()]
         return b"".join(parts)
+
+
+def _wide(features: np.ndarray) -> np.ndarray:
+    """Return rows with each column twice: what is unknown below every threshold, then above it."""
+    return np.concatenate([np.where(np.isnan(features), side, features) for side in (-np.inf, np.inf)], axis=1)
 
 
 def from_bytes(content: bytes, source: str) -> Booster:

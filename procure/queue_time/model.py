@@ -282,12 +282,10 @@ class QueueTimeModel:
     def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
         chance = np.empty((n, count))
-        pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
         if n * count <= 5000:
-            tall = np.repeat(pairs, count, axis=0)
-            tall[:, -1] = np.tile(np.log1p(self.deadlines), n)
-            chance = predict(member.chance, tall).reshape(n, count)
+            chance = member.chance.predict_each(matrix, np.log1p(self.deadlines))
         else:
+            pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
             for position, deadline in enumerate(self.deadlines):
                 pairs[:, -1] = np.log1p(deadline)
                 chance[:, position] = predict(member.chance, pairs)

@@ -83,13 +83,13 @@ class Published:
     def predict(self, features: pd.DataFrame) -> np.ndarray:
         """Predict waits in seconds; as published, a prediction may be negative."""
         matrix = self._scaled(features)
-        predicted = predict(self.base, matrix).astype(float)
-        if self.boosters:
-            distance = (self.centres**2).sum(axis=1) - 2 * matrix @ self.centres.T
-            group = distance.argmin(axis=1)
-            for value in self.boosters.keys() & set(np.unique(group).tolist()):
-                member = group == value
-                predicted[member] = predict(self.boosters[value], matrix[member])
+        if not self.boosters:
+            return predict(self.base, matrix).astype(float)
+        distance = (self.centres**2).sum(axis=1) - 2 * matrix @ self.centres.T
+        group, predicted = distance.argmin(axis=1), np.empty(len(matrix))
+        for value in np.unique(group).tolist():
+            member = group == value
+            predicted[member] = predict(self.boosters.get(value, self.base), matrix[member])
         return predicted
 
 

@@ -9,7 +9,7 @@ import math
 import shutil
 import sqlite3
 import time as clock
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +33,8 @@ from procure.text import roughly
 LOG = logging.getLogger("procure.serve")
 MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 48, 2000, 400
 """Questions that are laid out together, that may wait in all, and of one caller."""
+TURNS = 16
+"""Turns of the loop in which what has come meanwhile is read before an answer is computed."""
 MOST_STANDING, STANDING_AT_ONCE = 128, 16
 """The last requests of which the next job's forecast is written down after each look, and how many in a turn."""
 MOST_KEPT = 5000
@@ -63,7 +65,9 @@ class Live:
         self.waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self.of_caller: Counter[str] = Counter()
         self.more = asyncio.Event()
-        self.pool = ThreadPoolExecutor(1, "questions")
+        self.standing: deque[tuple[Snapshot, pd.DataFrame]] = deque()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.writing = ThreadPoolExecutor(1, "writing")
         self.aside = ThreadPoolExecutor(1, "pending")
         self.counting = ThreadPoolExecutor(1, "record")
         self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
@@ -109,18 +113,29 @@ class Live:
         jobs = self.snapshot.table.tail(10 * MOST_STANDING)[::-1]
         jobs = jobs.assign(key=[key_of(job) for job in jobs.itertuples(index=False)])
         jobs = jobs.drop_duplicates(["user", "key"]).head(MOST_STANDING)
-        for first in range(0, len(jobs), STANDING_AT_ONCE):
-            self.pool.submit(self._write_down, self.snapshot, jobs.iloc[first : first + STANDING_AT_ONCE])
+        parts = [jobs.iloc[first : first + STANDING_AT_ONCE] for first in range(0, len(jobs), STANDING_AT_ONCE)]
+        self.standing = deque((self.snapshot, part) for part in parts)
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.more.set)
 
-    def _write_down(self, snapshot: Snapshot, jobs: pd.DataFrame) -> None:
+    def write_down(self) -> None:
+        """Take a turn of the next jobs' forecasts."""
+        snapshot, jobs = self.standing.popleft()
         if snapshot is not self.snapshot or self.store is None:
             return
         try:
             answers = snapshot.answer([Request.of(job) for job in jobs.itertuples(index=False)])
             now, rows = int(clock.time()), zip(jobs["user"], jobs["key"], answers, strict=True)
             made = [(str(user), key, _forecast_of(answer, now)) for user, key, answer in rows if not answer.error]
-            keep_standing(self.store, now, made)
         except Exception as error:  # whatever it is, questions are answered
+            LOG.warning("forecasts of the next jobs could not be made: %s", where(error))
+            return
+        self.writing.submit(self._keep_standing, self.store, now, made)
+
+    def _keep_standing(self, store: Store, now: int, made: list[tuple[str, str, dict[str, float]]]) -> None:
+        try:
+            keep_standing(store, now, made)
+        except Exception as error:  # the disk is full, or another holds the file
             LOG.warning("forecasts of the next jobs could not be written down: %s", where(error))
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
@@ -208,20 +223,28 @@ class Live:
                 del self.of_caller[key]
 
     async def answer(self) -> None:
-        """Answer what waits, many at a time, for ever."""
-        loop = asyncio.get_running_loop()
+        """Answer what waits, many at a time, for ever.
+
+        Answers are computed in the loop itself: of a thread beside it each would wait for the other, by up to 5 ms at
+        each of the dozen system calls of a request and the hundreds of NumPy's of an answer.
+        """
+        self.loop = asyncio.get_running_loop()
         while True:
             await self.more.wait()
-            batch, self.waiting = self.waiting[:MOST_AT_ONCE], self.waiting[MOST_AT_ONCE:]
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
             if not self.waiting:
-                self.more.clear()
+                if self.standing:
+                    self.write_down()
+                if not self.waiting and not self.standing:
+                    self.more.clear()
+                continue
+            batch, self.waiting = self.waiting[:MOST_AT_ONCE], self.waiting[MOST_AT_ONCE:]
             snapshot, kept = self.snapshot, self.kept
             assert snapshot is not None
             distinct = list(dict.fromkeys(request for request, _ in batch))
             try:
-                said = dict(
-                    zip(distinct, await loop.run_in_executor(self.pool, snapshot.answer, distinct), strict=True)
-                )
+                said = dict(zip(distinct, snapshot.answer(distinct), strict=True))
             except Exception as error:
                 LOG.error("questions failed: %s", where(error))
                 for _, future in batch:
