@@ -80,7 +80,7 @@ class Booster:
         fixed = np.bitwise_and.reduceat(np.where(wide[:, column] < threshold, _ALL, mask), first, axis=1)
         goes_left = ~own | (last.astype(np.float32)[:, None] < threshold)
         moved = np.bitwise_and.reduceat(np.where(goes_left, _ALL, mask), first, axis=1)
-        left = fixed[:, None] & moved
+        left: np.ndarray = fixed[:, None] & moved
         reached = leaf[leaves + np.bitwise_count((left & -left) - _ONE)]
         begin = np.full((n, k, 1), self.base[0])  # one after another, as `_sum` adds
         total = np.cumsum(np.concatenate([begin, self.nodes["value"][reached]], axis=2), axis=2)[:, :, -1]
