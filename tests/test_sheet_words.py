@@ -119,3 +119,84 @@ def test_what_is_struck_out_in_ods_is_asked_about(tmp_path: Path) -> None:
     document.save(str(tmp_path / "offer.ods"))
     found = read_quote_file(tmp_path / "offer.ods", OfferReading(rates={"EUR": 2}))
     assert [one.cell for one in found.errors] == ["E2"]
+
+
+LETTER = [
+    ["Nordsee IT-Systeme GmbH & Co. KG", "Tel. +49 431 5566-12"],
+    ["IBAN DE12 2505 0000 0123 4567 89", "USt-IdNr. DE 812 345 678"],
+    ["Angebot Nr. 2026-118", "Frau Dipl.-Ing. M. Schröder"],
+]
+
+
+@pytest.mark.parametrize(
+    "currency", [["Currency:", "EUR"], ["Währung: EUR"], ["Nettopreise in EUR"], ["Pricing in", "EUR"]]
+)
+def test_a_letter_above_a_table_is_no_question_and_its_currency_counts(tmp_path: Path, currency: list[str]) -> None:
+    """Companies, banks and tax numbers above the table change no amount; the currency is that of bare numbers."""
+    found = read(tmp_path, *LETTER, currency, [*HEAD[:4], "Einzelpreis"], ROW)
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_900]
+    assert any("EUR" in one.allowed for one in read(tmp_path, currency, [*HEAD[:4], "Price (USD)"], ROW).errors)
+
+
+def test_options_are_not_counted_and_their_words_are_no_question(tmp_path: Path) -> None:
+    """A row that is called an option is left out with a warning; a server that is one is asked about."""
+    option = ["Option: zweites Netzteil", None, None, None, 210]
+    found = read(tmp_path, HEAD, ROW, option, ["Summe netto (ohne Optionen)", None, None, None, 14_950])
+    assert not found.errors and not found.lines and "A3" in [one.cell for one in found.findings]
+    assert [one.cell for one in read(tmp_path, HEAD, ROW, ["Option: Knoten", *ROW[1:]]).errors] == ["A3"]
+
+
+def test_a_percentage_may_stand_in_a_cell_of_its_own(tmp_path: Path) -> None:
+    """5 % in the column of quantities beside ``Rabatt`` is what is taken off."""
+    book = Workbook()
+    head = ["Bezeichnung", "Kerne", "RAM (GB)", "Menge", "Einzelpreis (EUR)", "Gesamtpreis (EUR)"]
+    for row in (head, ["R6625", 64, 768, 10, 15_000, 150_000], ["Projektrabatt", None, None, 0.05, None, -7_500]):
+        book.active.append(row)
+    book.active["D3"].number_format = "0%"
+    book.save(tmp_path / "offer.xlsx")
+    found = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2}))
+    assert not found.errors and [one.percent for one in found.lines] == [5]
+
+
+def test_a_price_after_a_discount_is_the_price(tmp_path: Path) -> None:
+    """Of a unit price, its discount and a net price the net one is taken where it is the first less the second."""
+    head = [*HEAD[:4], "Unit price (EUR)", "Discount", "Net price (EUR)"]
+    found = read(tmp_path, head, [*ROW[:4], 20_000, "20 %", 16_000])
+    assert not found.errors and found.quotes["price_usd"].tolist() == [32_000]
+    assert read(tmp_path, head, [*ROW[:4], 20_000, "20 %", 15_000]).errors
+
+
+def test_a_column_of_numbers_is_no_column_of_names(tmp_path: Path) -> None:
+    """``Item`` over 1 and 2 beside names numbers them; ``System`` over 4 and 1 beside names is asked about."""
+    found = read(tmp_path, ["Item", "Node", *HEAD[1:]], [1, "AMD node", *ROW[1:]], [2, "Intel node", *ROW[1:]])
+    assert not found.errors and found.quotes["name"].tolist() == ["AMD node", "Intel node"]
+    asked = read(tmp_path, [*HEAD, "System"], [*ROW, 4], ["R7625", *ROW[1:], 1]).errors
+    assert [one.cell for one in asked] == ["F1"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [
+        ("Chassis", [4, 4]),
+        ("Chassis", ["2U4N", "1U"]),
+        ("Wert (EUR)", [13_000, 24_000]),
+        ("Eenheid", ["paar", "stuks"]),
+    ],
+)
+def test_a_known_heading_over_what_may_be_of_several_is_asked_about(
+    tmp_path: Path, heading: str, cells: list[object]
+) -> None:
+    """Numbers of chassis, a second amount without a quantity, a pair as unit of measure."""
+    assert read(tmp_path, [*HEAD, heading], [*ROW, cells[0]], ["R7625", *ROW[1:], cells[1]]).errors
+
+
+def test_an_offer_without_a_server_is_asked_about(tmp_path: Path) -> None:
+    """A server whose cores and memory stand in its description alone is not read as a rack."""
+    rows = [["Artikel", "Menge", "Einzelpreis (EUR)"], ["Dell PowerEdge R6625 Rack-Server", 1, 14_280]]
+    assert "no row was read as a server" in [one.allowed for one in read(tmp_path, *rows).errors][-1]
+
+
+@pytest.mark.parametrize("name", ["Netzteil Rechenknoten", "Nodo doppio R6625", "2 lames R6625", "Gerätepaar R6625"])
+def test_a_part_or_several_in_a_name_stay_asked_about(tmp_path: Path, name: str) -> None:
+    """Words of parts before a node, a double node, two blades, a pair."""
+    assert "A2" in [one.cell for one in read(tmp_path, HEAD, [name, *ROW[1:]]).errors]

@@ -18,11 +18,9 @@ from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.units import Decimals, Unit, amount_of, without_mark
+from procure.sheets.words import themed
 
-NOTHING = {
-    "", "-", "–", "—", "--", "/", "none", "no", "n/a", "na", "keine", "kein", "ohne", "nein", "aucun", "aucune", "non",
-    "ninguno", "ninguna", "nessuna", "nessuno", "geen",
-}  # fmt: skip
+NOTHING = themed("nothing") | {""}
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
 _KINDS = {"mem_gb": "memory", "power_w": "power", "idle_power_w": "power", "rack_units": "height", "cpus": "cores"}
 _LIKELY: dict[str, tuple[float, float]] = {
@@ -408,7 +406,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
 
     Cores of all are told by the table of processors; 0 where a CPU has neither these cores nor this part of them.
     """
-    text = _PROCESSORS.sub(r"\1x ", counted(text))
+    text = re.sub(r"\bje (?=\d+[ -]*(?:Kern|Core))", "", _PROCESSORS.sub(r"\1x ", counted(text)), flags=re.IGNORECASE)
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
     if (
         match is None

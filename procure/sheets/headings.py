@@ -11,7 +11,7 @@ from pathlib import Path
 
 from procure.schemas import QUOTE
 from procure.sheets.units import Unit, tax_of, unit_of, without_tax
-from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT
+from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed
 
 _WORDS = Path(__file__).parent / "headings.toml"
 _EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
@@ -25,12 +25,6 @@ _SLASH = re.compile(
     r"/\s*(node|knoten|server|stück|stck|stk|st|unit|piece|each|nœud|noeud|serveur|nodo|system)\b\.?", re.I
 )
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
-_HARMLESS = frozenset(
-    "per pro je par por total gesamt totale max maximal maximum peak typ typical nominal anzahl number count nombre n "
-    "physical physisch physique physische installed installiert ecc rdimm ram tdp einzeln net netto gross brutto of in "
-    "excl exkl incl inkl ex zzgl ohne mit".split()
-)
-"""What may stand in brackets in a heading beside units, and changes nothing."""
 NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""
 _PRICES = frozenset("price_usd _price _list_price _total".split())
@@ -114,6 +108,8 @@ def heading_of(text: str) -> Heading:
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)
     if column == "_price" and (short != plain or n_each):
         column = "price_usd"  # a price per node
+    if column == "_measure" and unit is not None and unit.kind == "money":
+        column = "price_usd"  # ``Unit (EUR)``
     all_words = plain_words(text)
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
@@ -155,7 +151,11 @@ def _is_of(word: str, column: str) -> bool:
 
 def _is_harmless(word: str) -> bool:
     plain = plain_words(word)
-    return not plain or plain in _HARMLESS or re.fullmatch(rf"ddr\d.*|{TAX}|{NODE}|{PIECE}", plain) is not None
+    return (
+        not plain
+        or plain in themed("beside_units")
+        or re.fullmatch(rf"ddr\d.*|{TAX}|{NODE}|{PIECE}", plain) is not None
+    )
 
 
 _TAX = (

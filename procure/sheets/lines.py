@@ -9,7 +9,7 @@ from typing import Literal
 
 from procure.sheets.headings import plain_words
 from procure.sheets.words import INCLUDED as TAX_IN
-from procure.sheets.words import NODE, NOT_INCLUDED, PER, TAX, TIME, WITH, WITHOUT
+from procure.sheets.words import NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed, vocabulary
 
 Kind = Literal[
     "storage",
@@ -24,35 +24,13 @@ Kind = Literal[
     "discount",
     "other",
 ]
-_WORDS: dict[Kind, str] = {
-    "discount": r"discounts? \w*rabatt \w*nachlass remise rebate sconto descuento korting skonto gutschrift trade\sin",
-    "warranty": r"warranty \w*garantie\w* garantia garanzia \w*gewahrleistung nbd",
-    "installation": r"\w*installation inbetriebnahme \w*montage aufbau set\sup setup commissioning instalacion "
-    r"installazione installatie mise\sen\sservice",
-    "delivery": r"delivery \w*lieferung transport\w* shipping freight fracht\w* versand\w* livraison envio consegna "
-    "levering",
-    "training": r"training \w*schulung formation workshop formacion formazione opleiding",
-    "support": r"support \w*wartung maintenance soporte supporto onderhoud pflege",
-    "network": r"switch switches infiniband ethernet cables? \w*kabel cabling transceivers? netzwerk network\w* "
-    "interconnect reseau red rete",
-    "storage": r"storage speichersystem massenspeicher nas san lustre beegfs jbod disk\sshelf stockage almacenamiento "
-    "archivio opslag",
-    "rack": r"racks? pdus? schrank schranke baie cooling kuhlung rear\sdoor",
-    "software": r"software\w* licen[cs]es? \w*lizenz\w* licencia licenza",
-}
+_WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
-_SUM = (
-    r"(zwischen|gesamt|netto|brutto|sub|end|angebots|auftrags|sous|montant|importe|mellan|del)?-?\s*"
-    r"(summe|sum|summa|suma|razem|total|totale|totaal|gesamt|gesamtpreis|betrag|endpreis|preis|(net|grand) total"
-    r"|total (price|amount))"
+_TAX_ALONE = re.compile(
+    rf"((zzgl|plus|gesetzliche|enthaltene|darin|davon|montant|importe|kwota|de|der|la|die) )*[\d %]*{TAX}[\d %]*"
+    rf"|{TAX} exempt"
 )
-_TOTALS = re.compile(
-    rf"(?!preis|betrag){_SUM}( (net|netto|gross|brutto|ht|ttc|generale?|in|eur|usd|chf|of offer|angebot|imponibile"
-    rf"|ivato|{TAX} {NOT_INCLUDED}|{TAX} {TAX_IN}|({WITHOUT}|{WITH})( [\d %]+)? {TAX}"
-    r"|(pos|position|positionen|lot|los|lote|lotto|perceel|seite|page)( (bis|to|a|und|and|et|y|\d+))+))*"
-    rf"|imponibile|base imponible|ubertrag|carried forward|carry over|合計|小計"
-    rf"|((zzgl|plus|gesetzliche|enthaltene|darin|davon|montant|importe|kwota|de|der|la|die) )*[\d %]*{TAX}[\d %]*"
-)
+_BESIDE_SUMS = re.compile(rf"\d+|%|{TAX}|{WITHOUT}|{WITH}|{TAX_IN}|{NOT_INCLUDED}|not|nicht|non|niet|pas")
 _MAY_BE_TOTAL = re.compile(
     r"\b(\w*(summe|gesamtpreis|gesamtbetrag|endpreis|endbetrag)|(sub|sous)?\s?total|totale|totaal|gesamt|ubertrag)\b"
 )
@@ -63,17 +41,20 @@ _OPTIONAL = re.compile(
     r"|alternativ\w*|variante?|wahlweise|(nicht|not|non) (enthalten|included|inclus))\b"
     r"|^(options|optionen|opciones|opzioni|opties)\b|\b(options|optionen|opciones|opzioni|opties)$"
 )
-INCLUDED = frozenset(
-    "inklusive inkl included incl inclus compris incluido incluida incluso inclusa compreso inbegriffen enthalten "
-    "inbegrepen kostenlos kostenfrei free gratis gratuit gratuito".split()
-) | {"in price included", "im preis enthalten", "free of charge", "ohne berechnung", "no charge"}
+INCLUDED = themed("free") | {
+    "in price included",
+    "im preis enthalten",
+    "free of charge",
+    "ohne berechnung",
+    "no charge",
+}
 """What stands in place of the price of what costs nothing more."""
 _RECURRING = re.compile(
     rf"\b({PER} {TIME}|p a|\w*jahrlich\w*|\w*monatlich\w*|annual|annually|yearly|monthly|annuel\w*|mensuel\w*"
     r"|anual|mensual|annuo|mensile|miete|rental|leasing)\b"
 )
 _OF_OTHERS = re.compile(
-    rf"\b{PER}\s+(?!{NODE}|order|auftrag|stuck|stk|unit|piece|item|unidad|einheit|lot|los)(\d+ \w+|[a-z]\w*)"
+    rf"\b{PER}\s+(?!{NODE}|{PIECE}\b|order|auftrag|lot|los|spedition|kurier|courier|post\b|lkw)(\d+ \w+|[a-z]\w*)"
 )
 _CONDITION = re.compile(
     r"\b(skonto|escompte|cash discount|\w*zahlung|payment|paid|(ab|from|over|above) \d+|mehr als|more than|at least"
@@ -90,10 +71,6 @@ _ALREADY = re.compile(
 _SCOPE = re.compile(rf"{_ON}(\w+)")
 _ON_ALL = re.compile(
     rf"{_ON}((gesamt|angebot|auftrag|netto)\w*|total\w*|whole|entire|order|offer|(net|grand) total|montant|importe)\b"
-)
-_ON_SERVERS = frozenset(
-    "server servers node nodes knoten serveurs noeuds nodos servidores alle all alles everything tout todo "
-    "listenpreis listenpreise listprice list prices preise price preis".split()
 )
 
 
@@ -141,7 +118,10 @@ def kind_of(text: str) -> Kind | None:
 
 def is_total(text: str) -> bool:
     """Tell whether a line's words say that it is a sum of others, or the tax."""
-    return _TOTALS.fullmatch(plain_words(text)) is not None
+    words = plain_words(text)
+    beside = [word for word in words.split() if word not in themed("sums") and not _BESIDE_SUMS.fullmatch(word)]
+    is_sum = len(beside) < len(words.split()) and not themed("sums").isdisjoint(words.split())
+    return (is_sum and themed("beside_sums").issuperset(beside)) or _TAX_ALONE.fullmatch(words) is not None
 
 
 def is_tax(text: str) -> bool:
@@ -163,7 +143,9 @@ def question(kind: Kind, text: str) -> str:
             return "may be in the prices already; delete the row, or say only how much is taken off"
         if _CONDITION.search(words):
             return "is taken off on a condition; delete the row, or name it without the condition"
-        scopes = [one[1] for one in _SCOPE.finditer(words) if one[1] not in _ON_SERVERS and not one[1].isdigit()]
+        scopes = [
+            one[1] for one in _SCOPE.finditer(words) if one[1] not in themed("on_servers") and not one[1].isdigit()
+        ]
         if scopes and not is_on_all(text):
             return f"is on {scopes[0]!r}, and a percentage is taken off all servers; lower the prices that it is on"
         return ""

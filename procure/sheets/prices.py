@@ -15,9 +15,17 @@ from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_
 from procure.sheets.words import TAX
 
 _STATED = re.compile(
-    r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
+    r"\b(?:prices?|pricing|(?:netto|einzel|stuck|stück|angebots)?preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
     re.IGNORECASE,
 )
+
+
+CURRENCY = re.compile(
+    r"(?:(?:offer |quote )?currency|pricing|(?:angebots)?währung|monnaie|devise|moneda|divisa|valuta|munt)"
+    r"\W+(?:in )?([^\s,.;()]+)(?: \(\w+\))?",
+    re.IGNORECASE,
+)
+"""A row above a table: ``Currency: EUR``, in one cell or two."""
 
 
 _OF_TAX = re.compile(rf"pri[xcjs]|prei|prez|cen[ay]|{TAX}|税", re.IGNORECASE)
@@ -80,7 +88,12 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             is_sentence = (len(text.split()) > 1 or "税" in text or is_alone) and amount_of(text) is None
             if said is not None and is_sentence and gross is not True:
                 gross, where = said, cell.address
-            if (match := _STATED.search(text)) and (found := unit_of(match[1])) is not None and found.kind == "money":
+            beside = " ".join(one.text for one in row if not one.is_empty)
+            if (
+                (match := CURRENCY.fullmatch(beside) or _STATED.search(text))
+                and (found := unit_of(match[1])) is not None
+                and found.kind == "money"
+            ):
                 if unit is not None and unit != found:
                     currencies = (
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"

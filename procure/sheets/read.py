@@ -54,6 +54,9 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         TableReader(table, Pricing(table, terms, convention), decimal, found).read()
         if len(found.rows) > n_rows and len(found.lines) > n_lines:
             offers.append((table, found.lines[n_lines:]))
+    if not found.rows and not any(one.severity == "error" for one in found.findings + found.missing):
+        said = "no row was read as a server: cores, memory and a price of one node are needed, each in a column"
+        found.findings.append(Finding("error", tables[0][1].sheet, tables[0][1].top[0].address, "", "", said))
     _ask_bidders(found, offers)
     _take_off_lines(found)
     for grid, of_it in by_sheet:

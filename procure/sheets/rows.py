@@ -30,6 +30,7 @@ from procure.sheets.prices import Pricing, figure
 from procure.sheets.tables import Table
 from procure.sheets.totals import disagreeing
 from procure.sheets.units import Decimals, unit_of
+from procure.sheets.words import themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -50,10 +51,7 @@ _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.I
 _SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b[abhv][1-3]00\b|\bl40s?\b|\bmi\d{3}")
 """Words in a server's name that say that it has GPUs."""
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
-_ONE = frozenset(
-    "1 st stk stck stuck pc pce pcs piece pieces ea each unit units unite unidad ud uds unita node nodes knoten server "
-    "servers system systeme einheit nr no pz szt".split()
-) | {"1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
+_ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
 _MEAN = re.compile(
     r"(mittel(wert)?|durchschnitt\w*|averages?|mean|median|moyenne|media|promedio|gemiddelde|min|minimum|max|maximum)"
@@ -62,6 +60,11 @@ _MEAN = re.compile(
 """Names of rows that summarise others."""
 _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 """Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
+
+
+def row_label(row: list[Cell]) -> str:
+    """Return the texts of a row, and its percentages that stand in cells of their own."""
+    return " ".join(cell.shown for cell in row if isinstance(cell.value, str) or cell.unit == "%")
 
 
 @dataclass
@@ -118,7 +121,7 @@ class TableReader:
     def read(self) -> None:
         """Read every row as a server, as another line, or as none."""
         for row in self.table.rows:
-            label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
+            label = row_label(row)
             if not self._is_offer(row, label):
                 continue
             is_server, n_unread = self._is_server(row, label), self.found.n_lines_unread
@@ -200,7 +203,7 @@ class TableReader:
         kind = self.table.cell(row, "_kind")
         if kind is not None and not kind.is_empty:
             return plain_words(kind.text) == "server"
-        return self._has_figures(row) or self.table.is_ours or other.kind_of(label) is None
+        return self._has_figures(row) or self.table.is_ours or not (other.kind_of(label) or other.is_optional(label))
 
     def _is_strange(self, row: list[Cell], label: str) -> bool:
         """Say that a row is neither a server nor a line that is known, where it is."""
@@ -313,7 +316,7 @@ class TableReader:
         divide = "_divide" in self.table.columns
         if divide and text and not n:
             raise Unreadable("is divided by the quantity, and there is none in this row; write how many")
-        if not n or not re.fullmatch(r"[\d.]+", text):
+        if not re.fullmatch(r"[\d.]+", text):
             return text
         if divide:
             return f"{(Decimal(text) / n).quantize(Decimal('0.01'), ROUND_HALF_UP):f}"
@@ -344,6 +347,8 @@ class TableReader:
             return
         unit, usd_of = self.table.headings["_total"].unit, self.pricing.usd("_total")
         whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
+        if re.fullmatch(r"-?[\d.]+", whole) and not n:  # the quantity is not told; it is a whole number
+            n = max(1, round(Decimal(whole) / usd)) if usd else 1
         if re.fullmatch(r"-?[\d.]+", whole) and abs(Decimal(whole) - usd * n) > Decimal("0.01") * n + 1:
             raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
 

@@ -10,7 +10,7 @@ from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import Heading, heading_of, plain_words
 from procure.sheets.units import unit_of
-from procure.sheets.words import NODE, PER
+from procure.sheets.words import NODE, PER, themed
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -188,7 +188,11 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
     table.titles = [replace(cell, value=text) for cell, text in zip(header, texts, strict=False)]
     exact = [text.strip() for text in texts if text.strip()]
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
+    names = sum(heading_of(text).column == "name" for text in texts)
     for place, text in enumerate(texts):
+        first = next((row[place].text for row in rows if _is_filled(row, place)), "a")
+        if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first):
+            continue  # ``Item`` over 1, 2, 3 beside another column of names
         if text:
             _take(table, place, heading_of(text), header[place], text)
     for name, heading in table.headings.items():
@@ -203,12 +207,6 @@ def _is_filled(row: list[Cell], place: int) -> bool:
     return place < len(row) and not row[place].is_empty
 
 
-_NO_HEADING = frozenset(
-    "merkmal merkmale eigenschaft spezifikation feature features specification spec specs parameter kriterium criteria "
-    "caracteristique caracteristica caratteristica kenmerk position pos".split()
-)
-
-
 def _name_by_place(table: Table, header: list[Cell], texts: list[str]) -> None:
     """Take a first column of texts as the names where none is headed so, and its heading says nothing else."""
     if "name" in table.columns or table.is_ours:
@@ -216,7 +214,7 @@ def _name_by_place(table: Table, header: list[Cell], texts: list[str]) -> None:
     first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
     if first is None or first in table.columns.values():
         return
-    if texts[first] and plain_words(texts[first]) not in _NO_HEADING:
+    if texts[first] and plain_words(texts[first]) not in themed("features"):
         return
     cells = [row[first] for row in table.rows if _is_filled(row, first)]
     if any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):
@@ -296,6 +294,9 @@ def _choose_price(table: Table) -> None:
     """Leave one column of prices, that of one node, or say what is open."""
     columns = table.columns
     several = any(_is_several(table, row) for row in table.rows)
+    before = {"price_usd", "_discount", "_price"} <= columns.keys() and columns["price_usd"] < columns["_price"]
+    if before and "_list_price" not in columns:  # that each price is the list price less the discount is checked
+        _rename(table, "price_usd", "_list_price")
     if "price_usd" not in columns and "_price" in columns:
         if several and "_total" not in columns:
             table.add(
@@ -331,10 +332,10 @@ def _choose_price(table: Table) -> None:
             table.add("error", "price_usd", f"{said}; head it price per node")
 
 
-def _rename(table: Table, name: str) -> None:
-    table.columns["price_usd"] = table.columns.pop(name)
-    table.headings["price_usd"] = table.headings.pop(name)
-    table.header["price_usd"] = table.header.pop(name)
+def _rename(table: Table, name: str, to: str = "price_usd") -> None:
+    table.columns[to] = table.columns.pop(name)
+    table.headings[to] = table.headings.pop(name)
+    table.header[to] = table.header.pop(name)
 
 
 def _is_several(table: Table, row: list[Cell]) -> bool:

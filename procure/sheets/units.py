@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, WITH, WITHOUT
+from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, WITH, WITHOUT, vocabulary
 
 Decimals = Literal["comma", "point"]
 
@@ -28,18 +28,7 @@ _OF_A_KIND: dict[str, dict[str, Decimal]] = {
         Decimal(1),
     ),
 }  # fmt: skip
-_CURRENCIES = {
-    "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR", "$": "USD", "us$": "USD", "usd": "USD", "us-$": "USD",
-    "£": "GBP", "gbp": "GBP", "chf": "CHF", "sfr": "CHF", "fr": "CHF", "¥": "¥", "jpy": "JPY", "yen": "JPY",
-    "円": "JPY",
-    "元": "CNY",
-    "sek": "SEK", "nok": "NOK", "dkk": "DKK", "pln": "PLN", "zł": "PLN", "czk": "CZK", "kč": "CZK", "huf": "HUF",
-    "cad": "CAD", "ca$": "CAD", "c$": "CAD", "aud": "AUD", "a$": "AUD", "cny": "CNY", "rmb": "CNY", "inr": "INR",
-    "₹": "INR",
-    "krw": "KRW", "₩": "KRW", "brl": "BRL", "r$": "BRL", "mxn": "MXN", "zar": "ZAR", "sgd": "SGD", "nzd": "NZD",
-    "try": "TRY", "ils": "ILS", "₪": "ILS", "twd": "TWD", "hkd": "HKD", "ron": "RON", "bgn": "BGN", "kr": "kr",
-}  # fmt: skip
-"""By how it is written; ``kr`` is the crown of several countries, ``¥`` yen or yuan."""
+_CURRENCIES = {word: code for code, words in vocabulary()["currencies"].items() for word in words.split()}
 _THOUSANDS = {"k": 1000, "t": 1000, "tsd": 1000, "m": 10**6, "mio": 10**6}
 CODES = frozenset(code for code in _CURRENCIES.values() if len(code) == 3)
 

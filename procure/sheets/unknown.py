@@ -6,57 +6,51 @@ nothing but words of ``vocabulary.toml``, which change no amount, or is quoted b
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 
 from procure.sheets import lines as other
-from procure.sheets.cells import NO_GPU, NOTHING, counted, gpu_pools, without_models
+from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.headings import NUMBERS, amount_words, heading_of, plain_words
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
-from procure.sheets.prices import figure
-from procure.sheets.rows import EXAMPLE, SEVERAL
+from procure.sheets.prices import CURRENCY, figure
+from procure.sheets.rows import EXAMPLE, SEVERAL, row_label
 from procure.sheets.tables import Table
 from procure.sheets.units import Unit, amount_of, tax_of, unit_of, without_tax
-from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT
+from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT, themed, vocabulary
 
-_VOCABULARY = Path(__file__).parent / "vocabulary.toml"
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
 """Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
 _CHECKED = {"_measure", "_price_unit", "_currency", "_discount", "_kind", "_per"}
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[€£$¥≥≤<>~≈±½¼¾%‰?=→]")
-_MACHINE = rf"(?:{NODE}|{PIECE}|systeme?s?|rechner|machines?|blades?|clusters?|kno+pe?n?)"
+_MACHINE = rf"(?:{NODE}|{PIECE}|systeme?s?|rechner|machines?|blades?|lames?|gerate?n?|clusters?|kno+pe?n?)"
 _COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
 """A number of nodes: what stands beside it may be that of all."""
 _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
 """A number before a server's name, or alone in brackets."""
 _PRICE = re.compile(r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I)
 _WEIGHS = re.compile(
-    rf"pri[xcjs]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
-    rf"|\b{PER}\b|\b(?:no|jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|\w*leas\w*|\w*miet\w*|\w*raten?|rent\w*|monthly)\b"
+    rf"\bpri[xcs]|prij[sz]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
+    rf"|\b{PER}\b|\b(?:no|jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|leas(?:e|es|ed|ing)|\w*leasing|\w*miet\w*|(?:\w*(?:monats|jahres|quartals|leasing|miet|wochen|tages))?raten?|rent\w*|monthly)\b"
 )
 """What makes a sentence one that may be about amounts; of others a word that is not known is a warning."""
-_PHRASES = re.compile(
-    r"\b\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2,4}\b|\b\d{4}-\d\d-\d\d\b"
-    r"|\(\d\s*\+\s*\d\)|\d+(?:[.,]\d+)?\s*[-–/+]\s*(?=\d)|(?<=\d)\s*[\"″]|\bnetto (?=nutzbar)|\bnet (?=usable)|\S+@\S+|https?://\S+|www\.\S+"
-    r"|\b(?:single|dual|quad|one|two|four|ein|zwei|vier|un|deux|quatre|dos|due|twee|[1248])[- ]?"
-    r"(?:sockets?|sockel|cpus?|process\w+|prozessor\w*|procesador\w*|ports?|rail|ranks?|way)\b"
-    r"|\b(?:vali[dt]\w*|valable\w*|gultig\w*|geldig\w*|offer|angebot|bindend|bindefrist)\s+(?:is |ist |est )?"
-    r"(?:until|till|to|through|bis(?: zum)?|jusqu ?'?(?:au|a)|hasta(?: el)?|fino al|tot(?: en met)?)\b"
-    r"|(?<!: )\bno(?:\.|\b(?=\s*(?:[:#()/\d,;|-]|$|\S*\d{4})))"
-    r"|\b(?:frei haus|free domicile|free of charge|ab werk|ex works|franco domicile|hot[- ]swap\w*)\b"
-    r"|\b(?:incl|inkl|including|inklusive|includes?|y compris|incluye|con)\b\.?(?=\s+[^\W\d_]{3})",
-    re.I,
-)
+_PHRASES = re.compile("|".join(vocabulary()["phrases"]), re.I)
 _LEGAL = r"(?:(?:der|the|la|le|l'|gesetzlich\w*|geltend\w*|applicable|legal|statutory)\s*)*"
 _OF_TAX = re.compile(rf"{_LEGAL}{TAX}\b\.?(?:\s*\(?@?\s*\d+(?:[.,]\d+)?\s*%\)?)?", re.I)
-_BUT_TAX = re.compile(rf"\b(?:exclud\w*|exclusive of|excluye\w*|escludono|{WITHOUT})\.?\s*{_OF_TAX.pattern}", re.I)
+_BUT_TAX = re.compile(
+    rf"\b(?:exclud\w*|(?:not|no|non|ne|niet) (?:inclu\w*|compren\w*)(?: pas)?|exclusive of|excluye\w*|escludono"
+    rf"|esclusioni|exclusions?|{WITHOUT})[.:]?\s*{_OF_TAX.pattern}",
+    re.I,
+)
+_OFFICIAL = re.compile("|".join(vocabulary()["official"]).replace("TAX", TAX), re.I)
+"""Numbers of taxes, banks and registers, as letters have them."""
+_FIRM = re.compile(r"\b(?:GmbH|KG|OHG|Ltd|Inc|LLC|plc|SARL|SAS|S\.?r\.?l|S\.?p\.?A|B\.?V|ApS|s\.r\.o|S\.L|S\.A)\b")
+_JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kerne )je\b", re.I)
+"""What stands beside the cores of each of several processors."""
 _ALL = re.compile(
     r"\b(?:alle|all|toutes|tous|todos|tutti|samtliche)(?: les| los| i| the| unsere| our)?"
     r"\s+(?=\w*(?:pri|prei|prez|prec))",
@@ -66,31 +60,20 @@ _INCLUDED = re.compile(rf"\b(\w+) (?:is |are |est |sont |ist |sind |es )?{INCLUD
 _EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
 _IN_CURRENCY = re.compile(r"\b(?:in|en)\s+([^\s,.;()]+)")
-_TIME = re.compile(
-    r"\b(?:weeks?|wochen?|days?|tage?n?|months?|monate?|years?|jahre?|semaines?|jours?|semanas|dias|giorni|weken|dagen|anni|ans|anos)\b"
-)
-
 _LASTS = re.compile(
     r"vali|gultig|geldig|liefer|deliver|livraison|entrega|consegna|lever|zahl|pay|paiement|pago|warrant|garant|support|bind"
 )
 """What a time beside prices may be that of."""
 
 
-@functools.cache
-def _words(*themes: str) -> frozenset[str]:
-    """Return the words of some themes of the vocabulary."""
-    words = tomllib.loads(_VOCABULARY.read_text(encoding="utf-8"))
-    return frozenset(plain_words(word) for theme in themes for word in words[theme].split())
-
-
-_EVERYWHERE = ("machines", "parts", "services", "makers", "papers", "glue")
-_ON_PRICES = ("services", "papers", "glue")
+_EVERYWHERE = ("machines", "parts", "services", "makers", "papers", "columns", "glue")
+_ON_PRICES = ("services", "papers", "glue", "of_prices")
 """What may stand beside the word price: no part or machine, of which a price may be."""
 
 
 def known_words() -> frozenset[str]:
     """Return the words that change no amount wherever they stand."""
-    return _words(*_EVERYWHERE)
+    return themed(*_EVERYWHERE)
 
 
 _LONGEST_WORD = 60
@@ -106,7 +89,7 @@ def _is_known(word: str, known: frozenset[str]) -> bool:
     ):
         return True
     return any(
-        {word[:n], word[:n].removesuffix("s")} & (known if n > 3 else _words("machines"))
+        {word[:n], word[:n].removesuffix("s")} & (known if n > 3 else themed("machines"))
         for n in range(3, len(word) - 2)
         if _is_known(word[n:], known)
     )
@@ -134,7 +117,7 @@ def _is_placed(text: str, number: re.Match[str], before: str, end: int) -> bool:
     ):
         return True
     is_name = bool(before) and not gap.strip() and not before[0].isdigit()
-    return is_name and (len(before) == 1 or not _is_known(before.casefold(), _words("services", "glue")))
+    return is_name and (len(before) == 1 or not _is_known(before.casefold(), themed("services", "glue")))
 
 
 def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> list[str]:
@@ -159,7 +142,7 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
         elif touches and before[-1:].isdigit():
             is_model = token.isupper() and (in_code or len(before) >= 4)
             in_code = in_code or is_model
-            if not (is_model or word in _words("behind") or _is_unit(word)):
+            if not (is_model or word in themed("behind") or _is_unit(word)):
                 found.append(before + token)
         elif follows and (
             token.isupper() or _is_known(word, known) or (len(word) < 3 and word not in ("x", "je", "ab"))
@@ -169,7 +152,7 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
             in_code = False
             counts = word == "x" and before[-1:].isdigit()
             is_letter = len(token) == 1 and token.isupper()
-            is_unit = before[-1:].isdigit() and (word in _words("apart") or _is_unit(word))
+            is_unit = before[-1:].isdigit() and (word in themed("apart") or _is_unit(word))
             if not (counts or is_letter or is_unit or _is_known(word, known)):
                 found.append(token)
         before, end = token, match.end()
@@ -182,8 +165,8 @@ class Ledger:
     def __init__(self, grid: Grid, tables: list[Table], harmless: frozenset[str]) -> None:
         """Take a sheet as a person sees it, its tables, and the words that the user knows to change nothing."""
         self.grid, self.tables = grid, tables
-        self.known, self.on_prices = known_words() | harmless, _words(*_ON_PRICES) | harmless
-        self.on_names = _words("machines", "parts", "makers", "papers", "in_names") | harmless
+        self.known, self.on_prices = known_words() | harmless, themed(*_ON_PRICES) | harmless
+        self.on_names = themed("machines", "parts", "makers", "papers", "in_names") | harmless
         self.found: list[Finding] = []
 
     def account(self, findings: list[Finding], lines: list[Line]) -> list[Finding]:
@@ -224,7 +207,8 @@ class Ledger:
                     if not cell.is_empty and (place >= len(table.titles) or table.titles[place].is_empty):
                         self._say("error", cell, "", "stands under no heading; delete it")
             return
-        places = {place: name for name, place in table.columns.items()}
+        places = {n: "_number" for n, title in enumerate(table.titles) if heading_of(title.text).column == "_number"}
+        places |= {place: name for name, place in table.columns.items()}
         self._headings(table, places)
         names: dict[str, Cell] = {}
         is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
@@ -242,6 +226,8 @@ class Ledger:
                     continue
             figures = (table.cell(row, one) for one in ("cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"))
             is_server = not is_line and any(one is not None and not one.is_empty for one in figures)
+            if not is_server and not is_line and other.is_optional(row_label(row)):
+                continue  # it is not counted, and that is said
             for place, cell in enumerate(row):
                 column = places.get(place, "")
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
@@ -274,12 +260,13 @@ class Ledger:
             text = _EACH_PART.sub(" ", _EACH_NODE.sub(" ", _OF_TAX.sub(" ", without_tax(text))))
             if _EACH_PART.search(cell.text) or tax_of(cell.text) is not None:
                 text = _PRICE.sub(" ", text)
-            self._ask(cell, "", [word for word in strange_words(text, self.known) if unit_of(word) is None])
+            words = strange_words(text, self.known | themed("in_headings", "measures"))
+            self._ask(cell, "", [word for word in words if unit_of(word) is None])
         for place, name in places.items():
             for part in re.findall(r"[(\[{]([^)\]}]*)[)\]}]", table.titles[place].text if name not in NUMBERS else ""):
                 pieces = [one for one in re.split(r"[,;/ ]+", part) if unit_of(one) is None]
                 bare = without_tax(_EACH_NODE.sub(" ", " ".join(pieces)))
-                self._ask(table.titles[place], "", strange_words(bare, self.known | _words("counts")))
+                self._ask(table.titles[place], "", strange_words(bare, self.known | themed("counts")))
 
     def _columns(self, table: Table, places: dict[int, str]) -> None:
         """Ask about numbers in columns that are not read, where nothing tells that they are no money."""
@@ -295,9 +282,12 @@ class Ledger:
                     self._say("error", cells[0], "", "stands under no heading; say what it is, or delete it")
                 continue
             said, text = heading_of(head.text), _fold(head.text).casefold()
+            counts = said.column == "name" and values != list(range(1, len(values) + 1))
+            counts = counts and re.search(rf"\b{_MACHINE}\b", text.replace("item", "")) is not None
             is_money = said.unit is not None and said.unit.kind == "money" and said.column in _FIGURES
             if (
-                (said.column and not is_money)
+                (said.column and not is_money and not counts)
+                or not themed("measures").isdisjoint(plain_words(head.text).split())
                 or _OF_TAX.search(text)
                 or _EACH_PART.search(text)
                 or tax_of(text) is not None
@@ -308,6 +298,7 @@ class Ledger:
             if (
                 "money" in kinds
                 or re.search(rf"\b{_MACHINE}\b", text)
+                or not themed("in_headings").isdisjoint(plain_words(text).split())
                 or not (kinds or all(value == int(value) and 0 <= value < 100 for value in values))
             ):
                 self._say(
@@ -333,10 +324,14 @@ class Ledger:
             return
         line = self._lines.get((self.grid.sheet, cell.address))
         known = self.known if column != "name" or names is None else self.on_names
+        if not column and " " in text and not re.search(rf"\b{_MACHINE}\b", plain_words(text)):
+            known = known | themed("in_cells")
         if line is not None and column == "name":
             text = _EACH_NODE.sub(" ", _fold(text))
             if line.kind == "discount":
-                text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), known | _words("discounts")
+                text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), known | themed("discounts")
+        if line is None and cores_of(text) is not None:
+            text = _JOINED.sub(" ", text)
         if column == "gpus":
             text = re.sub(r"^\s*(\d+)\s*(?:Stk|St)\b\.?", r"\1x", text)
         if column == "name" and "pack_size" in table.columns:
@@ -345,15 +340,15 @@ class Ledger:
         if known is self.on_names:
             words += re.findall(r"[/&;|*]|\+(?!\s|$|\))", text)
             if not re.search(rf"\b{_MACHINE}\b", plain_words(text)):  # a part of a server, not one
-                head = plain_words(re.split(r"\w*\d", text)[0]).split()
+                head = re.split(r"\w*(?:knoten|server)\b", plain_words(re.split(r"\w*\d", text)[0]))[0].split()
                 words += [
-                    one for one in head if _is_known(one, _words("parts")) and one not in _words("machines", "makers")
+                    one for one in head if _is_known(one, themed("parts")) and one not in themed("machines", "makers")
                 ]
         if known is self.on_names and "pack_size" not in table.columns:
             words += [
                 one[0]
                 for one in _COUNT.finditer(_fold(text))
-                if not _is_known((one[2] or "").casefold(), _words("parts") | {"he"})
+                if not _is_known((one[2] or "").casefold(), themed("parts") | {"he"})
             ]
         proper = [word for word in words if word[0].isupper()]
         if column in ("vendor", "lot", "_number"):
@@ -377,11 +372,13 @@ class Ledger:
             return False
         parts = [word.casefold()[n:] for word in words for n in range(1, len(word) - 3)]
         parts += [word.casefold()[:n] for word in words for n in range(4, len(word))]
-        return not any(part in _words("machines", "parts") and len(part) > 3 for part in parts)
+        return not any(part in themed("machines", "parts") and len(part) > 3 for part in parts)
 
     # Text beside tables
 
     def _text_row(self, cells: list[Cell]) -> None:
+        if CURRENCY.fullmatch(" ".join(cell.text for cell in cells)):
+            return
         for cell in cells:
             if not cell.is_number:
                 self._sentence(cell, cells)
@@ -390,8 +387,8 @@ class Ledger:
 
     def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
         """Ask about a sentence that may be about amounts and has a word that is not known; name any other."""
-        text = _fold(cell.text)
-        if not text or other.is_total(text) or amount_of(text) is not None or (cell.note and cell.note in OWN):
+        text = _OFFICIAL.sub(" ", _fold(cell.text))
+        if not text.strip() or other.is_total(text) or amount_of(text) is not None or (cell.note and cell.note in OWN):
             return
         of_prices = _PRICE.search(text) is not None
         for one in _IN_CURRENCY.finditer(text):
@@ -399,13 +396,14 @@ class Ledger:
                 text = text.replace(one[0], " ")
         of_tax = _BUT_TAX if tax_of(text) is None else _OF_TAX
         bare = _EACH_NODE.sub(" ", of_tax.sub(" ", _ALL.sub("", without_tax(text))))
-        bare = _INCLUDED.sub(lambda one: " " if one[1].casefold() in _words("services") else one[0], bare)
-        bare, known = _PRICE.sub(" ", bare), self.on_prices if of_prices else self.known
+        bare = _INCLUDED.sub(lambda one: " " if one[1].casefold() in themed("services") else one[0], bare)
+        bare, known = _PRICE.sub(" ", bare), self.on_prices if of_prices else self.known | themed("letters")
         if other.is_settled(text):
-            bare, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", bare), known | _words("discounts") | _words("settled")
+            bare, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", bare), known | themed("discounts") | themed("settled")
         words = strange_words(bare, known)
-        if of_prices and _TIME.search(text.casefold()) and not _LASTS.search(text.casefold()):
-            words += _TIME.findall(text.casefold())
+        times = [one for one in plain_words(text).split() if one in themed("times")]
+        if of_prices and not _LASTS.search(text.casefold()):
+            words += times
         if is_title:
             words = [word for word in words if unit_of(word) is None]
         elif not of_prices and not any(one.is_number for one in row):
@@ -416,13 +414,15 @@ class Ledger:
         weighs = (
             weighs
             or other.is_optional(text)
-            or any(re.search(r"\d", word) or unit_of(word) is not None for word in words)
+            or any(re.search(r"\d", word) or (unit_of(word) is not None and word not in "CGUWcguw") for word in words)
         )
+        is_firm = not of_prices and _FIRM.search(text) is not None and all(word.istitle() for word in words)
+        weighs = weighs and not is_firm
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
             self._say("error", cell, "", asked_about(words))
         elif is_title and self.tables:
-            if other.is_optional(text) or any(_is_known(one.casefold(), _words("stale")) for one in words):
+            if other.is_optional(text) or any(_is_known(one.casefold(), themed("stale")) for one in words):
                 self._say("error", cell, "", asked_about(words))
             else:
                 self._say("guess", cell, "", f"{', '.join(map(repr, words))}: taken as a name in the sheet's title")
