@@ -23,17 +23,23 @@ from procure.site.understand import read_slurm
 from procure.tables import JOB, check
 from procure.workload.slurm_text import expand_nodes
 
-CLOCKS = (-1, -2, -3, -4, -5)
+CLOCKS = (-0.5, -1.5, -2.5, -3.5, -4.5)
 """s before the first submission at which Slurm's periodic work began; where it is not known, all count alike."""
-_LOGGED = {
-    "backfill_clock": "sched: Backfill scheduler plugin loaded",
-    "clock": "Priority MULTIFACTOR plugin loaded",
-    "pass": "Running job scheduler for",
-    "end": " done",
-}
-AT_ONCE, UNTIL_FREE, PERIOD = 0.12, 0.02, 3.0
-"""s: a pass that comes so soon after an end is that end's; so long after an end its nodes are free; and between two
-periodic passes (``batch_sched_delay``)."""
+_ID = r"JobId=(\S+?)(?:\((\S+?)\))?"
+_LOGGED = (
+    ("backfill_clock", re.compile(r"sched: Backfill scheduler plugin loaded()()")),
+    ("clock", re.compile(r"Priority MULTIFACTOR plugin loaded()()")),
+    ("pass", re.compile(r"Running job scheduler for()()")),
+    ("backfill", re.compile(r"_attempt_backfill: beginning()()")),
+    ("submit", re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+)()")),
+    ("start", re.compile(rf"sched: Allocate {_ID} ")),
+    ("start", re.compile(rf"_start_job: Started {_ID} ")),
+    ("end", re.compile(rf"_job_complete: {_ID} done")),
+)
+AT_ONCE, PERIOD = 0.12, 3.0
+"""s: a pass that comes so soon after an end is that end's; and between two periodic passes (``batch_sched_delay``)."""
+POLL = 1.0025
+"""s from one look of Slurm at what is due to the next."""
 WITHIN = 10
 RIVALS = ("easy", "best-fit")
 MEASURES = ("within", "tau", "rank", "same_kind")
@@ -88,54 +94,120 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def latency_of(run: RealRun, folder: Path) -> dict[str, Any]:
-    """Return what the log of a run tells of Slurm's clocks and of its chances.
+def told(run: RealRun, folder: Path, site: Site) -> tuple[RealRun, Site]:
+    """Return a run and its site with what the run's log tells of Slurm's clocks and of its chances, to the ms.
 
-    That is when its periodic work began, s after the first submission (the main scheduler's some milliseconds after the
-    plugin of priorities is loaded), which of the two comes first in a second, whose end came after the pass of its own
-    second, and whose brought a pass at once.
-
-    Sleeps last whole seconds, so that a job ends shortly after the pass that started it, within the second. Accounting
-    then gives it its sleep, and the pass of that second was before; or a second more, and the pass is still to come.
-    Both free their nodes for the same pass. A share of late ends that knows nothing of the jobs would spread them.
+    That is when its periodic work began and at which moment of each second it came (each look at what is due takes
+    Slurm a little more than a second), when jobs were submitted, how long each took beyond whole seconds, from its
+    start to its end, and whose end brought a pass at once. Run times are then whole seconds of the
+    time between start and end, not the difference between the seconds of both.
     """
     began, logged = int(run.jobs["submit_time"].min()), _logged(folder)
-    begun = {what: at for at, what, _ in reversed(logged) if what.endswith("clock")}
-    found: dict[str, Any] = {what: math.floor(at) - began for what, at in begun.items()}
-    if len(begun) == 2:
-        found["backfill_first"] = begun["backfill_clock"] % 1 < begun["clock"] % 1
-    name_of: dict[str, str] = {}
-    with (folder / "sacct.psv").open() as file:
-        for row in csv.DictReader(file, delimiter="|"):
-            task = row["JobID"].partition("_")[2]
-            name_of[row["JobIDRaw"]] = f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"]
-    ended = [(at, name_of[job]) for at, what, job in logged if what == "end" and job in name_of]
-    ending, passes = np.array([at for at, _ in ended]), np.array([at for at, what, _ in logged if what == "pass"])
+    at_first: dict[tuple[str, str], float] = {}
+    at_last: dict[tuple[str, str], float] = {}
+    for at, what, job in logged:
+        at_first.setdefault((what, job), at)
+        at_last[what, job] = at
+    found: dict[str, Any] = {what: at_first[what, ""] - began for what in ("clock", "backfill_clock")}
+    number_of, first_of = _numbers(folder)
+    passes = np.array([at for at, what, _ in logged if what == "pass"])
+    ending = np.array([at for at, what, _ in logged if what == "end"])
     last = np.searchsorted(ending, passes) - 1
     soon = (last >= 0) & (passes - ending[last] <= AT_ONCE)
     extra = soon & (np.diff(passes, prepend=-np.inf) < PERIOD - AT_ONCE)
-    reported, periodic, ends = {ended[i][1] for i in last[extra]}, passes[~soon], {name: at for at, name in ended}
+    reporting = {ending[i] for i in last[extra]}
+    found["moments"] = _moments(passes[~extra], soon[~extra], at_first["clock", ""], began)
+    backfills = [at for at, what, _ in logged if what == "backfill"]
+    found["backfill_moments"] = _backfill_moments(backfills, began, site.scheduler.bf_interval)
+    jobs = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    begins = np.sort(np.concatenate([passes, backfills]))
+    beyond, whole, submitted, reported = [], [], [], []
+    for name, submit, took in zip(jobs["job_id"], jobs["submit_time"], jobs["run_time"], strict=True):
+        start, end = (at_last.get((what, number_of[name]), 0.0) for what in ("start", "end"))
+        ran = took + 0.5
+        if start and end:
+            stopped = math.floor(end) - int(run.start[name]) - took  # 1 is another second of accounting
+            ran = end - begins[np.searchsorted(begins, start, side="right") - 1] - (stopped if stopped > 1 else 0)
+        whole.append(math.floor(ran))
+        beyond.append(math.floor(ran % 1 * 1000))
+        reported.append(end in reporting)
+        submitted.append(min(max(round((at_first.get(("submit", first_of[name]), 0) - submit) * 1000), 0), 999))
+    found |= {"end_moments": tuple(beyond), "submit_moments": tuple(submitted)}
+    if site.latency.pass_at_end < 1:  # else as the site's epilog has it
+        found["reported_ends"] = tuple(reported)
+    latency = site.latency.model_copy(update=found)
+    return run._replace(jobs=jobs.assign(run_time=whole)), site.model_copy(update={"latency": latency})
 
-    def is_late(name: str) -> bool:
-        if name not in ends:
-            return False
-        before = max(int(np.searchsorted(periodic, ends[name])) - 1, 0)
-        return bool(ends[name] % 1 + UNTIL_FREE >= periodic[before] % 1)
 
-    names = run.jobs.sort_values("submit_time", kind="stable")["job_id"].tolist()
-    found["late_ends"] = tuple(is_late(name) for name in names)
-    return found | {"reported_ends": tuple(name in reported for name in names)}
+def _numbers(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Return Slurm's number of each job, and the number that its submission had."""
+    own, submitted = {}, {}
+    with (folder / "sacct.psv").open() as file:
+        for row in csv.DictReader(file, delimiter="|"):
+            array, _, task = row["JobID"].partition("_")
+            name = f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"]
+            own[name], submitted[name] = row["JobIDRaw"], array
+    return own, submitted
+
+
+def _moments(passes: np.ndarray, soon: np.ndarray, clock: float, began: int) -> tuple[int, ...]:
+    """Return at which ms the periodic work came within each second; −1 = in none of this second.
+
+    A pass that comes soon after an end may be that end's.
+    """
+    known = [(clock, clock % 1)]  # when, and at which moment, which grows beyond a second as the work gets late
+    doubtful: tuple[float, float] | None = None
+    for at, is_soon in zip(passes, soon, strict=True):
+        for since in filter(None, (known[-1], doubtful)):
+            n = round((at - since[0]) / POLL)
+            more = at - since[0] - n
+            least, most = (-0.01, 0.005) if is_soon else (-0.03, 0.02)
+            if n >= 2 and least <= more <= most + 0.004 * n:
+                known += [doubtful] if doubtful is since else []
+                known.append((at, since[1] + more))
+                doubtful = None
+                break
+        else:
+            if is_soon:
+                continue
+            n = round((at - known[-1][0]) / POLL)
+            doubtful = (at, known[-1][1] + at - known[-1][0] - n)
+    left_out = []
+    for (before, a), (at, b) in itertools.pairwise(known):
+        for k in range(math.floor(a) + 1, math.floor(b) + 1):
+            second = math.floor(before) + (3 if math.floor(at) > math.floor(before) + 3 else 1)
+            if at - before > PERIOD + 2:
+                second = math.floor(before + (at - before) * (k - a) / (b - a))
+            left_out.append(second - began)
+    seconds = np.arange(math.ceil(known[-1][0]) - began + 1)
+    moment = np.interp(seconds + began + 0.5, *zip(*known, strict=True))
+    moment -= np.searchsorted(np.array(left_out), seconds, side="right")
+    found = np.clip(np.round(moment * 1000), 0, 999).astype(int)
+    for at, _ in known[1:]:
+        found[math.floor(at) - began] = math.floor(at % 1 * 1000)
+    found[[second for second in left_out if second >= 0]] = -1
+    return tuple(found.tolist())
+
+
+def _backfill_moments(passes: list[float], began: int, interval: int) -> tuple[int, ...]:
+    """Return the same of backfill: it comes a second later now and then."""
+    found: list[int] = []
+    for before, at in itertools.pairwise([passes[0], *passes]):
+        found += [math.floor(at % 1 * 1000)] * (math.floor(at) - began + 1 - len(found))
+        if math.floor(at) - math.floor(before) == interval + 1:
+            found[math.floor(before) - began + interval] = -1
+    return tuple(found)
 
 
 def _logged(folder: Path) -> list[tuple[float, str, str]]:
-    """Return what a run's log says of `_LOGGED`: Unix s, what, and of an end the job's number."""
+    """Return what a run's log says of `_LOGGED`: Unix s, what, and the job's number."""
     found = []
     for line in (folder / "slurmctld.log").read_text(errors="replace").splitlines():
-        what = next((name for name, text in _LOGGED.items() if text in line), "")
-        if what and line.startswith("["):
-            at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
-            job = re.search(r"JobId=(\S+?)(?:\((\S+?)\))? done", line)
-            found.append((at, what, (job[2] or job[1]) if job else ""))
+        for what, pattern in _LOGGED:
+            match = pattern.search(line) if line.startswith("[") else None
+            if match:
+                at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
+                found.append((at, what, match[2] or match[1]))
     return sorted(found)
 
 
@@ -215,13 +287,12 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
         real.append(mine)
         loads.append(run.load)
         n_jobs = max(n_jobs, len(run.jobs))
-        known = latency_of(run, folder)
-        if site.latency.pass_at_end == 1:  # as the site's epilog has it
-            del known["reported_ends"]
-        for clock in (*({"clock": each} for each in CLOCKS), known):
-            at = site.model_copy(update={"latency": site.latency.model_copy(update=clock)})
+        for clock in CLOCKS:
+            at = site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
             found = simulated(run, at, nodes, "slurm", kind)
-            rows["known" if clock is known else "procure"].append(agreement(mine, found) | _waits(found))
+            rows["procure"].append(agreement(mine, found) | _waits(found))
+        found = simulated(*told(run, folder, site), nodes, "slurm", kind)
+        rows["known"].append(agreement(mine, found) | _waits(found))
         for policy in RIVALS:
             found = simulated(run, site, nodes, policy, kind)
             rows[policy].append(agreement(mine, found) | _waits(found))

@@ -44,7 +44,7 @@ _LINES = (
 _KEPT = (
     "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
     "ready", "preempted_at", "ending", "restarts", "lost", "ended_by",
-    "until", "grace_end", "cores", "paused", "suspended",
+    "until", "grace_end", "bound", "cores", "paused", "suspended",
 )  # fmt: skip
 _NEVER = 2**50
 
@@ -169,7 +169,7 @@ class Passes:
             if job in twin.running:
                 twin.paused.pop(job, None)
                 twin.end[job] = twin.now = math.floor(at)
-                twin.finish(job)
+                twin.finish(job, twin.now)
                 twin.take_turns()
 
 

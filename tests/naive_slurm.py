@@ -22,6 +22,10 @@ GROUPED = 30
 
 LIMIT_CHECK = 30
 """s; so often Slurm looks for jobs that outlast their limits, or the grace time that they were left."""
+BEFORE = 0.27
+"""s; so much sooner backfill's periodic work begins than that of the main scheduler."""
+UNTIL_FREE = 5
+"""ms from the end of a job that a log told until its nodes are free."""
 STOPPED = 2**50
 HOPELESS = 3_000
 """So many rounds in which nothing runs, everything was submitted and nobody starts: what waits fits nowhere."""
@@ -69,137 +73,214 @@ class NaiveSlurm:
         self.paused: dict[int, tuple[int, int]] = {}  # since when, and s that are left
         self.suspended = [0] * self.n_jobs
         self.suspends = bool((jobs.preempts == SUSPEND).any())
-        started = site.latency.clock
-        self.asked = False
+        latency = site.latency
+        backfill_clock = latency.clock - BEFORE if latency.backfill_clock is None else latency.backfill_clock
+        started = math.floor(latency.clock)
+        self.asked, self.asked_from = True, started  # the nodes have just registered
         self.reported = False
-        share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
+        self.moment = 0
+        share = 0.0 if site.scheduler.defer else latency.pass_at_end
         self.reports = [math.fmod(n * (math.sqrt(5) - 1) / 2, 1) < share for n in range(1, self.n_jobs + 1)]
-        self.reports = list(site.latency.reported_ends) or self.reports
+        self.reports = list(latency.reported_ends) or self.reports
+        self.priorities_at = math.floor(latency.clock % 1 * 1000)
+        self.main_moments = latency.moments or (self.priorities_at,)
+        self.backfill_moments = latency.backfill_moments or (math.floor(backfill_clock % 1 * 1000),)
+        self.end_moments, self.lags = list(latency.end_moments), [UNTIL_FREE] * len(latency.end_moments)
+        if not latency.end_moments:
+            self.draw_ends()
+        self.bound: set[int] = set()
+        self.submit_moments = list(latency.submit_moments) or [0] * self.n_jobs
+        self.begun_at = [0] * self.n_jobs
+        self.just_begun: set[int] = set()
+        self.n_submitted = 0
         self.last_pass = self.last_schedule = self.last_full = self.last_calc = self.now = started
-        self.last_backfill = started if site.latency.backfill_clock is None else site.latency.backfill_clock
+        self.last_backfill = math.floor(backfill_clock)
         self.compute_fair_share()
 
     # ------------------------------------------------------------------ the clock
     def run(self):
-        n_submitted, n_idle, jobs = 0, 0, self.jobs
-        changes = sorted({int(t) for row in self.layout.closed.tolist() for t in row[:2]})
-        while n_submitted < self.n_jobs or self.waiting or self.running:
-            times = [t for job in self.running for t in (self.end[job], self.free_at(job)) if t > self.now]
+        n_idle, submit = 0, self.jobs["submit"]
+        changes = sorted({t for *times, _, what in self.layout.closed.tolist() if what < 0 for t in times})
+        while self.n_submitted < self.n_jobs or self.waiting or self.running:
+            n_before = self.n_submitted
+            times = [self.end[job] for job in self.running if self.end[job] > self.now]
+            for job in self.running:
+                at = self.over_at(job) if job in self.bound else self.free_at(job)
+                times.append(max(at // 1000, self.now + 1))
             if self.running:
                 times += [start for start, *_ in self.failures() if start > self.now][:1]
             if self.grace_end:
-                times.append(self.now + LIMIT_CHECK - (self.now - self.site.latency.clock) % LIMIT_CHECK)
-            if n_submitted < self.n_jobs:
-                times.append(jobs["submit"][n_submitted])
+                times.append(self.now + LIMIT_CHECK - (self.now - self.clock) % LIMIT_CHECK)
+            if n_before < self.n_jobs:
+                times.append(submit[n_before])
             if self.waiting:
                 times += [t for t in changes if t > self.now][:1]
                 times.append(self.last_full + self.rules.sched_interval)
                 if self.asked:
-                    times.append(self.last_schedule + self.rules.batch_sched_delay)
+                    times.append(max(self.last_schedule + self.rules.batch_sched_delay, self.asked_from))
                 if self.reported:
                     times.append(self.last_pass + math.ceil(self.rules.sched_min_interval - 1e-3))
                 if self.rules.backfill:
                     times.append(self.last_backfill + self.rules.bf_interval)
             times.append(self.last_calc + self.site.priority.calc_period)
-            if n_submitted < self.n_jobs and not self.running and not self.any_may_start():
-                times = [jobs["submit"][n_submitted]]  # until then nothing that happens would start a job
-            now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
-            idle = not self.running and n_submitted == self.n_jobs
+            if n_before < self.n_jobs and not self.running and not self.any_may_start():
+                times = [submit[n_before]]  # until then nothing that happens would start a job
+            now = self.now = max(self.now + 1, min(times)) if n_before else max(0, min(times))
+            idle = not self.running and n_before == self.n_jobs
             n_idle = n_idle + 1 if idle else 0
             if idle and (not self.any_may_start() or n_idle > HOPELESS):
                 break
             self.catch_up()
             self.take_turns()
-            self.finish_due()
-            if any(t == now for t in changes):
-                self.asked = True
-            while n_submitted < self.n_jobs and jobs["submit"][n_submitted] <= now:
-                if not self.layout.rejected[n_submitted]:
-                    self.waiting.append(n_submitted)
-                    self.set_priority(n_submitted)
-                self.asked = True
-                n_submitted += 1
+            if now in changes:
+                self.ask(now)
             self.fail_nodes()
             self.end_graces()
             self.schedule_if_due()
             self.take_turns()
-            self.finish_due()
         return self.start, self.end, self.on_nodes
+
+    @property
+    def clock(self) -> int:
+        """The second in which the periodic work began."""
+        return math.floor(self.site.latency.clock)
+
+    def come(self, moments, second: int) -> int:
+        """Return when in a second a periodic work comes, ms; −1 = not in it."""
+        return moments[min(max(second, 0), len(moments) - 1)]
+
+    def due(self, second: int, moments) -> int:
+        """Return when a scheduler comes that is due in a second: a second later if it does not come in it."""
+        return second + 1 if self.come(moments, second) < 0 else second
 
     def catch_up(self) -> None:
         """Let the passes come that were due while nothing waited that they could start, one after another."""
         rules = self.rules
         while True:
-            full = self.last_full + rules.sched_interval
-            asked = self.last_schedule + rules.batch_sched_delay if self.asked else full
+            full = self.due(self.last_full + rules.sched_interval, self.main_moments)
+            asked = full
+            if self.asked:
+                asked = max(self.last_schedule + rules.batch_sched_delay, self.asked_from)
+                asked = self.due(asked, self.main_moments)
             if min(full, asked) >= self.now:
                 break
             self.last_schedule = self.last_pass = min(full, asked)
             self.last_full = full if full <= asked else self.last_full
             self.asked = self.reported = False
-        if self.last_backfill + rules.bf_interval < self.now:
-            self.last_backfill += rules.bf_interval
+        backfill = self.due(self.last_backfill + rules.bf_interval, self.backfill_moments)
+        if backfill < self.now:
+            self.last_backfill = backfill
 
     def any_may_start(self) -> bool:
         """Say whether a waiting job is eligible, or will be when its begin time comes."""
         return any(self.ready[job] > self.now or self.eligible(job) for job in self.waiting)
 
-    def finish_due(self, begun: bool = True) -> None:
-        first = self.site.latency.backfill_first and self.backfill_is_due()  # it sees no end of its own second
-        for job in [job for job in self.running if self.free_at(job) <= self.now]:
-            if (first and self.end[job] == self.now) or (not begun and self.start[job] == self.now):
-                continue
-            self.finish(job)
+    def see(self, at: int) -> None:
+        """Take in what ends and is submitted up to a moment, ms, and compute priorities when that is due."""
+        period = self.site.priority.calc_period
+        while (calc := self.last_calc + period) * 1000 + self.priorities_at <= at:
+            self.take_in(calc * 1000 + self.priorities_at)
+            self.decay(calc)
+        self.take_in(at)
+
+    def ask(self, second: int) -> None:
+        """Ask for a pass of the main scheduler, which may see it from a second on."""
+        self.asked_from = self.asked_from if self.asked else second
+        self.asked = True
+
+    def take_in(self, at: int) -> None:
+        may_see = self.now + (at > self.now * 1000 + self.come(self.main_moments, self.now))
+        left = [job for job in self.running if self.over_at(job) <= at and job not in self.just_begun]
+        for job in [job for job in left if job in self.bound]:
+            self.unbind(job)
+            if not self.reports[job]:
+                self.ask(may_see)
+        for job in [job for job in left if self.free_at(job) <= at]:
+            self.finish(job, self.over_at(job) // 1000)
             if self.reports[job]:
                 self.reported = True
             else:
-                self.asked = True
+                self.ask(may_see)
+        while self.n_submitted < self.n_jobs and self.submitted_at(self.n_submitted) <= at:
+            if not self.layout.rejected[self.n_submitted]:
+                self.waiting.append(self.n_submitted)
+                self.set_priority(self.n_submitted)
+            self.ask(may_see)
+            self.n_submitted += 1
+
+    def submitted_at(self, job: int) -> int:
+        return self.jobs["submit"][job] * 1000 + self.submit_moments[job]
+
+    def draw_ends(self) -> None:
+        """Within its second a job ends at any moment; a node that reports its end itself does so at the first."""
+        late = math.floor((self.site.latency.job_end - 0.5) * 1000)
+        for job in range(self.n_jobs):
+            drawn = 0 if self.reports[job] else math.floor(math.fmod((job + 1) * math.sqrt(2), 1) * 1000)
+            self.end_moments.append(max(drawn + min(late, 0), 0))
+            self.lags.append(max(late, 0))
+
+    def over_at(self, job: int) -> int:
+        """Return when a job is over, ms: limits count it no longer."""
+        begun = self.begun_at[job] if self.site.latency.end_moments else 0
+        return self.end[job] * 1000 + self.end_moments[job] + begun
 
     def free_at(self, job: int) -> int:
-        """Some ends come after the pass of their own second; the pass that a node's own message brings sees its end."""
-        late = self.site.latency.job_end
-        if self.site.latency.late_ends and not self.reports[job]:
-            return self.end[job] + self.site.latency.late_ends[job]
-        drawn = max(late - 0.5, 0) if self.reports[job] else late + math.fmod((job + 1) * math.sqrt(2), 1)
-        return self.end[job] + math.floor(drawn)
+        """Return when the nodes of a job are free, ms."""
+        return self.over_at(job) + self.lags[job]
 
     def schedule_if_due(self) -> None:
         """Run the passes that are due; when jobs were ended for others, a further one comes at once."""
         self.passes()
         while self.ending:
-            self.finish_due()
             for job in self.ending:
                 self.stop(job, "preempted", bool(self.jobs["again"][job]))
             self.ending = []
-            self.asked, self.last_schedule = True, self.now - self.rules.batch_sched_delay
+            self.last_schedule = self.now - self.rules.batch_sched_delay
+            self.ask(self.now)
             self.passes()
 
     def passes(self) -> None:
-        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, sched_min_interval, bf_interval."""
+        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, sched_min_interval, bf_interval.
+
+        In the order of their moments within the second, each with what is known by then.
+        """
         now, rules = self.now, self.rules
-        if self.site.latency.backfill_first:
-            self.backfill_if_due()
+        self.just_begun = set()
+        main, backfill = self.come(self.main_moments, now), self.come(self.backfill_moments, now)
+        steps = [(main, "main"), (backfill, "backfill")]
+        for moment, what in [*sorted((step for step in steps if step[0] >= 0), key=lambda step: step[0]), (999, "")]:
+            self.passes_at_once(now * 1000 + moment)
+            self.moment = moment
+            full = what == "main" and now - self.last_full >= rules.sched_interval
+            asked = what == "main" and self.asked and now - self.last_schedule >= rules.batch_sched_delay
+            if not self.ending and (full or asked):
+                self.last_full = now if full else self.last_full
+                self.last_schedule = self.last_pass = now
+                self.asked = self.reported = False
+                self.main(full=full)
+            elif not self.ending:
+                self.pass_at_once()
+            if not self.ending and what == "backfill":
+                self.backfill_if_due()
             if self.ending:
+                break
+        self.just_begun = set()
+
+    def passes_at_once(self, until: int) -> None:
+        """slurm.conf, Epilog: a node reports the end of a job by a message of its own, and the main scheduler runs."""
+        while not self.ending:
+            reported = [self.free_at(job) for job in self.running if self.reports[job] and job not in self.just_begun]
+            if min(reported, default=until + 1) > until:
+                self.see(until)
                 return
-            self.finish_due(begun=False)  # what backfill has just begun ends after the main scheduler
-        while now - self.last_calc >= self.site.priority.calc_period:
-            self.decay(self.last_calc + self.site.priority.calc_period)
-        at_once = self.reported and now - self.last_pass >= math.ceil(rules.sched_min_interval - 1e-3)
-        if now - self.last_full >= rules.sched_interval:
-            self.last_full, self.last_schedule = now - (now - self.last_full) % rules.sched_interval, now
-            self.asked = self.reported = False
-            self.last_pass = now
-            self.main(full=True)
-        elif self.asked and now - self.last_schedule >= rules.batch_sched_delay:
-            self.last_schedule = self.last_pass = now
-            self.asked = self.reported = False
+            self.see(min(reported))
+            self.moment = max(min(reported) - self.now * 1000, 0)
+            self.pass_at_once()
+
+    def pass_at_once(self) -> None:
+        if self.reported and self.now - self.last_pass >= math.ceil(self.rules.sched_min_interval - 1e-3):
+            self.last_pass, self.reported = self.now, False
             self.main(full=False)
-        elif at_once:
-            self.last_pass, self.reported = now, False
-            self.main(full=False)
-        if self.ending:
-            return
-        self.backfill_if_due()
 
     def backfill_is_due(self) -> bool:
         return self.rules.backfill and self.now - self.last_backfill >= self.rules.bf_interval
@@ -219,21 +300,21 @@ class NaiveSlurm:
         down = {node for start, node in self.failures() if start == self.now}
         for job in [job for job in self.running if self.end[job] > self.now and down & set(self.on_nodes[job])]:
             self.stop(job, "node_fail", self.site.preemption.requeue)
-            self.asked = True
+            self.ask(self.now)
 
     def end_graces(self) -> None:
         """preempt, GraceTime: the job is ended "upon reaching its new end time", when limits are looked at next."""
-        if (self.now - self.site.latency.clock) % LIMIT_CHECK == 0:
+        if (self.now - self.clock) % LIMIT_CHECK == 0:
             for job in [job for job, until in self.grace_end.items() if until <= self.now < self.end[job]]:
                 self.stop(job, "preempted", bool(self.jobs["again"][job]))
-                self.asked = True
+                self.ask(self.now)
 
     def stop(self, job: int, why: str, again: bool) -> None:
         """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
         if job in self.paused:
             self.suspended[job] += self.now - self.paused.pop(job)[0]
         began, self.end[job] = self.start[job], self.now
-        self.finish(job)
+        self.finish(job, self.now)
         self.take_turns()
         if not again:
             self.ended_by[job] = why
@@ -246,22 +327,28 @@ class NaiveSlurm:
             self.waiting.append(job)
             self.set_priority(job)
 
-    def finish(self, job: int) -> None:
+    def finish(self, job: int, until: int) -> None:
         self.running.remove(job)
         self.grace_end.pop(job, None)
         self.cores.pop(job, None)
-        self.charge(job, self.end[job])
-        limits = self.layout.limits
-        for i in range(limits.first[job], limits.first[job + 1]):
-            row, amount = limits.row[i], float(limits.amount[i])
-            self.used[row] -= amount
-            self.run_until[row] -= amount * (self.start[job] + self.jobs["limit"][job])
+        self.charge(job, until)
+        if job in self.bound:
+            self.unbind(job)
         for node in self.on_nodes[job]:
             for free, asked in zip(self.free, self.taken(job, node), strict=True):
                 free[node] += asked
             self.n_on[node] -= 1
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] -= 1
+
+    def unbind(self, job: int) -> None:
+        """resource_limits: a job counts no longer."""
+        self.bound.remove(job)
+        limits = self.layout.limits
+        for i in range(limits.first[job], limits.first[job + 1]):
+            row, amount = limits.row[i], float(limits.amount[i])
+            self.used[row] -= amount
+            self.run_until[row] -= amount * (self.start[job] + self.jobs["limit"][job])
 
     def taken(self, job: int, node: int):
         if self.jobs["whole"][job]:
@@ -363,7 +450,7 @@ class NaiveSlurm:
             if self.jobs["on_start"][i]:
                 if self.start[other] < 0:
                     return False
-            elif self.end[other] < 0 or other in self.running or self.free_at(other) > self.now:
+            elif self.end[other] < 0 or other in self.running:
                 return False
         return True
 
@@ -634,7 +721,7 @@ class NaiveSlurm:
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
             rejected_array = array
-            if self.preempted_at[job] is not None or self.over_backfill_limits(job, counts):
+            if self.over_backfill_limits(job, counts):
                 continue
             only_now = self.may_overtake(job)
             tried += 1
@@ -691,11 +778,11 @@ class NaiveSlurm:
     def earliest(self, job, space, only_now):
         """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave.
 
-        Reservations are known beforehand; when nodes go down, are drained or come back is not.
+        Reservations are known beforehand; when nodes go down, are drained or come back is not. A start that would come
+        later than a reservation ends, rounded up to bf_resolution, is looked for again from then on.
         """
         limit, later = self.jobs["limit"][job], self.now
-        rows = [row for row in self.layout.closed.tolist() if row[3] not in (DRAINED, DOWN)]
-        changes = sorted({t for row in rows for t in row[:2]})
+        ends = [row[1] for row in self.layout.closed.tolist() if row[3] not in (DRAINED, DOWN)]
         while True:
             at, later = later, 0
             end = max(at, self.now) + limit
@@ -710,9 +797,9 @@ class NaiveSlurm:
                         break
                     continue
                 closed = closed | promised
-            opens = [t + 1 for t in changes if at < t <= end]
-            if opens and (not later or opens[0] < later) and opens[0] < space[-1][1]:
-                later = opens[0]
+            over = min((-self.floor(-t) + 1 for t in ends if t >= at), default=0)
+            if over and (not later or over < later) and over < space[-1][1]:
+                later = over
             found = self.when_running_leave(job, closed, only_now)
             if found is None:
                 if later and not only_now:
@@ -823,7 +910,10 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ place
     def choose(self, job, closed, free, n_on, only=None):
-        """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the fullest nodes."""
+        """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the first nodes.
+
+        A job that asks for one node more, and for no GPU, takes the fullest of that run (docs/claims/site.md).
+        """
         places = self.layout.places
         place = self.jobs["place"][job]
         groups = range(places.first[place], places.first[place + 1]) if only is None else [only]
@@ -865,6 +955,8 @@ class NaiveSlurm:
             return sorted(order[:n])
         if len(set(leaf.tolist())) > 1:
             return self.pick_leaf(usable, n)
+        per_cpu = self.jobs["mem_per_cpu"][job]
+        left = {node: min(free[0][node], free[1][node] // per_cpu) if per_cpu else free[0][node] for node in usable}
         runs: list[list[int]] = []
         for node in usable:
             if runs and runs[-1][-1] == node - 1 and weight[node] == weight[runs[-1][0]]:
@@ -876,12 +968,13 @@ class NaiveSlurm:
             need = n - len(taken)
 
             def fit(run, need=need):
-                left = sum(free[0][node] for node in run)
-                enough = len(run) >= need and left >= need * self.jobs["cpus"][job]
-                return (weight[run[0]], not enough, left if enough else -left, run[0])
+                cpus = sum(left[node] for node in run)
+                enough = len(run) >= need and cpus >= need * self.jobs["cpus"][job]
+                return (weight[run[0]], not enough, cpus if enough else -cpus, run[0])
 
             best = min(runs, key=fit)
-            taken += sorted(best, key=lambda node: (free[0][node], node))[:need]
+            fullest = need == 1 and not any(asked[job] for asked in self.requests[2:])
+            taken += sorted(best, key=lambda node: (left[node] if fullest else 0, node))[:need]
             runs.remove(best)
         return sorted(taken)
 
@@ -904,7 +997,9 @@ class NaiveSlurm:
         self.waiting.remove(job)
         self.running.append(job)
         self.start[job], self.end[job] = self.now, self.now + self.durations[job]
-        self.charged[job] = self.now
+        self.charged[job], self.begun_at[job] = self.now, self.moment
+        self.just_begun.add(job)
+        self.bound.add(job)
         self.until[job] = self.now + self.jobs["limit"][job]
         self.preempted_at[job] = None
         self.on_nodes[job] = nodes

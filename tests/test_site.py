@@ -595,18 +595,57 @@ def test_qos_that_end_each_other_and_are_requeued_are_refused(tmp_path):
 
 
 def test_ends_that_a_log_told_are_those_of_the_jobs(tmp_path):
-    """Late ends are given for every job or for none."""
+    """Moments of ends are given for every job or for none."""
     site, nodes, jobs = site_case("qos", 1)
-    latency = site.latency.model_copy(update={"late_ends": (True, False)})
+    latency = Latency(end_moments=(1, 0))
     write_site(site.model_copy(update={"latency": latency}), nodes, tmp_path)
-    with pytest.raises(TableError, match="late_ends tells of 2 ends, but there are 40 jobs"):
+    with pytest.raises(TableError, match="end_moments tells of 2 jobs, but there are 40"):
         simulate(jobs, nodes, Slurm(site=str(tmp_path)), kill_at_limit=False)
+
+
+def started(folder: Path, site: Site, nodes: pd.DataFrame, jobs: dict) -> pd.DataFrame:
+    """Simulate jobs of one node and a CPU, or as they say, on a site of one partition."""
+    site = site.model_copy(update={"partitions": (Partition(name="p", nodes="ALL", default=True),)})
+    nodes = check(nodes.assign(node_id=[f"n{n + 1}" for n in range(len(nodes))], mem_mb=1000), NODE)
+    write_site(site, nodes, folder)
+    n_jobs = len(jobs["run_time"])
+    usual = {"submit_time": 0, "n_nodes": 1, "cpus_per_node": 1, "mem_mb_per_node": 0, "requested_time": 600}
+    table = pd.DataFrame(usual | {"job_id": [str(n) for n in range(n_jobs)]} | jobs)
+    return simulate(check(table, JOB), nodes, Slurm(site=str(folder)), kill_at_limit=False).schedule
+
+
+@pytest.mark.parametrize(("n_nodes", "gpus", "found"), [(1, 0, "n2"), (3, 0, "n1,n2,n3"), (1, 1, "n1")])
+def test_of_neighbours_one_node_is_the_fullest_several_or_with_gpus_the_first(n_nodes, gpus, found, tmp_path):
+    """Of nodes that hold it a job takes the fullest, if it is to take one without GPUs; others take the first ones."""
+    nodes = pd.DataFrame({"cpus": [5, 4, 8, 4, 8], "gpus": 2})
+    asked = {"run_time": [50], "cpus_per_node": 4, "n_nodes": n_nodes, "gpus_per_node": gpus}
+    assert started(tmp_path, Site(priority=Priority(type="basic")), nodes, asked)["node_ids"].iloc[0] == found
+
+
+def test_what_comes_within_a_second_comes_in_the_order_that_a_log_told(tmp_path):
+    """The main scheduler at 500 ms sees a submission at 400 and none at 600, which waits until it comes again."""
+    nodes = pd.DataFrame({"cpus": [8]})
+    latency = Latency(clock=-2.5, submit_moments=(400, 600), moments=(500, 500, 500, -1, 500))
+    site = Site(priority=Priority(type="basic"), latency=latency)
+    assert started(tmp_path, site, nodes, {"run_time": [50, 50]})["start_time"].tolist() == [0, 4]
+
+
+def test_limits_are_free_at_an_end_before_its_nodes_are(tmp_path):
+    """An end at 497 ms lets the next job of its user start at 500, not on its own node, free 5 ms later."""
+    latency = Latency(clock=-2.5, end_moments=(997, 997), pass_at_end=0, moments=(500,), backfill_moments=(600,))
+    two = {"run_time": [2, 9], "submit_time": [0, 1], "cpus_per_node": 8}
+    one_at_once = (Qos(name="q", limits=Limits(max_jobs_per_user=1)),)
+    for n_nodes, start in ((2, 3), (1, 6)):
+        site = Site(latency=latency, qos=one_at_once, enforce=("limits",))
+        nodes = pd.DataFrame({"cpus": [8] * n_nodes})
+        found = started(tmp_path / str(n_nodes), site, nodes, two | {"user": "u", "qos": "q"})
+        assert found["start_time"].tolist() == [0, start]
 
 
 def test_passes_keep_their_rhythm_through_an_empty_queue(tmp_path):
     """A pass that finds nothing to start comes all the same: who is submitted a second after it waits for the next."""
     site, nodes, jobs = site_case("priority", 1)
-    latency = Latency(job_end=0, pass_at_end=0, clock=-3, backfill_first=True)
+    latency = Latency(job_end=0, pass_at_end=0, clock=-3)
     scheduler = site.scheduler.model_copy(update={"backfill": False})
     write_site(site.model_copy(update={"latency": latency, "scheduler": scheduler}), nodes, tmp_path)
     three = jobs.head(3).assign(

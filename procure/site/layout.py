@@ -42,6 +42,7 @@ class Requests(NamedTuple):
     n_nodes: np.ndarray  # int64[n_jobs]
     cpus: np.ndarray  # int64[n_jobs], per node
     mem: np.ndarray  # int64[n_jobs], MB per node
+    mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
     whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
     partition: np.ndarray  # int64[n_jobs]
@@ -203,6 +204,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         n_nodes=count,
         cpus=n_cpus,
         mem=memory if site.select.memory else np.zeros_like(memory),
+        mem_per_cpu=known.memory_per_cpu() * int(site.select.memory),
         gpus=request_words(jobs, fields).copy(),
         whole=whole.astype(np.int64),
         partition=known.partition_of,

@@ -18,6 +18,8 @@ Tres = dict[str, Annotated[int, Field(ge=0, le=_FAR)]]
 """Amounts of trackable resources by Slurm's names: ``cpu``, ``mem`` (MB), ``node``, ``gres/gpu``, ``gres/gpu:a100``."""
 Moment = Annotated[int, Field(ge=-_FAR, le=_FAR)]
 """Unix seconds."""
+Within = Annotated[int, Field(ge=-1, le=999)]
+"""ms within a second."""
 Weights = dict[str, float]
 Names = tuple[str, ...]
 Mode = Literal["off", "cancel", "requeue", "suspend"]
@@ -199,10 +201,14 @@ class Latency(Settings):
         description="from the second of an end in accounting until a pass can use the job's nodes, on average; 0.5 if "
         "Slurm takes no time, as half of the ends come after the pass of their own second",
     )
-    late_ends: tuple[bool, ...] = Field(
+    end_moments: tuple[NaturalInt, ...] = Field(
         default=(),
-        description="of each job, in order of submission, whether its end comes after the pass of its own second, where"
-        " a log told; instead of job_end",
+        description="of each job, in order of submission, ms from its run time, counted from the moment of its start, "
+        "until its nodes are free, where a log told; instead of job_end",
+    )
+    submit_moments: tuple[Within, ...] = Field(
+        default=(),
+        description="of each job, ms from the second of its submission until Slurm knew it, where a log told; else 0",
     )
     pass_at_end: float = Field(
         default=0.04,
@@ -215,17 +221,25 @@ class Latency(Settings):
         default=(),
         description="of each job, in order of submission, whether its end is such a one; instead of the share",
     )
-    clock: int = Field(
-        default=-3,
+    clock: float = Field(
+        default=-2.5,
         le=0,
-        description="when the periodic work of scheduler and priorities began, s after the first submission",
+        ge=-_FAR,
+        description="when the periodic work of scheduler and priorities began, s after the first submission; its "
+        "fraction is the moment at which it comes within a second",
     )
-    backfill_clock: int | None = Field(default=None, le=0, description="when that of backfill began; without, as clock")
-    backfill_first: bool = Field(
-        default=True,
-        description="where they are due in the same second, backfill comes before the main scheduler and priorities: it"
-        " begins a quarter of a second earlier, and so in three of four starts of Slurm",
+    backfill_clock: float | None = Field(
+        default=None,
+        le=0,
+        ge=-_FAR,
+        description="when that of backfill began, likewise; without, 0.27 s before clock",
     )
+    moments: tuple[Within, ...] = Field(
+        default=(),
+        description="ms at which the main scheduler's periodic work came within each second from the first submission "
+        "on, where a log told; the last holds for all that follow; -1 = it did not come in this second",
+    )
+    backfill_moments: tuple[Within, ...] = Field(default=(), description="the same of backfill")
 
 
 class Reservation(Settings):

@@ -146,15 +146,18 @@ class Known:
 
     def memory(self, n_cpus: np.ndarray) -> np.ndarray:
         """Return the memory per node that is allocated, MB: what was asked for, else the partition's default."""
-        asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
-        default = np.zeros(len(asked), np.int64)
+        asked, per_cpu = self.jobs["mem_mb_per_node"].to_numpy(np.int64), self.memory_per_cpu()
         select = self.site.select
-        for n, each in enumerate(self.site.partitions):
-            here = self.partition_of == n
-            per_cpu = each.def_mem_per_cpu_mb or (None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb)
-            per_node = each.def_mem_per_node_mb or select.def_mem_per_node_mb
-            default[here] = n_cpus[here] * per_cpu if per_cpu else (per_node or 0)
+        per_node = [each.def_mem_per_node_mb or select.def_mem_per_node_mb or 0 for each in self.site.partitions]
+        default = np.where(per_cpu > 0, n_cpus * per_cpu, np.array(per_node, np.int64)[self.partition_of])
         return np.where(asked > 0, asked, default)
+
+    def memory_per_cpu(self) -> np.ndarray:
+        """Return the default of memory per CPU, MB; 0 where a job asks for its memory or the default is per node."""
+        usual = self.site.select.def_mem_per_cpu_mb or 0
+        given = [e.def_mem_per_cpu_mb or (0 if e.def_mem_per_node_mb else usual) for e in self.site.partitions]
+        asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
+        return np.where(asked > 0, 0, np.array(given, np.int64)[self.partition_of])
 
     def limits_of_time(self) -> np.ndarray:
         """Return each job's limit in whole minutes, s: its own, at most the partition's, else the usual one."""

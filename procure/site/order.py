@@ -6,7 +6,7 @@ import math
 
 from procure.simulator.kernel import part
 from procure.site.limits import MINUTES, RUN_MINUTES
-from procure.site.work import ASKED, ENDS_KNOWN, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
+from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 
 @part
@@ -23,7 +23,7 @@ def eligible(own, job):
         if jobs.on_start[i]:
             if work.begun[other] < 0:
                 return False
-        elif not 0 <= work.ended[other] <= min(work.now[ENDS_KNOWN], now - own.tables.late[other]):
+        elif work.ended[other] < 0 or work.until[other] >= 0:
             return False
     return True
 
@@ -200,7 +200,6 @@ def enqueue(own, job):
             work.queue[place] = work.queue[place - 1]
             place -= 1
         work.queue[place] = job
-    work.now[ASKED] = 1
 
 
 @part

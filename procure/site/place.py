@@ -75,22 +75,27 @@ def _better(weight, enough, size, best_weight, best_enough, best_size):
 
 
 @part
-def _take_fullest(own, first, end, n, n_chosen):
-    """Take so many nodes of a run, those with the fewest CPUs left (in ``run_left``), ties by row."""
-    usable, left, chosen = own.work.usable, own.work.run_left, own.work.in_choice
-    for k in range(n):
-        best = -1
+def _take_of_run(own, first, end, n_chosen, fullest):
+    """Take nodes of a run: the first ones, or the one with the fewest CPUs left (in ``run_left``), ties by row."""
+    usable, left = own.work.usable, own.work.run_left
+    if not fullest:
         for i in range(first, end):
-            node = usable[i]
-            if not chosen[node // WORD] >> (node % WORD) & 1 and (best < 0 or left[i] < left[best]):
-                best = i
-        _take(own, usable[best], n_chosen + k)
+            _take(own, usable[i], n_chosen + i - first)
+        return
+    best = first
+    for i in range(first + 1, end):
+        if left[i] < left[best]:
+            best = i
+    _take(own, usable[best], n_chosen)
 
 
 @part
 def _pick_runs(own, job, n_usable, n, n_chosen, free):
-    """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most."""
-    usable, nodes, asked = own.work.usable, own.nodes, own.jobs.cpus[job]
+    """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most.
+
+    Of it, who asks for one node more and for no GPU takes the fullest node, others the first ones.
+    """
+    usable, nodes, asked, per_cpu = own.work.usable, own.nodes, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
     n_runs = 0
     for i in range(n_usable):
@@ -99,6 +104,8 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
             cpus[n_runs] = 0
             n_runs += 1
         left[i] = free[0, usable[i]]
+        if per_cpu > 0:  # CPUs without memory are none
+            left[i] = min(left[i], free[1, usable[i]] // per_cpu)
         cpus[n_runs - 1] += left[i]
     first[n_runs] = n_usable
     taken = 0
@@ -114,8 +121,9 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
             ):  # fmt: skip
                 best, best_enough = run, enough
         cpus[best] = -1
-        n_here = min(need, first[best + 1] - first[best])
-        _take_fullest(own, first[best], first[best + 1], n_here, n_chosen + taken)
+        n_here, fullest = min(need, first[best + 1] - first[best]), need == 1 and own.jobs.gpus[job] == 0
+        end = first[best + 1] if fullest else first[best] + n_here
+        _take_of_run(own, first[best], end, n_chosen + taken, fullest)
         taken += n_here
 
 

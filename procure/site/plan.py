@@ -11,6 +11,7 @@ from procure.site.suspend import GONE, STAYS, find, find_now, note_limit, take_c
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
+    MOMENT,
     N_QUEUE,
     N_RUNNING,
     N_STARTS,
@@ -30,6 +31,8 @@ def begin(own, job, n):
     work, jobs, limits = own.work, own.jobs, own.limits
     now = work.now[NOW]
     work.begun[job] = work.charged[job] = now
+    work.bound[job] = 1
+    work.begun_at[job] = own.tables.counts_begin * work.now[MOMENT]
     work.preempted_at[job] = -1
     work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]
@@ -206,11 +209,11 @@ def _contains(promised, a, b):
 
 
 @part
-def _next_opening(own, job, at, end):
-    """Return one second after a reservation first begins or ends within a time; 0 = there is none."""
-    for change in own.tables.openings:
-        if at < change <= end:
-            return change + 1
+def _after_reservation(own, at):
+    """Return one second after the first end of a reservation from a time on, rounded up; 0 = none ends any more."""
+    for end in own.tables.resv_ends:
+        if end >= at:
+            return _rounded(own, end + own.rules.bf_resolution - 1) + 1
     return 0
 
 
@@ -402,9 +405,9 @@ def _closed_from(own, job, at, end):
     while i >= 0 and not (work.loses[i] and work.slice_end[i] > at):
         i = work.slice_next[i]
     later = work.slice_end[i] if i >= 0 else 0
-    opening = _next_opening(own, job, at, end)
-    if opening > 0 and (later == 0 or opening < later) and opening < own.work.window_end[0]:
-        later = opening
+    over = _after_reservation(own, at)
+    if over > 0 and (later == 0 or over < later) and over < own.work.window_end[0]:
+        later = over
     return later
 
 
@@ -568,7 +571,7 @@ def backfill(own):
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
         rejected_array = array
-        if work.preempted_at[job] >= 0 or _over_limits(own, job):  # others are being ended for it
+        if _over_limits(own, job):
             continue
         only_now = _may_overtake(own, job)
         tried += 1

@@ -29,13 +29,15 @@ from procure.site.store import read_site
 from procure.site.suspend import ENDING, STAYS, take_turns
 from procure.site.work import (
     ASKED,
+    ASKED_FROM,
     DUE,
-    ENDS_KNOWN,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
     LAST_PASS,
     LAST_SCHEDULE,
+    MOMENT,
+    N_ARRIVED,
     N_IN_GRACE,
     N_LEAVING,
     N_QUEUE,
@@ -76,19 +78,28 @@ def _remove(jobs, n, job):
 
 
 @part
-def _finish(own, job):
-    """Free what a job held."""
-    work, jobs, limits = own.work, own.jobs, own.limits
+def _unbind(own, job):
+    """Let limits count a job no longer."""
+    work, limits = own.work, own.limits
+    work.bound[job] = 0
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row, amount = limits.row[i], limits.amount[i]
+        work.used[0, row] -= amount
+        work.used[1, row] -= amount * (work.begun[job] + own.jobs.limit[job])
+
+
+@part
+def _finish(own, job, until):
+    """Free what a job held; it used that up to a second."""
+    work, jobs = own.work, own.jobs
     place = _remove(work.running, work.now[N_RUNNING], job)
     for i in range(place, work.now[N_RUNNING] - 1):
         work.run_end[i], work.run_node[i] = work.run_end[i + 1], work.run_node[i + 1]
     _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
-    charge(own, job, work.ended[job])
-    for i in range(limits.first[job], limits.first[job + 1]):
-        row, amount = limits.row[i], limits.amount[i]
-        work.used[0, row] -= amount
-        work.used[1, row] -= amount * (work.begun[job] + jobs.limit[job])
+    charge(own, job, until)
+    if work.bound[job]:
+        _unbind(own, job)
     for k in range(own.node_first[job], own.node_first[job] + jobs.n_nodes[job]):
         node = work.on[k]
         for what in range(3):
@@ -98,6 +109,7 @@ def _finish(own, job):
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] -= 1
     work.n_of_rank[jobs.rank[job]] -= 1
+    work.until[job] = -1
     work.now[N_IN_GRACE] -= work.grace_end[job] >= 0
     work.grace_end[job] = -1
 
@@ -118,7 +130,6 @@ def _see_ended(state, own):
     if own.rules.suspends and work.now[N_LEAVING] < n:
         take_turns(own)
     work.now[N_LEAVING] = n
-    _free_ended(own)
 
 
 @part
@@ -128,20 +139,64 @@ def _backfill_is_due(own):
 
 
 @part
-def _free_ended(own):
-    """Free what those held that ended a while ago; a backfill that comes first in its second sees no end of it."""
-    work, now, kept = own.work, own.work.now[NOW], 0
-    before = now - 1 if own.rules.backfill_first and _backfill_is_due(own) else now
-    work.now[ENDS_KNOWN] = before
+def _over_at(own, job):
+    """Return when a job that has ended is over, ms: limits count it no longer."""
+    return own.work.ended[job] * 1000 + own.tables.over[job] + own.work.begun_at[job]
+
+
+@part
+def _free_at(own, job):
+    """Return when the nodes of a job that has ended are free, ms."""
+    return _over_at(own, job) + own.tables.late[job]
+
+
+@part
+def _ask(own, second):
+    """Ask for a pass of the main scheduler, which may see it from a second on."""
+    now = own.work.now
+    if now[ASKED] == 0:
+        now[ASKED], now[ASKED_FROM] = 1, second
+
+
+@part
+def _take_in(own, at):
+    """Free what those held whose nodes are free by a moment, ms, and let those wait who are submitted by then."""
+    work, kept, now = own.work, 0, own.work.now[NOW]
+    may_see = now + int(at > now * 1000 + _come(own.tables.moments, now))
     for i in range(work.now[N_LEAVING]):
         job = work.leaving[i]
-        if work.ended[job] <= before and work.ended[job] + own.tables.late[job] <= now:
-            _finish(own, job)
-            work.now[REPORTED if own.tables.reports[job] else ASKED] = 1
+        if work.bound[job] and _over_at(own, job) <= at:
+            _unbind(own, job)
+            if not own.tables.reports[job]:
+                _ask(own, may_see)
+        if _free_at(own, job) <= at:
+            _finish(own, job, _over_at(own, job) // 1000)
+            if own.tables.reports[job]:
+                work.now[REPORTED] = 1
+            else:
+                _ask(own, may_see)
         else:
             work.leaving[kept] = job
             kept += 1
     work.now[N_LEAVING] = kept
+    while work.now[N_SUBMITTED] < work.now[N_ARRIVED] and own.tables.submitted[work.now[N_SUBMITTED]] <= at:
+        job = work.now[N_SUBMITTED]
+        work.now[N_SUBMITTED] += 1
+        _ask(own, may_see)
+        if not own.rejected[job]:
+            enqueue(own, job)
+
+
+@part
+def _see(own, at):
+    """Take in what happens up to a moment, ms, and compute priorities anew when that is due."""
+    work, rules = own.work, own.rules
+    calc = work.now[LAST_CALC] + rules.calc_period
+    while calc * 1000 + rules.priorities_at <= at:
+        _take_in(own, calc * 1000 + rules.priorities_at)
+        decay(own, calc)
+        calc += rules.calc_period
+    _take_in(own, at)
 
 
 @part
@@ -198,31 +253,90 @@ def _backfill_if_due(own):
 
 
 @part
-def _schedule(own):
-    """Compute priorities anew, run the main scheduler and backfill, if they are due."""
-    work, rules = own.work, own.rules
-    now = work.now[NOW]
-    if rules.backfill_first:
-        _backfill_if_due(own)
-        if work.now[N_VICTIMS] > 0:
-            return
-        _free_ended(own)
-    while now - work.now[LAST_CALC] >= rules.calc_period:
-        decay(own, work.now[LAST_CALC] + rules.calc_period)
-    full = now - work.now[LAST_FULL] >= rules.sched_interval
-    asked = work.now[ASKED] != 0 and now - work.now[LAST_SCHEDULE] >= rules.batch_delay
-    if full:
-        work.now[LAST_FULL] = now - (now - work.now[LAST_FULL]) % rules.sched_interval
-    if full or asked:
-        work.now[LAST_SCHEDULE] = now
-        work.now[ASKED] = 0
-    if full or asked or (work.now[REPORTED] and now - work.now[LAST_PASS] >= rules.min_interval):
+def _pass_at_once(own):
+    """Run the main scheduler because a node has reported the end of a job, unless it ran a moment ago."""
+    work, now = own.work, own.work.now[NOW]
+    if work.now[REPORTED] and now - work.now[LAST_PASS] >= own.rules.min_interval:
         work.now[LAST_PASS] = now
         work.now[REPORTED] = 0
-        main_pass(own, full)
+        main_pass(own, False)
+
+
+@part
+def _passes_at_once(own, until):
+    """Take in what happens up to a moment, ms; at each end that a node reports the main scheduler runs."""
+    work = own.work
+    while work.now[N_VICTIMS] == 0:
+        at = until + 1
+        for i in range(work.now[N_LEAVING]):
+            if own.tables.reports[work.leaving[i]]:
+                at = min(at, _free_at(own, work.leaving[i]))
+        if at > until:
+            _see(own, until)
+            return
+        _see(own, at)
+        work.now[MOMENT] = max(at - work.now[NOW] * 1000, 0)
+        _pass_at_once(own)
+
+
+@part
+def _come(moments, second):
+    """Return at which moment of a second a periodic work comes, ms; −1 = not in it."""
+    return moments[min(max(second, 0), moments.size - 1)]
+
+
+@part
+def _due(moments, second):
+    """Return when a scheduler comes that is due in a second: a second later if it does not come in it."""
+    return second + int(_come(moments, second) < 0)
+
+
+@part
+def _main_at(own, moment):
+    """Let the main scheduler come at a moment of this second: it runs if that is due."""
+    work, rules, now = own.work, own.rules, own.work.now[NOW]
+    _passes_at_once(own, now * 1000 + moment)
     if work.now[N_VICTIMS] > 0:
         return
-    _backfill_if_due(own)
+    work.now[MOMENT] = moment
+    full = now - work.now[LAST_FULL] >= rules.sched_interval
+    if full or (work.now[ASKED] != 0 and now - work.now[LAST_SCHEDULE] >= rules.batch_delay):
+        if full:
+            work.now[LAST_FULL] = now
+        work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = now
+        work.now[ASKED] = work.now[REPORTED] = 0
+        main_pass(own, full)
+    else:
+        _pass_at_once(own)
+
+
+@part
+def _backfill_at(own, moment):
+    """Let backfill come at a moment of this second: it runs if that is due."""
+    _passes_at_once(own, own.work.now[NOW] * 1000 + moment)
+    if own.work.now[N_VICTIMS] == 0:
+        own.work.now[MOMENT] = moment
+        _pass_at_once(own)
+    if own.work.now[N_VICTIMS] == 0:
+        _backfill_if_due(own)
+
+
+@part
+def _schedule(own):
+    """Run the main scheduler and backfill, if they are due, each at its moment, with what is known by then."""
+    work, now = own.work, own.work.now[NOW]
+    main, back = _come(own.tables.moments, now), _come(own.tables.backfill_moments, now)
+    if main >= 0 and (main <= back or back < 0):
+        _main_at(own, main)
+    if back >= 0 and work.now[N_VICTIMS] == 0:
+        _backfill_at(own, back)
+    if main > back >= 0 and work.now[N_VICTIMS] == 0:
+        _main_at(own, main)
+    if work.now[N_VICTIMS] == 0:
+        _passes_at_once(own, now * 1000 + 999)
+    if work.now[N_VICTIMS] == 0:
+        work.now[MOMENT] = 999
+        _pass_at_once(own)
 
 
 @part
@@ -238,7 +352,7 @@ def _clear_away(own):
         if work.paused_at[job] >= 0:
             work.suspended[job] += now - work.paused_at[job]
             work.paused_at[job] = -1
-        _finish(own, job)
+        _finish(own, job, now)
         if _waits_again(own, job):
             work.cut_short[job] = 0
             work.restarts[job] += 1
@@ -251,7 +365,8 @@ def _clear_away(own):
     if own.rules.suspends:
         take_turns(own)
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
-    work.now[DUE], work.now[ASKED] = 1, 1
+    work.now[DUE] = 1
+    _ask(own, now)
     if work.now[UNASKED] == 0:
         work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
     work.now[UNASKED] = 0
@@ -266,16 +381,21 @@ def _catch_up(own):
     """
     work, rules = own.work, own.rules
     now = work.now[NOW]
-    full, asked = work.now[LAST_FULL] + rules.sched_interval, work.now[LAST_SCHEDULE] + rules.batch_delay
-    if work.now[ASKED] and asked < min(now, full):
-        work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = asked
+    while True:
+        full = _due(own.tables.moments, work.now[LAST_FULL] + rules.sched_interval)
+        asked = full
+        if work.now[ASKED]:
+            asked = max(work.now[LAST_SCHEDULE] + rules.batch_delay, work.now[ASKED_FROM])
+            asked = _due(own.tables.moments, asked)
+        if min(full, asked) >= now:
+            break
+        work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = min(full, asked)
+        if full <= asked:
+            work.now[LAST_FULL] = full
         work.now[ASKED] = work.now[REPORTED] = 0
-    if full < now:
-        last = full + (now - 1 - full) // rules.sched_interval * rules.sched_interval
-        work.now[LAST_FULL] = work.now[LAST_SCHEDULE] = work.now[LAST_PASS] = last
-        work.now[ASKED] = work.now[REPORTED] = 0
-    if work.now[LAST_BACKFILL] + rules.bf_interval < now:
-        work.now[LAST_BACKFILL] += rules.bf_interval
+    back = _due(own.tables.backfill_moments, work.now[LAST_BACKFILL] + rules.bf_interval)
+    if back < now:
+        work.now[LAST_BACKFILL] = back
 
 
 @part
@@ -291,13 +411,8 @@ def _new_moment(state, own):
     _end_graces(own)
     for change in own.tables.changes:
         if change == now:
-            work.now[ASKED] = 1
-    while work.now[N_SUBMITTED] < state.n_submitted[0]:
-        job = work.now[N_SUBMITTED]
-        work.now[N_SUBMITTED] += 1
-        work.now[ASKED] = 1
-        if not own.rejected[job]:
-            enqueue(own, job)
+            _ask(own, now)
+    work.now[N_ARRIVED] = state.n_submitted[0]
     work.now[DUE] = int(work.now[N_VICTIMS] == 0)
 
 
@@ -319,7 +434,8 @@ def _next_wake(own):
     now = work.now[NOW]
     at = work.now[LAST_CALC] + rules.calc_period
     for i in range(work.now[N_LEAVING]):
-        at = min(at, work.ended[work.leaving[i]] + own.tables.late[work.leaving[i]])
+        job = work.leaving[i]
+        at = min(at, (_over_at(own, job) if work.bound[job] else _free_at(own, job)) // 1000)
     if work.now[N_RUNNING] > 0 and work.now[NEXT_FAILURE] < own.tables.failures.shape[0]:
         at = min(at, own.tables.failures[work.now[NEXT_FAILURE], 0])
     if work.now[N_IN_GRACE] > 0:
@@ -331,7 +447,7 @@ def _next_wake(own):
                 break
         at = min(at, work.now[LAST_FULL] + rules.sched_interval)
         if work.now[ASKED]:
-            at = min(at, work.now[LAST_SCHEDULE] + rules.batch_delay)
+            at = min(at, max(work.now[LAST_SCHEDULE] + rules.batch_delay, work.now[ASKED_FROM]))
         if work.now[REPORTED]:
             at = min(at, work.now[LAST_PASS] + rules.min_interval)
         if rules.backfill:

@@ -155,16 +155,17 @@ def _keep_until(own, n, turn):
 
 
 @part
-def _see_cpus(own, n, turn):
-    """Set in ``future`` the CPUs of the listed nodes that are free when a job and those before it are taken away."""
+def _see_left(own, n, turn):
+    """Set in ``future`` the CPUs and MB of the listed nodes that are free when a job and those before it have left."""
     work, of = own.work, own.tables.job_of
     for i in range(n):
         node = work.usable[i]
-        cpus, slot = work.free[0, node], work.first_on[node]
+        cpus, mem, slot = work.free[0, node], work.free[1, node], work.first_on[node]
         while slot >= 0 and turn_to_leave(own, of[slot]) <= turn:
             cpus += taken(own, of[slot], node, 0)
+            mem += taken(own, of[slot], node, 1)
             slot = work.next_on[slot]
-        work.future[0, node] = cpus
+        work.future[0, node], work.future[1, node] = cpus, mem
 
 
 @part
@@ -270,7 +271,7 @@ def when_room(own, job, closed, only_now):
         for word in range(closed.size):
             work.in_choice[word] = 0
         if not own.rules.tree or own.jobs.lln[job]:  # leaf switches are chosen by their nodes alone
-            _see_cpus(own, n, turn)
+            _see_left(own, n, turn)
         pick(own, job, n, wanted, 0, work.future)
         in_order(work.chosen, wanted)
     return (now if turn == AT_ONCE else max(at, now + 1)), wanted

@@ -18,6 +18,10 @@ WORD = 32
 NEVER = 1 << 60
 MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
+BEFORE = 0.27
+"""s; so much sooner backfill's periodic work begins than that of the main scheduler."""
+UNTIL_FREE = 5
+"""ms from the end of a job that a log told until its nodes are free."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -25,7 +29,7 @@ class Rules(NamedTuple):
     """The site's numbers."""
 
     backfill: int
-    backfill_first: int  # 1 = within a second, before the main scheduler
+    priorities_at: int  # ms within a second at which priorities are computed
     queue_depth: int
     partition_depth: int
     sched_interval: int
@@ -85,6 +89,8 @@ class Work(NamedTuple):
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
     begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
     ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
+    begun_at: np.ndarray  # int64[n_jobs], ms within the second of its start at which a job began, where this counts
+    bound: np.ndarray  # int64[n_jobs], 1 = limits count the job
     charged: np.ndarray  # int64[n_jobs], s until which usage was added
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
     used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
@@ -139,20 +145,20 @@ class Work(NamedTuple):
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
     restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
     lost: np.ndarray  # int64[n_jobs], s that such runs took
-    until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends
+    until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends; −1 = it is over, its nodes are free
     grace_end: np.ndarray  # int64[n_jobs], s when a running job that gives way has had its grace time; −1 = none
     cores: np.ndarray  # int64[sum of n_nodes, n_core_words], CPUs that jobs hold, where some may suspend others
     core_mask: np.ndarray  # int64[n_nodes, n_core_words], scratch
     paused_at: np.ndarray  # int64[n_jobs], s since when a job is suspended; −1 = it is not
     suspended: np.ndarray  # int64[n_jobs], s that a job was suspended before it went on
-    now: np.ndarray  # int64[28], see the constants
+    now: np.ndarray  # int64[30], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE, ENDS_KNOWN,
-) = range(28)  # fmt: skip
+    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM,
+) = range(30)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -161,8 +167,8 @@ class Tables(NamedTuple):
     group_words: np.ndarray  # int64[n_groups, n_words]
     partition_words: np.ndarray  # int64[n_partitions, n_words]
     reservation_end: np.ndarray  # int64[n_reservations + 1], s
-    changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
-    openings: np.ndarray  # int64[n_openings], s at which reservations begin or end, in order
+    changes: np.ndarray  # int64[n_changes], s at which nodes are drained, go down or come back, in order
+    resv_ends: np.ndarray  # int64[n_ends], s at which reservations end, in order
     reach: np.ndarray  # int64[n_groups, n_words], `Places.reach`
     failures: np.ndarray  # int64[n_failures, 2], s and node that goes down, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
@@ -173,7 +179,12 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
-    late: np.ndarray  # int64[n_jobs], s from the end of each job until its nodes can be used again
+    over: np.ndarray  # int64[n_jobs], ms from the second of each job's end until limits count it no longer
+    late: np.ndarray  # int64[n_jobs], ms from then until its nodes can be used again
+    submitted: np.ndarray  # int64[n_jobs], ms when Slurm knows each job
+    moments: np.ndarray  # int64[n_seconds], ms at which the main scheduler comes within each second; −1 = not in it
+    backfill_moments: np.ndarray  # int64[…], the same of backfill
+    counts_begin: int  # 1 = each end comes as long after its second as the start came
     rank_place: np.ndarray  # int64[n_ranks], place of each rank in the order of tiers, the highest first
     no_tier: int  # lower than all tiers
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
@@ -223,7 +234,7 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
     """Return the site's numbers."""
     s, p, e = site.scheduler, site.priority, site.preemption
     return Rules(
-        int(s.backfill), int(site.latency.backfill_first), s.default_queue_depth, s.partition_job_depth,
+        int(s.backfill), moment_of(site.latency.clock), s.default_queue_depth, s.partition_job_depth,
         s.sched_interval, s.batch_sched_delay,
         int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
@@ -232,7 +243,7 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
         cpu_weight(site, n_cpus), p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), tree, int(preempts.any()),
         int((preempts == SUSPEND).any()), int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
-        e.requeue_delay, site.latency.clock, began % 86_400,
+        e.requeue_delay, math.floor(site.latency.clock), began % 86_400,
     )  # fmt: skip
 
 
@@ -261,32 +272,38 @@ def _rank_places(layout: Layout) -> np.ndarray:
     return np.argsort(np.argsort(-tier, kind="stable"))
 
 
-def backfill_clock(site: Site) -> int:
+def backfill_clock(site: Site) -> float:
     """Return when backfill's periodic work began, s after the first submission."""
-    return site.latency.clock if site.latency.backfill_clock is None else site.latency.backfill_clock
+    return site.latency.clock - BEFORE if site.latency.backfill_clock is None else site.latency.backfill_clock
 
 
-def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how long each end takes Slurm, s, and which ends bring a pass at once.
+def moment_of(clock: float) -> int:
+    """Return at which ms of each second a periodic work comes that began at some time."""
+    return math.floor(clock % 1 * 1000)
+
+
+def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when in its second each job ends, ms, how long until its nodes are free, and which ends bring a pass.
 
     A node answers the message that ends a job, and the next periodic pass sees the end; or it has still work to do, as
     with an epilog always, and reports the end itself: the main scheduler then runs at once, unless ``defer`` is set.
-    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs. So is how many ends
-    come after the pass of their own second: multiples of the root of 2 do so.
+    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs. So is at which
+    moment of its second a job ends: multiples of the root of 2 do so.
     """
     share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
     number = np.arange(1, n_jobs + 1)
     reports = number * _GOLDEN % 1 < share
-    for name in ("late_ends", "reported_ends"):
+    for name in ("end_moments", "submit_moments", "reported_ends"):
         told = getattr(site.latency, name)
         if told and len(told) != n_jobs:
-            raise TableError(f"latency.{name} tells of {len(told):,} ends, but there are {n_jobs:,} jobs")
+            raise TableError(f"latency.{name} tells of {len(told):,} jobs, but there are {n_jobs:,}")
     if site.latency.reported_ends:
         reports = np.array(site.latency.reported_ends, bool)
-    late = np.floor(site.latency.job_end + number * math.sqrt(2) % 1)
-    if site.latency.late_ends:
-        late = np.array(site.latency.late_ends, np.int64)
-    return np.where(reports, max(site.latency.job_end - 0.5, 0) // 1, late).astype(np.int64), reports
+    if site.latency.end_moments:
+        return np.array(site.latency.end_moments, np.int64), np.full(n_jobs, UNTIL_FREE), reports
+    late = math.floor((site.latency.job_end - 0.5) * 1000)
+    drawn = np.where(reports, 0, np.floor(number * math.sqrt(2) % 1 * 1000)).astype(np.int64)
+    return np.maximum(drawn + min(late, 0), 0), np.full(n_jobs, max(late, 0)), reports
 
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:
@@ -320,17 +337,19 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(ENDS_KNOWN + 1)
+    now = ints(ASKED_FROM + 1)
+    latency = site.latency
+    now[ASKED] = 1  # the nodes have just registered
     suspends = bool((jobs.preempts == SUSPEND).any())
     n_core_words = -(-int(layout.nodes.cpus.max()) // WORD) if suspends else 1
-    now[NOW] = now[LAST_PASS] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = site.latency.clock
-    now[LAST_BACKFILL] = backfill_clock(site)
+    now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
+    now[LAST_BACKFILL] = math.floor(backfill_clock(site))
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         ints(16 * n_jobs if suspends else n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_places),
+        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
@@ -346,14 +365,18 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_jobs), now,
     )  # fmt: skip
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
-    changes = np.unique(layout.closed[:, :2])
-    openings = np.unique(layout.closed[layout.closed[:, 3] >= 0, :2])
-    late, reports = _ends(site, n_jobs)
+    changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
+    resv_ends = np.unique(layout.closed[layout.closed[:, 3] >= 0, 1])
+    over, late, reports = _ends(site, n_jobs)
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
-        openings, words(layout.places.reach),
+        resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), late,
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, late,
+        jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
+        np.array(latency.moments or [moment_of(latency.clock)], np.int64),
+        np.array(latency.backfill_moments or [moment_of(backfill_clock(site))], np.int64),
+        int(bool(latency.end_moments)),
         _rank_places(layout), int(jobs.tier.min(initial=0)) - 1, reports,
     )  # fmt: skip
     return Own(
