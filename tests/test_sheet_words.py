@@ -200,3 +200,17 @@ def test_an_offer_without_a_server_is_asked_about(tmp_path: Path) -> None:
 def test_a_part_or_several_in_a_name_stay_asked_about(tmp_path: Path, name: str) -> None:
     """Words of parts before a node, a double node, two blades, a pair."""
     assert "A2" in [one.cell for one in read(tmp_path, HEAD, [name, *ROW[1:]]).errors]
+
+
+@pytest.mark.parametrize("other", [13_000, 29_900, 14_950])
+def test_a_second_price_is_the_first_or_a_multiple(tmp_path: Path, other: float) -> None:
+    """``Net price`` beside ``Unit price`` is the same or the price of several, or it is asked about."""
+    found = read(tmp_path, [*HEAD[:4], "Unit price (EUR)", "Net price (EUR)"], [*ROW, other])
+    assert [one.cell for one in found.errors] == (["E2"] if other == 13_000 else [])
+
+
+@pytest.mark.parametrize("heading", ["Nb de cœurs", "# of cores", "N. di core", "Core totali"])
+def test_a_count_in_a_heading_changes_no_column(tmp_path: Path, heading: str) -> None:
+    """A number of cores is cores; a number of pairs is asked about."""
+    assert read(tmp_path, [HEAD[0], heading, *HEAD[2:]], ROW).quotes["cpus"].tolist() == [64]
+    assert read(tmp_path, [HEAD[0], f"{heading} pairs", *HEAD[2:]], ROW).errors

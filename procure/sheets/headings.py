@@ -106,6 +106,9 @@ def heading_of(text: str) -> Heading:
     plain = " ".join(words)
     short = " ".join(_EACH.sub(" ", plain).split())
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)
+    if not column:
+        bare = " ".join(word for word in short.split() if word not in themed("counting"))
+        column, rank = known.get(bare, ("", 0)) if known.get(bare, ("", 0))[0] in NUMBERS else ("", 0)
     if column == "_price" and (short != plain or n_each):
         column = "price_usd"  # a price per node
     if column == "_measure" and unit is not None and unit.kind == "money":
@@ -159,7 +162,7 @@ def _is_harmless(word: str) -> bool:
 
 
 _TAX = (
-    rf"\b(netto|brutto|net|gross|ht|ttc|hors taxes?|(?:{WITHOUT}|{WITH})\.?\s*(?:[\d.,]+\s*%\s*)?{TAX}\.?"
+    rf"\b(netto(?:\s+{TAX})?|brutto|net|gross|ht|ttc|hors taxes?|(?:{WITHOUT}|{WITH})\.?\s*(?:[\d.,]+\s*%\s*)?{TAX}\.?"
     rf"|{TAX}\.?\s*(?:{INCLUDED}|{NOT_INCLUDED})\w*\.?)(?=\W|$)|税込み?|税抜き?|税別"
 )
 

@@ -30,17 +30,13 @@ _TAX_ALONE = re.compile(
     rf"((zzgl|plus|gesetzliche|enthaltene|darin|davon|montant|importe|kwota|de|der|la|die) )*[\d %]*{TAX}[\d %]*"
     rf"|{TAX} exempt"
 )
-_BESIDE_SUMS = re.compile(rf"\d+|%|{TAX}|{WITHOUT}|{WITH}|{TAX_IN}|{NOT_INCLUDED}|not|nicht|non|niet|pas")
+_BESIDE_SUMS = re.compile(rf"\d+|%|{TAX}|{WITHOUT}|{WITH}|{TAX_IN}|{NOT_INCLUDED}|not|nicht|non|niet|pas|no")
 _MAY_BE_TOTAL = re.compile(
     r"\b(\w*(summe|gesamtpreis|gesamtbetrag|endpreis|endbetrag)|(sub|sous)?\s?total|totale|totaal|gesamt|ubertrag)\b"
 )
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
-_OPTIONAL = re.compile(
-    r"\b(optional\w*|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel"
-    r"|alternativ\w*|variante?|wahlweise|(nicht|not|non) (enthalten|included|inclus))\b"
-    r"|^(options|optionen|opciones|opzioni|opties)\b|\b(options|optionen|opciones|opzioni|opties)$"
-)
+_OPTIONAL = re.compile("|".join(vocabulary()["optional"]))
 INCLUDED = themed("free") | {
     "in price included",
     "im preis enthalten",
@@ -56,17 +52,10 @@ _RECURRING = re.compile(
 _OF_OTHERS = re.compile(
     rf"\b{PER}\s+(?!{NODE}|{PIECE}\b|order|auftrag|lot|los|spedition|kurier|courier|post\b|lkw)(\d+ \w+|[a-z]\w*)"
 )
-_CONDITION = re.compile(
-    r"\b(skonto|escompte|cash discount|\w*zahlung|payment|paid|(ab|from|over|above) \d+|mehr als|more than|at least"
-    r"|mindestens|minimum|bei abnahme|volume|staffel\w*|mengen\w*|falls|sofern|if|wenn|upon|until|bis)\b"
-)
+_CONDITION = re.compile("|".join(vocabulary()["condition"]))
 _SEVERAL = re.compile(
     r"^\s*([2-9]|\d\d)\s*[x×]?\s+(?=\D)|\(\s*([2-9]|\d\d+)\s*([x×]|st\w*\.?|pcs|pieces|units|nodes|knoten)\s*\)",
     re.IGNORECASE,
-)
-_ALREADY = re.compile(
-    r"\b(bereits|already|included|inkl|inklusive|enthalten|abgezogen|berucksichtigt|deducted|deja|applied"
-    r"|in den preisen|compreso|incluido)\b"
 )
 _SCOPE = re.compile(rf"{_ON}(\w+)")
 _ON_ALL = re.compile(
@@ -139,7 +128,7 @@ def question(kind: Kind, text: str) -> str:
     """Return what must be asked of a line of the order before its amount can count; empty = nothing."""
     words = plain_words(text.replace("/", " per "))
     if kind == "discount":
-        if _ALREADY.search(words):
+        if not themed("already").isdisjoint(words.split()):
             return "may be in the prices already; delete the row, or say only how much is taken off"
         if _CONDITION.search(words):
             return "is taken off on a condition; delete the row, or name it without the condition"
@@ -159,7 +148,7 @@ def question(kind: Kind, text: str) -> str:
 
 def is_settled(text: str) -> bool:
     """Tell whether a sentence on a discount changes no price: it is in the prices already, or for paying early."""
-    return _ALREADY.search(plain_words(text)) is not None or is_for_paying_early(text)
+    return not themed("already").isdisjoint(plain_words(text).split()) or is_for_paying_early(text)
 
 
 def is_for_paying_early(text: str) -> bool:

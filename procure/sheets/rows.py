@@ -64,7 +64,9 @@ _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 
 def row_label(row: list[Cell]) -> str:
     """Return the texts of a row, and its percentages that stand in cells of their own."""
-    return " ".join(cell.shown for cell in row if isinstance(cell.value, str) or cell.unit == "%")
+    return " ".join(
+        cell.shown for cell in row if (re.search(r"[^\W\d_]|%", cell.shown) and not cell.is_number) or cell.unit == "%"
+    )
 
 
 @dataclass
@@ -167,7 +169,7 @@ class TableReader:
             return False
         if self.table.is_ours:
             return True
-        if any(other.may_be_total(text) for text in texts[:2]) and not self._has_figures(row):
+        if any(other.may_be_total(text) for text in texts[:2]) and len(filled) > 1 and not self._has_figures(row):
             self._say(
                 "error", first, "", "may be a total, or a line of its own: delete the row, or name it without that word"
             )
@@ -298,7 +300,7 @@ class TableReader:
         if (
             most is not None
             and value > most
-            and re.search(r"\b(total|gesamt\w*|totale)\b", plain_words(heading))
+            and re.search(r"\b(total\w*|totaux|totaal|gesamt\w*|insgesamt|complessiv\w*)\b", plain_words(heading))
             and n > 1
         ):
             raise Unreadable(f"may be that of all {n} nodes; write that of one, and head it without {heading!r}")
@@ -342,15 +344,23 @@ class TableReader:
 
     def _check_total(self, row: list[Cell], usd: Decimal, n: int) -> None:
         """Refuse a price that times the quantity is not the total beside it."""
-        total, reader = self.table.cell(row, "_total"), self.readers["price_usd"]
-        if total is None or total.is_empty or total.problem:
-            return
-        unit, usd_of = self.table.headings["_total"].unit, self.pricing.usd("_total")
-        whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
-        if re.fullmatch(r"-?[\d.]+", whole) and not n:  # the quantity is not told; it is a whole number
-            n = max(1, round(Decimal(whole) / usd)) if usd else 1
-        if re.fullmatch(r"-?[\d.]+", whole) and abs(Decimal(whole) - usd * n) > Decimal("0.01") * n + 1:
-            raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
+        for name in ("_total", "_price"):  # a second price, too, is that of one or of the quantity
+            total, reader = self.table.cell(row, name), self.readers["price_usd"]
+            if (
+                total is None
+                or total.is_empty
+                or total.problem
+                or (name == "_price" and self.table.headings[name].gross)
+            ):
+                continue
+            unit, usd_of = self.table.headings[name].unit, self.pricing.usd(name)
+            whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
+            if not re.fullmatch(r"-?[\d.]+", whole):
+                continue
+            is_told = n and (name == "_total" or Decimal(whole) != usd)
+            times = n if is_told else max(1, round(Decimal(whole) / usd)) if usd else 1
+            if abs(Decimal(whole) - usd * times) > Decimal("0.01") * times + 1:
+                raise Unreadable(f"times {times} is not the total {total.shown!r} beside it")
 
     def _refuse(self, number: int, cell: Cell, column: str, text: str) -> None:
         """Say that a cell of a server is not read."""

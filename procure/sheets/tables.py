@@ -212,9 +212,10 @@ def _name_by_place(table: Table, header: list[Cell], texts: list[str]) -> None:
     if "name" in table.columns or table.is_ours:
         return
     first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
-    if first is None or first in table.columns.values():
+    is_code = first is not None and table.columns.get("_number") == first
+    if first is None or (first in table.columns.values() and not is_code):
         return
-    if texts[first] and plain_words(texts[first]) not in themed("features"):
+    if texts[first] and not is_code and plain_words(texts[first]) not in themed("features"):
         return
     cells = [row[first] for row in table.rows if _is_filled(row, first)]
     if any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):

@@ -11,23 +11,10 @@ from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, 
 
 Decimals = Literal["comma", "point"]
 
-_GIBI = Decimal(2) ** 30 / Decimal(10) ** 9
-_OF_A_KIND: dict[str, dict[str, Decimal]] = {
-    "memory": {
-        "mb": Decimal("0.001"), "gb": Decimal(1), "g": Decimal(1), "go": Decimal(1), "gbyte": Decimal(1),
-        "mo": Decimal("0.001"), "gio": _GIBI, "tio": _GIBI * 1024,
-        "tb": Decimal(1000), "to": Decimal(1000), "tbyte": Decimal(1000), "gib": _GIBI, "tib": _GIBI * 1024,
-    },
-    "power": {"w": Decimal(1), "watt": Decimal(1), "watts": Decimal(1), "kw": Decimal(1000)},
-    "height": {"u": Decimal(1), "he": Decimal(1), "ru": Decimal(1), "hu": Decimal(1)},
-    "cores": dict.fromkeys(
-        ("cores", "core", "kerne", "kern", "c", "coeurs", "cœurs", "nucleos", "núcleos", "kernen"), Decimal(1)
-    ),
-    "pieces": dict.fromkeys(
-        ("x", "×", "pcs", "pc", "stk", "stück", "st", "pieces", "gpu", "gpus", "nodes", "knoten", "unités", "uds"),
-        Decimal(1),
-    ),
-}  # fmt: skip
+_OF_A_KIND = {
+    kind: {word: Decimal(worth) for worth, words in of_it.items() for word in words.split()}
+    for kind, of_it in vocabulary()["units"].items()
+}
 _CURRENCIES = {word: code for code, words in vocabulary()["currencies"].items() for word in words.split()}
 _THOUSANDS = {"k": 1000, "t": 1000, "tsd": 1000, "m": 10**6, "mio": 10**6}
 CODES = frozenset(code for code in _CURRENCIES.values() if len(code) == 3)

@@ -32,7 +32,9 @@ _COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
 """A number of nodes: what stands beside it may be that of all."""
 _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
 """A number before a server's name, or alone in brackets."""
-_PRICE = re.compile(r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I)
+_PRICE = re.compile(
+    r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|preisangaben?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I
+)
 _WEIGHS = re.compile(
     rf"\bpri[xcs]|prij[sz]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
     rf"|\b{PER}\b|\b(?:no|jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|leas(?:e|es|ed|ing)|\w*leasing|\w*miet\w*|(?:\w*(?:monats|jahres|quartals|leasing|miet|wochen|tages))?raten?|rent\w*|monthly)\b"
@@ -298,7 +300,7 @@ class Ledger:
             if (
                 "money" in kinds
                 or re.search(rf"\b{_MACHINE}\b", text)
-                or not themed("in_headings").isdisjoint(plain_words(text).split())
+                or (not kinds and not themed("in_headings").isdisjoint(plain_words(text).split()))
                 or not (kinds or all(value == int(value) and 0 <= value < 100 for value in values))
             ):
                 self._say(
@@ -350,6 +352,13 @@ class Ledger:
                 for one in _COUNT.finditer(_fold(text))
                 if not _is_known((one[2] or "").casefold(), themed("parts") | {"he"})
             ]
+        if column == "name" and names is not None:
+            codes = [one for one in words if re.fullmatch(r"[B-DF-HJ-NP-TV-Z]{2,5}", one)]
+            codes = [
+                one for one in codes if one not in themed("no_codes") and _unit(replace(cell, value=f"1 {one}")) is None
+            ]
+            names |= {word: cell for word in codes if word not in names}
+            words = [one for one in words if one not in codes]
         proper = [word for word in words if word[0].isupper()]
         if column in ("vendor", "lot", "_number"):
             words = [word for word in words if word[0].islower() and not re.search(r"\d", word)]
@@ -410,7 +419,9 @@ class Ledger:
             words = [word for word in words if not _COUNTED.fullmatch(word)]  # a title: HPC cluster with 10 nodes
         if not words:
             return
-        weighs = _WEIGHS.search(text.casefold()) is not None or bool(set(plain_words(text).split()) & amount_words())
+        weighs = _WEIGHS.search(_PHRASES.sub(" ", text).casefold()) is not None or bool(
+            set(plain_words(text).split()) & amount_words()
+        )
         weighs = (
             weighs
             or other.is_optional(text)
