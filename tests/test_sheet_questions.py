@@ -847,7 +847,7 @@ def beneath(name: str, amount: float | str | None) -> list:
         ([TWENTY, ["Installation je Server", None, None, 1, 180, 180], beneath("Summe", 293_600)], ""),
         ([TWENTY, beneath("Rabatt 5 %", -10_000), beneath("Summe", 280_000)], "F3"),
         ([TWENTY, SWITCH, beneath("Rabatt 5 %", -15_400), beneath("Summe", 292_600)], "F4"),
-        ([TWENTY, SWITCH, beneath("5 % Rabatt auf Gesamtsumme", -15_400), beneath("Summe", 292_600)], "A4"),
+        ([TWENTY, SWITCH, beneath("5 % Rabatt auf Gesamtsumme", -15_400), beneath("Summe", 292_600)], ""),
         ([TWENTY, beneath("Rabatt 5 %", -14_500), ["Node B", 64, 768, 10, 14_500, 145_000]], "F3"),
     ],
 )

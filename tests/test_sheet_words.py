@@ -214,3 +214,22 @@ def test_a_count_in_a_heading_changes_no_column(tmp_path: Path, heading: str) ->
     """A number of cores is cores; a number of pairs is asked about."""
     assert read(tmp_path, [HEAD[0], heading, *HEAD[2:]], ROW).quotes["cpus"].tolist() == [64]
     assert read(tmp_path, [HEAD[0], f"{heading} pairs", *HEAD[2:]], ROW).errors
+
+
+def test_words_of_a_line_in_a_total_that_agrees_are_said_not_asked(tmp_path: Path) -> None:
+    """An amount that the total holds to the cent is bought once, whatever its name says; a server's is asked about."""
+    head = ["Bezeichnung", "Kerne", "RAM (GB)", "Menge", "Einzelpreis (EUR)", "Gesamtpreis (EUR)"]
+    server, line = ["R6625", 64, 768, 10, 15_000, 150_000], ["Lieferung zwirbel", None, None, 1, 900, 900]
+    found = read(tmp_path, head, server, line, ["Zwirbelbetrag", None, None, None, None, 150_900])
+    assert not found.errors and [float(one.usd) for one in found.lines] == [1_800]
+    assert {"A3", "A4"} <= {one.cell for one in found.findings if "not known" in one.allowed}
+    assert read(tmp_path, head, server, line, ["Zwirbelbetrag", None, None, None, None, 150_901]).errors
+    server[0] = "R6625 zwirbel"
+    assert "A2" in [one.cell for one in read(tmp_path, head, server, line, ["Summe", *[None] * 4, 150_900]).errors]
+
+
+def test_memory_in_tb_is_that_of_its_modules(tmp_path: Path) -> None:
+    """2 TB of 32 modules of 64 GB are 2,048 GB; of other modules they are asked about."""
+    for cell, gb in (("2 TB (32 x 64 GB)", 2048), ("1.5 TB (24 x 64 GB)", 1536), ("2 TB (24 x 64 GB)", None)):
+        found = read(tmp_path, HEAD, [*ROW[:2], cell, *ROW[3:]])
+        assert found.quotes["mem_gb"].tolist() == [gb] if gb else found.errors

@@ -18,7 +18,7 @@ from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.units import Decimals, Unit, amount_of, without_mark
-from procure.sheets.words import themed
+from procure.sheets.words import themed, vocabulary
 
 NOTHING = themed("nothing") | {""}
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
@@ -42,14 +42,7 @@ _MODEL = re.compile(
 
 
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
-_CHOICE = re.compile(
-    r"\b(oder|or|ou|und|and|et|bzw|optional\w*|option|opcional|opzionale|alternativ\w*|statt|instead"
-    r"|bis|nicht|not|non|vorbereitet|prepared|ready|slots?|separat\w*|excl\w*|exkl\w*|ohne|without"
-    r"|up to|upto|max\w*|min|erweiterbar|expandable|upgrad\w*|total|gesamt|insgesamt|in all|zusammen"
-    r"|ssd|nvme|hdd|disk|platte|flash|hbm\w*)\b"
-    r"|\b(per|pro|je|par|por)\s+(?!node|server|knoten|system|noeud|serveur|nodo|servidor)",
-    re.IGNORECASE,
-)
+_CHOICE = re.compile("|".join(vocabulary()["choice"]), re.IGNORECASE)
 """Words after which an amount is one of several, a limit, or that of something else."""
 
 
@@ -265,8 +258,9 @@ class Reader:
         )
         if both:
             stated = self._number(Cell(cell.address, both[1]))
-            if re.fullmatch(r"[\d.]+", stated) and Decimal(stated) == int(both[2]) * int(both[3]):
-                return stated
+            whole = int(both[2]) * int(both[3])
+            if re.fullmatch(r"[\d.]+", stated) and whole in (Decimal(stated), Decimal(stated) * 1024 / 1000):
+                return str(whole)  # 2 TB (32 x 64 GB) is 2048 GB
             raise Unreadable(f"is not {both[2]} × {both[3]} GB; give the memory of one node, e.g. 768 GB")
         match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|Go|Gio|G)\b(.*)", cell.text, re.IGNORECASE)
         if match and "+" not in cell.text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from dataclasses import dataclass, field, replace
 
 Value = str | float | int | bool | datetime.date | None
@@ -54,6 +55,13 @@ class Cell:
         if self.unit == "%" and self.is_number:
             return f"{float(self.value) * 100:.6g} %"  # type: ignore[arg-type]
         return f"{self.text} {self.unit}".strip()
+
+
+def row_label(row: list[Cell]) -> str:
+    """Return the texts of a row, and its percentages that stand in cells of their own."""
+    return " ".join(
+        cell.shown for cell in row if (re.search(r"[^\W\d_]|%", cell.shown) and not cell.is_number) or cell.unit == "%"
+    )
 
 
 @dataclass(frozen=True)

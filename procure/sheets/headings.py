@@ -11,7 +11,7 @@ from pathlib import Path
 
 from procure.schemas import QUOTE
 from procure.sheets.units import Unit, tax_of, unit_of, without_tax
-from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed
+from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed, vocabulary
 
 _WORDS = Path(__file__).parent / "headings.toml"
 _EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
@@ -21,9 +21,7 @@ _LEASE = re.compile(
 _SETS = re.compile(rf"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b{PER}\s+\d+")
 _ONE_NODE = re.compile(rf"{NODE}|{PIECE}")
 _OF_EACH = re.compile(rf"\b{PER}\s+(\w+)")
-_SLASH = re.compile(
-    r"/\s*(node|knoten|server|stück|stck|stk|st|unit|piece|each|nœud|noeud|serveur|nodo|system)\b\.?", re.I
-)
+_SLASH = re.compile("|".join(vocabulary()["of_one_node"]), re.IGNORECASE)
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
 NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""

@@ -26,14 +26,9 @@ Kind = Literal[
 ]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
-_TAX_ALONE = re.compile(
-    rf"((zzgl|plus|gesetzliche|enthaltene|darin|davon|montant|importe|kwota|de|der|la|die) )*[\d %]*{TAX}[\d %]*"
-    rf"|{TAX} exempt"
-)
+_TAX_ALONE = re.compile("|".join(vocabulary()["tax_alone"]).replace("TAX", TAX))
 _BESIDE_SUMS = re.compile(rf"\d+|%|{TAX}|{WITHOUT}|{WITH}|{TAX_IN}|{NOT_INCLUDED}|not|nicht|non|niet|pas|no")
-_MAY_BE_TOTAL = re.compile(
-    r"\b(\w*(summe|gesamtpreis|gesamtbetrag|endpreis|endbetrag)|(sub|sous)?\s?total|totale|totaal|gesamt|ubertrag)\b"
-)
+_MAY_BE_TOTAL = re.compile("|".join(vocabulary()["may_be_totals"]))
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
 _OPTIONAL = re.compile("|".join(vocabulary()["optional"]))
@@ -45,18 +40,12 @@ INCLUDED = themed("free") | {
     "no charge",
 }
 """What stands in place of the price of what costs nothing more."""
-_RECURRING = re.compile(
-    rf"\b({PER} {TIME}|p a|\w*jahrlich\w*|\w*monatlich\w*|annual|annually|yearly|monthly|annuel\w*|mensuel\w*"
-    r"|anual|mensual|annuo|mensile|miete|rental|leasing)\b"
-)
+_RECURRING = re.compile("|".join(vocabulary()["recurring"]).replace("PER", PER).replace("TIME", TIME))
 _OF_OTHERS = re.compile(
     rf"\b{PER}\s+(?!{NODE}|{PIECE}\b|order|auftrag|lot|los|spedition|kurier|courier|post\b|lkw)(\d+ \w+|[a-z]\w*)"
 )
 _CONDITION = re.compile("|".join(vocabulary()["condition"]))
-_SEVERAL = re.compile(
-    r"^\s*([2-9]|\d\d)\s*[x×]?\s+(?=\D)|\(\s*([2-9]|\d\d+)\s*([x×]|st\w*\.?|pcs|pieces|units|nodes|knoten)\s*\)",
-    re.IGNORECASE,
-)
+_SEVERAL = re.compile("|".join(vocabulary()["several_pieces"]), re.IGNORECASE)
 _SCOPE = re.compile(rf"{_ON}(\w+)")
 _ON_ALL = re.compile(
     rf"{_ON}((gesamt|angebot|auftrag|netto)\w*|total\w*|whole|entire|order|offer|(net|grand) total|montant|importe)\b"

@@ -12,19 +12,12 @@ from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
-from procure.sheets.words import TAX
+from procure.sheets.words import TAX, vocabulary
 
-_STATED = re.compile(
-    r"\b(?:prices?|pricing|(?:netto|einzel|stuck|stück|angebots)?preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
-    re.IGNORECASE,
-)
+_STATED = re.compile("|".join(vocabulary()["in_currency"]), re.IGNORECASE)
 
 
-CURRENCY = re.compile(
-    r"(?:(?:offer |quote )?currency|pricing|(?:angebots)?währung|monnaie|devise|moneda|divisa|valuta|munt)"
-    r"\W+(?:in )?([^\s,.;()]+)(?: \(\w+\))?",
-    re.IGNORECASE,
-)
+CURRENCY = re.compile("|".join(vocabulary()["currency_rows"]), re.IGNORECASE)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
 
 

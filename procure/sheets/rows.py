@@ -23,14 +23,14 @@ from procure.sheets.cells import (
     is_likely,
 )
 from procure.sheets.findings import Finding, Severity
-from procure.sheets.grid import Cell
+from procure.sheets.grid import Cell, row_label
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.prices import Pricing, figure
 from procure.sheets.tables import Table
-from procure.sheets.totals import disagreeing
+from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, unit_of
-from procure.sheets.words import themed
+from procure.sheets.words import themed, vocabulary
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -39,13 +39,7 @@ _GUESSED = {"category", "gpus"}
 _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 """Words in a heading of cores that say that they are those of a whole node."""
 
-SEVERAL = re.compile(
-    r"\b([2-9]|\d{2,}) ?(x|nodes?|knoten|noeuds|nodos|nodi|servers?|serveurs|stuck|stk|pcs|pieces)\b"
-    r"|\b\d+ ?u ?[2-9] ?n\b|\b(doppel|zwillings)\w*|\b\w*twin\b(?!.*\b(node|knoten)\b)"
-    r"|\b(paar|pair|paire|coppia|pareja|zwei|drei|vier|two|three|four|deux|trois|quatre|due|dos)\b"
-    r"(?! ?(cpus?|sockets?|sockel|prozessor\w*|processors?|processeurs?|gpus?|way)\b)"
-    r"|\b(chassis|enclosure|cluster|gesamtsystem|komplettsystem)\b"
-)
+SEVERAL = re.compile("|".join(vocabulary()["several"]))
 """Words in a server's name after which its row may be several nodes."""
 _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
 _SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b[abhv][1-3]00\b|\bl40s?\b|\bmi\d{3}")
@@ -53,20 +47,10 @@ _SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
-_MEAN = re.compile(
-    r"(mittel(wert)?|durchschnitt\w*|averages?|mean|median|moyenne|media|promedio|gemiddelde|min|minimum|max|maximum)"
-    r"( (preis|price|prix))?"
-)
+_MEAN = re.compile("|".join(vocabulary()["means"]))
 """Names of rows that summarise others."""
 _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 """Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
-
-
-def row_label(row: list[Cell]) -> str:
-    """Return the texts of a row, and its percentages that stand in cells of their own."""
-    return " ".join(
-        cell.shown for cell in row if (re.search(r"[^\W\d_]|%", cell.shown) and not cell.is_number) or cell.unit == "%"
-    )
 
 
 @dataclass
@@ -118,6 +102,7 @@ class TableReader:
         }
         self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
         self.n_first = len(found.rows)
+        self.sums = agreeing(table)[1]
         self.roles: list[tuple[str, list[Cell], str]] = []
 
     def read(self) -> None:
@@ -163,7 +148,7 @@ class TableReader:
         ):
             self._say("warning", name, "", "is drawn from other rows, and is left out")
             return False
-        if any(other.is_total(text) for text in texts[:2]):
+        if any(other.is_total(text) for text in texts[:2]) or id(row) in self.sums:
             self._say("warning", first, "", "is a total, or tax, and is left out")
             self.roles.append(("total", row, label))
             return False

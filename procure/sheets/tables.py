@@ -191,7 +191,7 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
     names = sum(heading_of(text).column == "name" for text in texts)
     for place, text in enumerate(texts):
         first = next((row[place].text for row in rows if _is_filled(row, place)), "a")
-        if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first):
+        if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first[1:]):
             continue  # ``Item`` over 1, 2, 3 beside another column of names
         if text:
             _take(table, place, heading_of(text), header[place], text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 from procure.sheets import lines as other
-from procure.sheets.grid import Cell
+from procure.sheets.grid import Cell, row_label
 from procure.sheets.prices import figure
 from procure.sheets.tables import Table
 from procure.sheets.units import tax_of
@@ -57,6 +58,31 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
             said = f"is not {share} % of {name} ({whole:,.2f}); write the amount without a percentage, or lower prices"
             found.append((cell, said))
     return found
+
+
+def agreeing(table: Table) -> tuple[set[int], set[int]]:
+    """Return the `id` of rows that a total states together, to the cent, and of such totals.
+
+    Of a column of totals; a total has no quantity and no price of one, and at least two rows above it. What stands in
+    it is bought, once and at its amount, whatever its name says.
+    """
+    held, sums, above = set[int](), set[int](), dict[int, Decimal]()
+    for row in table.rows:
+        cell = table.cell(row, "_total")
+        amount = figure(cell) if cell is not None else None
+        beside = [table.cell(row, one) or Cell("") for one in ("price_usd", "_quantity", "cpus", "mem_gb")]
+        is_part = re.search(r"\d", " ".join(one.text for one in beside)) is not None
+        if (
+            amount is not None
+            and not is_part
+            and len(above) > 1
+            and abs(sum(above.values()) - amount) <= Decimal("0.02")
+        ):
+            held |= above.keys()
+            sums.add(id(row))
+        elif amount is not None and (is_part or not other.is_total(row_label(row))):
+            above[id(row)] = amount
+    return held, sums
 
 
 def _is_near(one: Decimal, two: Decimal) -> bool:

@@ -13,13 +13,14 @@ from dataclasses import replace
 from procure.sheets import lines as other
 from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models
 from procure.sheets.findings import Finding, Severity
-from procure.sheets.grid import Cell, Grid
+from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import NUMBERS, amount_words, heading_of, plain_words
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
 from procure.sheets.prices import CURRENCY, figure
-from procure.sheets.rows import EXAMPLE, SEVERAL, row_label
+from procure.sheets.rows import EXAMPLE, SEVERAL
 from procure.sheets.tables import Table
+from procure.sheets.totals import agreeing
 from procure.sheets.units import Unit, amount_of, tax_of, unit_of, without_tax
 from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT, themed, vocabulary
 
@@ -53,11 +54,7 @@ _OFFICIAL = re.compile("|".join(vocabulary()["official"]).replace("TAX", TAX), r
 _FIRM = re.compile(r"\b(?:GmbH|KG|OHG|Ltd|Inc|LLC|plc|SARL|SAS|S\.?r\.?l|S\.?p\.?A|B\.?V|ApS|s\.r\.o|S\.L|S\.A)\b")
 _JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kerne )je\b", re.I)
 """What stands beside the cores of each of several processors."""
-_ALL = re.compile(
-    r"\b(?:alle|all|toutes|tous|todos|tutti|samtliche)(?: les| los| i| the| unsere| our)?"
-    r"\s+(?=\w*(?:pri|prei|prez|prec))",
-    re.I,
-)
+_ALL = re.compile("|".join(vocabulary()["all_prices"]), re.I)
 _INCLUDED = re.compile(rf"\b(\w+) (?:is |are |est |sont |ist |sind |es )?{INCLUDED}(?!\w)", re.I)
 _EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
@@ -164,6 +161,9 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
 class Ledger:
     """Accounts for every cell of a sheet once its tables are read."""
 
+    _is_held = False
+    """The row is no server, and a total that agrees holds its amount."""
+
     def __init__(self, grid: Grid, tables: list[Table], harmless: frozenset[str]) -> None:
         """Take a sheet as a person sees it, its tables, and the words that the user knows to change nothing."""
         self.grid, self.tables = grid, tables
@@ -198,7 +198,10 @@ class Ledger:
 
     def _ask(self, cell: Cell, column: str, words: list[str]) -> None:
         if words:
-            self._say("error", cell, column, asked_about(words))
+            said = f"{', '.join(map(repr, words))}: not known; the amount beside it is in a total, to the cent"
+            self._say(
+                *(("guess", cell, column, said) if self._is_held else ("error", cell, column, asked_about(words)))
+            )
 
     # Tables
 
@@ -214,6 +217,7 @@ class Ledger:
         self._headings(table, places)
         names: dict[str, Cell] = {}
         is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
+        held = set[int]().union(*agreeing(table))
         last = max((n for n, row in enumerate(table.rows) if _has_amount(table, row)), default=-1)
         for n, row in enumerate(table.rows):
             is_line = any((self.grid.sheet, cell.address) in self._lines for cell in row if not cell.is_empty)
@@ -230,10 +234,12 @@ class Ledger:
             is_server = not is_line and any(one is not None and not one.is_empty for one in figures)
             if not is_server and not is_line and other.is_optional(row_label(row)):
                 continue  # it is not counted, and that is said
+            self._is_held = id(row) in held and not is_server
             for place, cell in enumerate(row):
                 column = places.get(place, "")
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
                     self._cell(table, cell, column, names if is_server else None)
+        self._is_held = False
         self._columns(table, places)
         if names:
             cell = next(iter(names.values()))
