@@ -11,12 +11,13 @@ import numpy as np
 
 from procure.simulator.kernel import part
 from procure.site.place import holds, in_order, pick, taken
-from procure.site.work import N_CHANGES, N_RUNNING, NEVER, NOW, WORD
+from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, WORD
 
 AT_ONCE = -NEVER
 """In place of a turn to leave: a node has room now."""
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
+_MIX, _MIX_BITS = 0x9E3779B, (1 << 32) - 1
 _DE_BRUIJN = 0x077CB531
 _PLACES = np.argsort([_DE_BRUIJN << place >> 27 & 31 for place in range(32)])
 """Of each five bits in a de Bruijn sequence where they begin in it."""
@@ -240,7 +241,50 @@ def _last_of_group(own, bound, closed):
 
 
 @part
+def _slot_of(own, job, closed):
+    """Return where a search for one node among the open ones is kept: by what is searched, and which are closed."""
+    key = own.tables.search[job] * 2 + 1
+    for word in range(closed.size):
+        key = (key ^ (closed[word] & _MIX_BITS)) * _MIX & _MIX_BITS
+    return key >> 16 & (KEPT_SEARCHES - 1)
+
+
+@part
+def _is_kept(own, slot, job, closed, only_now):
+    """Say whether the search in a slot is this one, at this moment, and nothing has begun or ended since."""
+    work, found = own.work, own.work.searched[slot]
+    if found[0] != own.tables.search[job] or found[1] != work.now[N_CHANGES]:
+        return False
+    if found[2] != 2 * work.now[NOW] + only_now:
+        return False
+    for word in range(closed.size):  # noqa: SIM110
+        if found[5 + word] != closed[word]:
+            return False
+    return True
+
+
+@part
 def when_room(own, job, closed, only_now):
+    """Do as `_when_room`, and keep what it finds for one node: the same request finds the same among the same nodes."""
+    work = own.work
+    if own.jobs.n_nodes[job] > 1:
+        return _when_room(own, job, closed, only_now)
+    slot = _slot_of(own, job, closed)
+    found = work.searched[slot]
+    if not _is_kept(own, slot, job, closed, only_now):
+        at, n = _when_room(own, job, closed, only_now)
+        found[0], found[1], found[2] = own.tables.search[job], work.now[N_CHANGES], 2 * work.now[NOW] + only_now
+        found[3], found[4] = at, work.chosen[0] if n else -1
+        for word in range(closed.size):
+            found[5 + word] = closed[word]
+    if found[4] < 0:
+        return found[3], 0
+    work.chosen[0] = found[4]
+    return found[3], 1
+
+
+@part
+def _when_room(own, job, closed, only_now):
     """Do as `plan._when_group_leaves` for a job whose nodes are all of one group, where no job may end another.
 
     Running jobs are taken away in groups: those whose limits end within 30 s, 60 s, 120 s … of the first that holds an

@@ -16,6 +16,8 @@ from procure.site.names import DOWN, SUSPEND
 WORD = 32
 """Nodes per word of a set of nodes."""
 NEVER = 1 << 60
+KEPT_SEARCHES = 1 << 12
+"""Searches of backfill for one node of which it is kept what they found."""
 MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
@@ -134,6 +136,7 @@ class Work(NamedTuple):
     row_of: np.ndarray  # int64[n_rows], request of each row of `room_from`; −1 = none yet
     room_from: np.ndarray  # int64[n_rows, n_nodes], with whose turn to leave each node gets room for a request
     settled: np.ndarray  # int64[n_rows, n_nodes], `changed` of the node when that was so
+    searched: np.ndarray  # int64[KEPT_SEARCHES, 5 + n_words], searches for one node: what, when, and what was found
     eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
     away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
     prey: np.ndarray  # int64[n_jobs], running jobs that the tested job may end, in order
@@ -173,6 +176,7 @@ class Tables(NamedTuple):
     failures: np.ndarray  # int64[n_failures, 2], s and node that goes down, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
     request: np.ndarray  # int64[n_jobs], number of what each job asks of a node
+    search: np.ndarray  # int64[n_jobs], number of what each job asks of nodes, but for how many and how long
     job_of: np.ndarray  # int64[sum of n_nodes], job of each place in `Work.on`
     holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
@@ -326,6 +330,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     shape = shape.reshape(-1).astype(np.int64)
     _, request = np.unique(np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole]), axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
+    asked = np.stack([request, jobs.lln, jobs.place, jobs.mem_per_cpu])
+    search = np.unique(asked, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
     n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
     n_places = int(jobs.n_nodes.sum())
     holding, plain = _holding(layout, of_shape)
@@ -357,7 +363,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_promises), ints(n_promises, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
         np.full(n_nodes, NEVER), none(n_places), ints(n_nodes),
-        none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes),
+        none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), none(KEPT_SEARCHES, 5 + n_words),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
@@ -371,7 +377,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
-        _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
+        _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding),
+        plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, late,
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
