@@ -94,13 +94,12 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy)
 
 
-def told(run: RealRun, folder: Path, site: Site) -> tuple[RealRun, Site]:
-    """Return a run and its site with what the run's log tells of Slurm's clocks and of its chances, to the ms.
+def told(run: RealRun, folder: Path, site: Site) -> Site:
+    """Return the site of a run with what the run's log tells of Slurm's clocks and of its chances, to the ms.
 
     That is when its periodic work began and at which moment of each second it came (each look at what is due takes
-    Slurm a little more than a second), when jobs were submitted, how long each took beyond whole seconds, from its
-    start to its end, and whose end brought a pass at once. Run times are then whole seconds of the
-    time between start and end, not the difference between the seconds of both.
+    Slurm a little more than a second), when jobs were submitted, how much longer than accounting says each took from
+    the pass that started it to its end, and whose end brought a pass at once.
     """
     began, logged = int(run.jobs["submit_time"].min()), _logged(folder)
     at_first: dict[tuple[str, str], float] = {}
@@ -121,22 +120,21 @@ def told(run: RealRun, folder: Path, site: Site) -> tuple[RealRun, Site]:
     found["backfill_moments"] = _backfill_moments(backfills, began, site.scheduler.bf_interval)
     jobs = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     begins = np.sort(np.concatenate([passes, backfills]))
-    beyond, whole, submitted, reported = [], [], [], []
+    beyond, submitted, reported = [], [], []
     for name, submit, took in zip(jobs["job_id"], jobs["submit_time"], jobs["run_time"], strict=True):
         start, end = (at_last.get((what, number_of[name]), 0.0) for what in ("start", "end"))
         ran = took + 0.5
         if start and end:
             stopped = math.floor(end) - int(run.start[name]) - took  # 1 is another second of accounting
             ran = end - begins[np.searchsorted(begins, start, side="right") - 1] - (stopped if stopped > 1 else 0)
-        whole.append(math.floor(ran))
-        beyond.append(math.floor(ran % 1 * 1000))
+        beyond.append(math.floor((ran - took) * 1000))
         reported.append(end in reporting)
         submitted.append(min(max(round((at_first.get(("submit", first_of[name]), 0) - submit) * 1000), 0), 999))
     found |= {"end_moments": tuple(beyond), "submit_moments": tuple(submitted)}
     if site.latency.pass_at_end < 1:  # else as the site's epilog has it
         found["reported_ends"] = tuple(reported)
     latency = site.latency.model_copy(update=found)
-    return run._replace(jobs=jobs.assign(run_time=whole)), site.model_copy(update={"latency": latency})
+    return site.model_copy(update={"latency": latency})
 
 
 def _numbers(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -291,7 +289,7 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
             at = site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
             found = simulated(run, at, nodes, "slurm", kind)
             rows["procure"].append(agreement(mine, found) | _waits(found))
-        found = simulated(*told(run, folder, site), nodes, "slurm", kind)
+        found = simulated(run, told(run, folder, site), nodes, "slurm", kind)
         rows["known"].append(agreement(mine, found) | _waits(found))
         for policy in RIVALS:
             found = simulated(run, site, nodes, policy, kind)

@@ -24,7 +24,7 @@ LIMIT_CHECK = 30
 """s; so often Slurm looks for jobs that outlast their limits, or the grace time that they were left."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-UNTIL_FREE = 5
+UNTIL_FREE = 6
 """ms from the end of a job that a log told until its nodes are free."""
 STOPPED = 2**50
 HOPELESS = 3_000
@@ -222,7 +222,7 @@ class NaiveSlurm:
     def over_at(self, job: int) -> int:
         """Return when a job is over, ms: limits count it no longer."""
         begun = self.begun_at[job] if self.site.latency.end_moments else 0
-        return self.end[job] * 1000 + self.end_moments[job] + begun
+        return max(self.end[job] * 1000 + self.end_moments[job] + begun, self.end[job] * 1000)
 
     def free_at(self, job: int) -> int:
         """Return when the nodes of a job are free, ms."""

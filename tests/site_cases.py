@@ -91,6 +91,7 @@ def _told(rng, n_jobs):
         return {}
     sizes = {"end_moments": n_jobs, "submit_moments": n_jobs, "moments": 400, "backfill_moments": 400}
     drawn = {name: rng.integers(0, 1000, n) for name, n in sizes.items()}
+    drawn["end_moments"] -= 500
     for name in ("moments", "backfill_moments"):
         drawn[name][rng.random(400) < 0.1] = -1
     return {name: tuple(moments.tolist()) for name, moments in drawn.items()}

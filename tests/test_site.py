@@ -631,7 +631,7 @@ def test_what_comes_within_a_second_comes_in_the_order_that_a_log_told(tmp_path)
 
 
 def test_limits_are_free_at_an_end_before_its_nodes_are(tmp_path):
-    """An end at 497 ms lets the next job of its user start at 500, not on its own node, free 5 ms later."""
+    """An end at 497 ms lets the next job of its user start at 500, not on its own node, free 6 ms later."""
     latency = Latency(clock=-2.5, end_moments=(997, 997), pass_at_end=0, moments=(500,), backfill_moments=(600,))
     two = {"run_time": [2, 9], "submit_time": [0, 1], "cpus_per_node": 8}
     one_at_once = (Qos(name="q", limits=Limits(max_jobs_per_user=1)),)

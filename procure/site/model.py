@@ -201,10 +201,10 @@ class Latency(Settings):
         description="from the second of an end in accounting until a pass can use the job's nodes, on average; 0.5 if "
         "Slurm takes no time, as half of the ends come after the pass of their own second",
     )
-    end_moments: tuple[NaturalInt, ...] = Field(
+    end_moments: tuple[Annotated[int, Field(ge=-_FAR, le=_FAR)], ...] = Field(
         default=(),
-        description="of each job, in order of submission, ms from its run time, counted from the moment of its start, "
-        "until its nodes are free, where a log told; instead of job_end",
+        description="of each job, in order of submission, by how many ms it was over later than its run time after the "
+        "moment of its start, where a log told; instead of job_end",
     )
     submit_moments: tuple[Within, ...] = Field(
         default=(),

@@ -141,7 +141,7 @@ def _backfill_is_due(own):
 @part
 def _over_at(own, job):
     """Return when a job that has ended is over, ms: limits count it no longer."""
-    return own.work.ended[job] * 1000 + own.tables.over[job] + own.work.begun_at[job]
+    return own.work.ended[job] * 1000 + max(own.tables.over[job] + own.work.begun_at[job], 0)
 
 
 @part

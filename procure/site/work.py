@@ -22,7 +22,7 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-UNTIL_FREE = 5
+UNTIL_FREE = 6
 """ms from the end of a job that a log told until its nodes are free."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
