@@ -214,8 +214,8 @@ def test_another_cell_s_mark_does_not_make_a_server_for_fourteen_euros(tmp_path:
     """1.5 TB in one column and 14.950 in the other: the price is asked about; the option answers it."""
     path = offer(tmp_path / "a.xlsx", ["A", 64, "1.5 TB", 0, "14.950"])
     asks(path, "E2", "--decimal")
-    told = OfferReading(rates={"EUR": 1}, decimal="point")
-    assert read_quotes(path, told)["price_usd"].tolist() == [14.95]
+    told = OfferReading(rates={"EUR": 1}, decimal="comma")
+    assert read_quotes(path, told)["price_usd"].tolist() == [14_950]
 
 
 @pytest.mark.parametrize(

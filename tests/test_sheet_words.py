@@ -233,3 +233,22 @@ def test_memory_in_tb_is_that_of_its_modules(tmp_path: Path) -> None:
     for cell, gb in (("2 TB (32 x 64 GB)", 2048), ("1.5 TB (24 x 64 GB)", 1536), ("2 TB (24 x 64 GB)", None)):
         found = read(tmp_path, HEAD, [*ROW[:2], cell, *ROW[3:]])
         assert found.quotes["mem_gb"].tolist() == [gb] if gb else found.errors
+
+
+@pytest.mark.parametrize("price", ["€58,000", "$58,000"])
+def test_a_stated_mark_makes_no_server_for_fifty_eight_dollars(tmp_path: Path, price: str) -> None:
+    """The mark that 13.900 in one cell was answered with is not that of 58,000 in another: no server costs 58."""
+    rows = [[*HEAD[:4], "Einzelpreis"], [*ROW[:4], "€13.900"], ["PowerEdge R7625", *ROW[1:4], price]]
+    read(tmp_path, *rows)
+    found = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2}, decimal="comma"))
+    assert [one.cell for one in found.errors] == ["E3"]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["GPU cards to be supplied by the customer.", "GPUs supplied by the customer.", "RAM wird vom Kunden gestellt.",
+     "Ohne Prozessoren.", "Zzgl. Zoll.", "Plus customs duty.", "Shipping extra.", "Values in thousands of euro."],
+)  # fmt: skip
+def test_a_sentence_on_parts_or_additions_is_asked_about(tmp_path: Path, sentence: str) -> None:
+    """What a server lacks, what comes on top, and thousands change an amount without naming a price."""
+    assert [one.cell for one in read(tmp_path, HEAD, ROW, [], [sentence]).errors] == ["A4"]

@@ -204,12 +204,10 @@ class Reader:
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
         chosen = values.get(self.decimal) if self.decimal is not None else None
-        if chosen is not None and self.is_told:
-            self.guess(f"read as {_plain(chosen)}: decimals have a {self.decimal}, as was stated")
-            return chosen
         likely = [value for value in values.values() if self._is_likely(value, unit)]
-        if chosen is not None and (chosen in likely or not likely):
-            self.guess(f"read as {_plain(chosen)}: decimals have a {self.decimal} elsewhere in this file")
+        if chosen is not None and (chosen in likely or not likely or (self.is_told and self.is_strict)):
+            where = ", as was stated" if self.is_told else " elsewhere in this file"
+            self.guess(f"read as {_plain(chosen)}: decimals have a {self.decimal}{where}")
             return chosen
         if chosen is None and len(likely) == 1 and not self.is_strict:
             unlikely = next(value for value in values.values() if value != likely[0])
@@ -217,7 +215,8 @@ class Reader:
             return likely[0]
         both = " or ".join(_plain(value) for value in values.values())
         cents = ", and prices go to the cent" if self.column == "price_usd" else ""
-        raise Unreadable(f'may be {both}{cents}; state decimal = "comma" or "point" (--decimal)')
+        answer = "write it with no mark" if self.is_told else 'state decimal = "comma" or "point" (--decimal)'
+        raise Unreadable(f"may be {both}{cents}; {answer}")
 
     def _is_likely(self, value: Decimal, unit: Unit | None) -> bool:
         """Tell whether a server may cost, hold or take an amount; of a column without such limits, always."""

@@ -426,7 +426,7 @@ class Ledger:
         if not words:
             return
         weighs = _WEIGHS.search(_PHRASES.sub(" ", text).casefold()) is not None or bool(
-            set(plain_words(text).split()) & amount_words()
+            set(plain_words(text).split()) & (amount_words() | themed("weighing"))
         )
         weighs = (
             weighs
