@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # As many processes as CPUs: threads in each of them would only wait for one another.
@@ -41,6 +42,16 @@ def pytest_collection_finish() -> None:
     """Leave what is there before the first test out of every later look for cycles."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _own_signals() -> Iterator[None]:
+    """Leave the next test in this process what signals meant: a command that sweeps, and then ends, does not."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in numbers}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session")
