@@ -252,3 +252,59 @@ def test_a_stated_mark_makes_no_server_for_fifty_eight_dollars(tmp_path: Path, p
 def test_a_sentence_on_parts_or_additions_is_asked_about(tmp_path: Path, sentence: str) -> None:
     """What a server lacks, what comes on top, and thousands change an amount without naming a price."""
     assert [one.cell for one in read(tmp_path, HEAD, ROW, [], [sentence]).errors] == ["A4"]
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Refurbished hardware.",
+        "Memory delivered by the customer.",
+        "In 1000",
+        "Cores are of one socket.",
+        "Barebone.",
+        "MOQ 10",
+        "Ex demo pool",
+        "RAM 1536 GB",
+        "Die Grafikkarten stellt der Kunde.",
+    ],
+)
+def test_a_remark_that_may_change_what_is_bought_is_asked_about(tmp_path: Path, remark: str) -> None:
+    """Whatever is not known to be a letter's is asked about, beneath a table and in its column of remarks."""
+    assert [one.cell for one in read(tmp_path, HEAD, ROW, [], [remark]).errors] == ["A4"]
+    assert [one.cell for one in read(tmp_path, [*HEAD, "Remarks"], [*ROW, remark]).errors] == ["F2"]
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Delivery: 8-10 weeks from receipt of purchase order",
+        "Zahlungsziel 30 Tage nach Rechnungsdatum",
+        "Technische Universität Ilmenau, Ehrenbergstraße 29, 98693 Ilmenau",
+        "Contact: Rachel Adeyemi, Bid Manager",
+        "Nordsee IT-Systeme GmbH & Co. KG",
+        "Kampen, 13 november 2026",
+        "Met vriendelijke groet,",
+        "Dieses Angebot ist freibleibend und gültig bis 31.01.2027.",
+        "Gerichtsstand ist Köln.",
+    ],
+)
+def test_what_letters_have_is_not_asked_about(tmp_path: Path, remark: str) -> None:
+    """Addresses, people, dates, times of delivery and payment, greetings and law change nothing that is bought."""
+    assert not read(tmp_path, HEAD, ROW, [], [remark]).errors
+    assert not read(tmp_path, [remark], HEAD, ROW).errors
+
+
+def test_all_remarks_are_one_question_and_its_answer_holds_for_them_only(tmp_path: Path) -> None:
+    """Each is quoted with its cell; after another remark has come the question is asked again."""
+    rows = [HEAD, ROW, [], ["Refurbished hardware."], ["Ex demo pool"]]
+    (asked,) = read(tmp_path, *rows).errors
+    assert asked.given == "Refurbished hardware." and "'Ex demo pool' (Sheet!A5)" in asked.allowed
+    answer = asked.allowed.rpartition("--harmless ")[2]
+    assert not read(tmp_path, *rows, harmless=(answer,)).errors
+    assert read(tmp_path, *rows, ["Barebone."], harmless=(answer,)).errors
+
+
+def test_a_name_follows_a_greeting(tmp_path: Path) -> None:
+    """Beneath the greeting it is whose letter it is; elsewhere beneath a table it may be anything."""
+    assert not read(tmp_path, HEAD, ROW, [], ["Kind regards"], ["Dana Whitaker"]).errors
+    assert [one.cell for one in read(tmp_path, HEAD, ROW, [], ["Dana Whitaker"]).errors] == ["A4"]

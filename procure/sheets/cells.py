@@ -18,7 +18,7 @@ from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.units import Decimals, Unit, amount_of, without_mark
-from procure.sheets.words import themed, vocabulary
+from procure.sheets.words import pattern, themed
 
 NOTHING = themed("nothing") | {""}
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
@@ -42,7 +42,7 @@ _MODEL = re.compile(
 
 
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
-_CHOICE = re.compile("|".join(vocabulary()["choice"]), re.IGNORECASE)
+_CHOICE = pattern("choice", re.I)
 """Words after which an amount is one of several, a limit, or that of something else."""
 
 

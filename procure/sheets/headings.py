@@ -11,17 +11,15 @@ from pathlib import Path
 
 from procure.schemas import QUOTE
 from procure.sheets.units import Unit, tax_of, unit_of, without_tax
-from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed, vocabulary
+from procure.sheets.words import NODE, PER, PIECE, TAX, pattern, themed
 
 _WORDS = Path(__file__).parent / "headings.toml"
 _EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
-_LEASE = re.compile(
-    rf"\b({TIME}|monthly|monatlich|yearly|jahrlich|rate|miete|leasing|lease|rental|location|alquiler)\b"
-)
-_SETS = re.compile(rf"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b{PER}\s+\d+")
+_LEASE = pattern("leases")
+_SETS = pattern("sets")
 _ONE_NODE = re.compile(rf"{NODE}|{PIECE}")
 _OF_EACH = re.compile(rf"\b{PER}\s+(\w+)")
-_SLASH = re.compile("|".join(vocabulary()["of_one_node"]), re.IGNORECASE)
+_SLASH = pattern("of_one_node", re.I)
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
 NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""
@@ -159,10 +157,7 @@ def _is_harmless(word: str) -> bool:
     )
 
 
-_TAX = (
-    rf"\b(netto(?:\s+{TAX})?|brutto|net|gross|ht|ttc|hors taxes?|(?:{WITHOUT}|{WITH})\.?\s*(?:[\d.,]+\s*%\s*)?{TAX}\.?"
-    rf"|{TAX}\.?\s*(?:{INCLUDED}|{NOT_INCLUDED})\w*\.?)(?=\W|$)|税込み?|税抜き?|税別"
-)
+_TAX = pattern("tax_in_headings").pattern
 
 
 def _without_tax(text: str) -> str:

@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import Literal
 
 from procure.sheets.headings import plain_words
-from procure.sheets.words import INCLUDED as TAX_IN
-from procure.sheets.words import NODE, NOT_INCLUDED, PER, PIECE, TAX, TIME, WITH, WITHOUT, themed, vocabulary
+from procure.sheets.words import NODE, PER, TAX, pattern, themed, vocabulary
 
 Kind = Literal[
     "storage",
@@ -26,12 +25,12 @@ Kind = Literal[
 ]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
-_TAX_ALONE = re.compile("|".join(vocabulary()["tax_alone"]).replace("TAX", TAX))
-_BESIDE_SUMS = re.compile(rf"\d+|%|{TAX}|{WITHOUT}|{WITH}|{TAX_IN}|{NOT_INCLUDED}|not|nicht|non|niet|pas|no")
-_MAY_BE_TOTAL = re.compile("|".join(vocabulary()["may_be_totals"]))
+_TAX_ALONE = pattern("tax_alone")
+_BESIDE_SUMS = pattern("numbers_beside_sums")
+_MAY_BE_TOTAL = pattern("may_be_totals")
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
-_OPTIONAL = re.compile("|".join(vocabulary()["optional"]))
+_OPTIONAL = pattern("optional")
 INCLUDED = themed("free") | {
     "in price included",
     "im preis enthalten",
@@ -40,16 +39,12 @@ INCLUDED = themed("free") | {
     "no charge",
 }
 """What stands in place of the price of what costs nothing more."""
-_RECURRING = re.compile("|".join(vocabulary()["recurring"]).replace("PER", PER).replace("TIME", TIME))
-_OF_OTHERS = re.compile(
-    rf"\b{PER}\s+(?!{NODE}|{PIECE}\b|order|auftrag|lot|los|spedition|kurier|courier|post\b|lkw)(\d+ \w+|[a-z]\w*)"
-)
-_CONDITION = re.compile("|".join(vocabulary()["condition"]))
-_SEVERAL = re.compile("|".join(vocabulary()["several_pieces"]), re.IGNORECASE)
+_RECURRING = pattern("recurring")
+_OF_OTHERS = pattern("of_others")
+_CONDITION = pattern("condition")
+_SEVERAL = pattern("several_pieces", re.I)
 _SCOPE = re.compile(rf"{_ON}(\w+)")
-_ON_ALL = re.compile(
-    rf"{_ON}((gesamt|angebot|auftrag|netto)\w*|total\w*|whole|entire|order|offer|(net|grand) total|montant|importe)\b"
-)
+_ON_ALL = pattern("on_all")
 
 
 @dataclass(frozen=True)

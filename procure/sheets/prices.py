@@ -12,12 +12,12 @@ from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
-from procure.sheets.words import TAX, vocabulary
+from procure.sheets.words import TAX, pattern
 
-_STATED = re.compile("|".join(vocabulary()["in_currency"]), re.IGNORECASE)
+_STATED = pattern("in_currency", re.I)
 
 
-CURRENCY = re.compile("|".join(vocabulary()["currency_rows"]), re.IGNORECASE)
+CURRENCY = pattern("currency_rows", re.I)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
 
 

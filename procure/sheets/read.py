@@ -20,7 +20,7 @@ from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
 from procure.sheets.tables import Table, is_header, tables_of
 from procure.sheets.units import Decimals, amount_of
-from procure.sheets.unknown import Ledger
+from procure.sheets.unknown import Ledger, about_remarks
 from procure.sheets.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_grids
 
 
@@ -59,8 +59,10 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         found.findings.append(Finding("error", tables[0][1].sheet, tables[0][1].top[0].address, "", "", said))
     _ask_bidders(found, offers)
     _take_off_lines(found)
-    for grid, of_it in by_sheet:
-        found.findings += Ledger(grid, of_it, convention.harmless).account(found.findings, found.lines)
+    ledgers = [Ledger(grid, of_it, convention.harmless) for grid, of_it in by_sheet]
+    for ledger in ledgers:
+        found.findings += ledger.account(found.findings, found.lines)
+    found.findings += about_remarks([one for ledger in ledgers for one in ledger.remarks], convention.harmless)
     return found
 
 
@@ -79,17 +81,11 @@ def _ask_bidders(found: SheetTable, offers: list[tuple[Table, list[Line]]]) -> N
         return
     for table, lines in nameless[1:] if nameless[0][1] else nameless:
         if lines:
-            found.findings.append(
-                Finding(
-                    "error",
-                    table.sheet,
-                    lines[0].cell,
-                    "vendor",
-                    lines[0].name,
-                    "stands beside servers, as lines of another table do: if they are two bidders, give each its own "
-                    "file; if one offer, give both tables a column vendor",
-                )
+            said = (
+                "stands beside servers, as lines of another table do: if they are two bidders, give each its own "
+                "file; if one offer, give both tables a column vendor"
             )
+            found.findings.append(Finding("error", table.sheet, lines[0].cell, "vendor", lines[0].name, said))
 
 
 def _take_off_lines(found: SheetTable) -> None:

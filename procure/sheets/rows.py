@@ -30,7 +30,7 @@ from procure.sheets.prices import Pricing, figure
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, unit_of
-from procure.sheets.words import themed, vocabulary
+from procure.sheets.words import pattern, themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -39,7 +39,7 @@ _GUESSED = {"category", "gpus"}
 _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 """Words in a heading of cores that say that they are those of a whole node."""
 
-SEVERAL = re.compile("|".join(vocabulary()["several"]))
+SEVERAL = pattern("several")
 """Words in a server's name after which its row may be several nodes."""
 _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
 _SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b[abhv][1-3]00\b|\bl40s?\b|\bmi\d{3}")
@@ -47,7 +47,7 @@ _SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
-_MEAN = re.compile("|".join(vocabulary()["means"]))
+_MEAN = pattern("means")
 """Names of rows that summarise others."""
 _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 """Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
@@ -141,11 +141,8 @@ class TableReader:
             and cell.value.strip()
             and not (n in money and re.search(r"\d{3}", cell.text))
         ]
-        if (
-            name is not None
-            and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
-            and not self.table.is_ours
-        ):
+        is_mean = name is not None and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
+        if name is not None and is_mean and not self.table.is_ours:
             self._say("warning", name, "", "is drawn from other rows, and is left out")
             return False
         if any(other.is_total(text) for text in texts[:2]) or id(row) in self.sums:
@@ -155,9 +152,8 @@ class TableReader:
         if self.table.is_ours:
             return True
         if any(other.may_be_total(text) for text in texts[:2]) and len(filled) > 1 and not self._has_figures(row):
-            self._say(
-                "error", first, "", "may be a total, or a line of its own: delete the row, or name it without that word"
-            )
+            said = "may be a total, or a line of its own: delete the row, or name it without that word"
+            self._say("error", first, "", said)
             self.found.n_lines_unread += 1
             return False
         share = self.table.cell(row, "_discount")
@@ -203,13 +199,8 @@ class TableReader:
         if kind is not None and not kind.is_empty:
             return False
         first = next(cell for cell in row if not cell.is_empty)
-        self._say(
-            "error",
-            first,
-            "",
-            "has a price, but neither CPUs nor memory, and no word says what it is; name it (storage, delivery …), "
-            "or say so in a column kind (other)",
-        )
+        said = "has a price, but neither CPUs nor memory, and no word says what it is; name it (storage, delivery …), "
+        self._say("error", first, "", f"{said}or say so in a column kind (other)")
         self.found.n_lines_unread += 1
         return True
 
@@ -392,12 +383,8 @@ class TableReader:
         if self.table.is_ours or cell is None or "pack_size" in self.table.columns:
             return
         if match := SEVERAL.search(plain_words(cell.text)):
-            self._refuse(
-                number,
-                cell,
-                "price_usd",
-                f"may be several nodes ({match[0]}); if cores, memory and price are those of one, name it without this",
-            )
+            said = "if cores, memory and price are those of one, name it without this"
+            self._refuse(number, cell, "price_usd", f"may be several nodes ({match[0]}); {said}")
 
     def _check_discount(self, row: list[Cell], number: int) -> None:
         """Refuse a discount in a server's row, unless the list price shows that the price has it."""
@@ -410,12 +397,10 @@ class TableReader:
             shares = [percent / 100] if percent is not None else [Decimal(str(share.value))] if share.is_number else []
             if any(abs(before * (1 - one) - after) <= Decimal("0.01") * abs(after) for one in shares):
                 return
-        self._refuse(
-            number,
-            share,
-            "price_usd",
-            "is a discount: is it in the price, or still to be taken off? give the price after it, and empty this cell",
+        said = (
+            "is a discount: is it in the price, or still to be taken off? give the price after it, and empty this cell"
         )
+        self._refuse(number, share, "price_usd", said)
 
     def _add_cores(self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int) -> None:
         """Where no column has the cores, take them from sockets × cores of each, or from the processor's text."""
@@ -467,12 +452,10 @@ class TableReader:
             if cores != str(int(each.text) * int(sockets.text)):
                 self._refuse(number, cell, "cpus", f"is not {sockets.text} × {each.text}, the cores beside it")
         elif _TOTAL.search(plain_words(self.table.header["cpus"].text)) is None and re.fullmatch(r"\d+\D*", cell.text):
-            self._refuse(
-                number,
-                cell,
-                "cpus",
-                f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU",
+            said = (
+                f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU"
             )
+            self._refuse(number, cell, "cpus", said)
 
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
@@ -626,10 +609,10 @@ def _percent(cell: Cell) -> Decimal | None:
 
 def _category(sheet: str, row: Mapping[str, str]) -> str:
     words = plain_words(sheet)
-    for name, pattern in (
+    for name, said in (
         ("gpu", r"gpus?|accelerat\w*"),
         ("bigmem", r"big ?mem|high ?mem|fat|large memory|grosser speicher"),
     ):
-        if re.search(rf"\b({pattern})\b", words):
+        if re.search(rf"\b({said})\b", words):
             return name
     return "gpu" if re.fullmatch(r"[1-9]\d*", row.get("gpus", "")) else "compute"

@@ -67,6 +67,10 @@ class Table:
             Finding(severity, self.sheet, cell.address, name, cell.text if given is None else given, allowed)
         )
 
+    def leave(self, cell: Cell, text: str) -> None:
+        """Note that the column under a heading is not read."""
+        self.findings.append(Finding("warning", self.sheet, cell.address, "", cell.text, text))
+
 
 def tables_of(grid: Grid) -> list[Table]:
     """Return the tables of a sheet, as it is or turned by 90°, with what their headings leave open."""
@@ -230,36 +234,26 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     name = heading.column
     content = any(place < len(row) and not row[place].is_empty for row in table.rows)
     if not name:
-        if content:
-            table.findings.append(_unknown(table, cell, text))
+        if content and table.is_ours:
+            said = f"unknown column {text.strip()!r}; {nearest(text.strip(), QUOTE.names)}"
+            table.findings.append(Finding("error", table.sheet, cell.address, "", "", said))
+        elif content:
+            table.leave(replace(cell, value=text), "heads a column that is not read")
         return
     if name in table.columns and content:
         held = table.headings[name]
+        elsewhere = f"is not read; {name.lstrip('_')} is taken from "
         if name in _TEXTS:
-            first, second = (heading, held) if heading.rank < held.rank else (held, heading)
-            left = table.header[name] if first is heading else cell
-            table.findings.append(
-                Finding(
-                    "warning",
-                    table.sheet,
-                    left.address,
-                    "",
-                    left.text,
-                    f"is not read; {name} is taken from another column",
-                )
-            )
-            if second is heading:
+            is_better = heading.rank < held.rank
+            table.leave(table.header[name] if is_better else cell, f"{elsewhere}another column")
+            if not is_better:
                 return
         elif (heading.gross is True) != (held.gross is True):  # the price without tax is meant
-            with_tax = cell if heading.gross else table.header[name]
-            text = f"is not read; {name.lstrip('_')} is taken from the column without tax"
-            table.findings.append(Finding("warning", table.sheet, with_tax.address, "", with_tax.text, text))
+            table.leave(cell if heading.gross else table.header[name], f"{elsewhere}the column without tax")
             if heading.gross:
                 return
         elif bool(heading.doubt) != bool(held.doubt):  # beside ``RAM``, ``RAM/core`` is told apart
-            left = cell if heading.doubt else table.header[name]
-            text = f"is not read; {name} is taken from another column"
-            table.findings.append(Finding("warning", table.sheet, left.address, "", left.text, text))
+            table.leave(cell if heading.doubt else table.header[name], f"{elsewhere}another column")
             if heading.doubt:
                 return
         elif name == "cpus" and "cpus" in (plain_words(text), plain_words(table.header[name].text)):
@@ -276,19 +270,6 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     elif name in table.columns:
         return
     table.columns[name], table.headings[name], table.header[name] = place, heading, cell
-
-
-def _unknown(table: Table, cell: Cell, text: str) -> Finding:
-    if table.is_ours:
-        return Finding(
-            "error",
-            table.sheet,
-            cell.address,
-            "",
-            "",
-            f"unknown column {text.strip()!r}; {nearest(text.strip(), QUOTE.names)}",
-        )
-    return Finding("warning", table.sheet, cell.address, "", text, "heads a column that is not read")
 
 
 def _choose_price(table: Table) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from procure.sheets.words import INCLUDED, NODE, NOT_INCLUDED, PER, PIECE, TAX, WITH, WITHOUT, vocabulary
+from procure.sheets.words import NODE, PER, PIECE, pattern, vocabulary
 
 Decimals = Literal["comma", "point"]
 
@@ -48,23 +48,10 @@ def unit_of(text: str) -> Unit | None:
     return None
 
 
-_NET = re.compile(
-    rf"\b(netto\w*|net|ht|hors taxes?|{WITHOUT}\.?\s*(?:[\d.,]+\s*%)?\s*{TAX}|{TAX}\.?\s*{NOT_INCLUDED})(?=\W|$)"
-    rf"|\+\s*(?:[\d.,]+\s*%\s*)?{TAX}\b\.?|税抜き?|税別",
-    re.IGNORECASE,
-)
-_GROSS = re.compile(
-    rf"\b(brutto\w*|gross|ttc|ivato|{WITH}\.?\s*(?:of\s*)?(?:[\d.,]+\s*%)?\s*{TAX}|{TAX}\.?\s*{INCLUDED})(?=\W|$)|税込み?",
-    re.IGNORECASE,
-)
-_WITH_TAX = re.compile(
-    rf"\b(inkl\w*|incl\w*|enth[aä]lt\w*|contain\w*|comprennent|comprend|incluyen|comprensiv\w*|bevat\w*)\b\.?"
-    rf"[^.,;]{{0,30}}\b{TAX}\b"
-    rf"|\b{TAX}\b\.?[^.,;]{{0,40}}\b{INCLUDED}\b"
-    r"|\b(brutto|gross)\s*-?(preise?n?|prices?|prijzen|betr[aä]ge)\b",
-    re.IGNORECASE,
-)
-_NOT = re.compile(rf"\b(nicht|kein\w*|not|non|no|{WITHOUT}|exkl\w*|excl\w*|niet|inte|ikke|nie)\b", re.IGNORECASE)
+_NET = pattern("net", re.I)
+_GROSS = pattern("gross", re.I)
+_WITH_TAX = pattern("with_tax", re.I)
+_NOT = pattern("negated", re.I)
 
 
 def tax_of(text: str) -> bool | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from dataclasses import replace
 
 from procure.sheets import lines as other
@@ -22,7 +23,7 @@ from procure.sheets.rows import EXAMPLE, SEVERAL
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing
 from procure.sheets.units import Unit, amount_of, tax_of, unit_of, without_tax
-from procure.sheets.words import INCLUDED, NODE, PER, PIECE, TAX, WITHOUT, themed, vocabulary
+from procure.sheets.words import NODE, PER, PIECE, pattern, themed
 
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
 """Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
@@ -33,35 +34,29 @@ _COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
 """A number of nodes: what stands beside it may be that of all."""
 _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
 """A number before a server's name, or alone in brackets."""
-_PRICE = re.compile(
-    r"\b(?:net|netto)?-?(?:prices?|pricing|preise?n?|preisangaben?|prix|precios?|prezz[oi]|prij(?:s|zen))\b", re.I
-)
-_WEIGHS = re.compile(
-    rf"\bpri[xcs]|prij[sz]|prei[st]|prez|precio|cost|kost|amount|betr[aä]g|montant|import[ei]\b|bedrag|\b{TAX}\b|%|[€£$¥]|\b{_MACHINE}\b"
-    rf"|\b{PER}\b|\b(?:no|jeweils|telkens|discount|\w*rabatt|nachlass|remise|sconto|descuento|korting|faktor|factor|fees?|leas(?:e|es|ed|ing)|\w*leasing|\w*miet\w*|(?:\w*(?:monats|jahres|quartals|leasing|miet|wochen|tages))?raten?|rent\w*|monthly)\b"
-)
+_PRICE = pattern("prices", re.I)
+_WEIGHS = pattern("weighs")
 """What makes a sentence one that may be about amounts; of others a word that is not known is a warning."""
-_PHRASES = re.compile("|".join(vocabulary()["phrases"]), re.I)
-_LEGAL = r"(?:(?:der|the|la|le|l'|gesetzlich\w*|geltend\w*|applicable|legal|statutory)\s*)*"
-_OF_TAX = re.compile(rf"{_LEGAL}{TAX}\b\.?(?:\s*\(?@?\s*\d+(?:[.,]\d+)?\s*%\)?)?", re.I)
-_BUT_TAX = re.compile(
-    rf"\b(?:exclud\w*|(?:not|no|non|ne|niet) (?:inclu\w*|compren\w*)(?: pas)?|exclusive of|excluye\w*|escludono"
-    rf"|esclusioni|exclusions?|{WITHOUT})[.:]?\s*{_OF_TAX.pattern}",
-    re.I,
-)
-_OFFICIAL = re.compile("|".join(vocabulary()["official"]).replace("TAX", TAX), re.I)
+_PHRASES = pattern("phrases", re.I)
+_OF_TAX = pattern("of_tax", re.I)
+_BUT_TAX = pattern("but_tax", re.I)
+_OFFICIAL = pattern("official", re.I)
 """Numbers of taxes, banks and registers, as letters have them."""
-_FIRM = re.compile(r"\b(?:GmbH|KG|OHG|Ltd|Inc|LLC|plc|SARL|SAS|S\.?r\.?l|S\.?p\.?A|B\.?V|ApS|s\.r\.o|S\.L|S\.A)\b")
+_FIRM = pattern("firms")
+_LABEL = pattern("labels", re.I)
+_ANCHOR = pattern("anchors")
+_TOPIC = pattern("topics", re.I)
+_TERM = pattern("terms", re.I)
+_GREETING = pattern("greetings", re.I)
+_KINDS_OF_NODES = pattern("kinds_of_nodes", re.I)
 _JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kerne )je\b", re.I)
 """What stands beside the cores of each of several processors."""
-_ALL = re.compile("|".join(vocabulary()["all_prices"]), re.I)
-_INCLUDED = re.compile(rf"\b(\w+) (?:is |are |est |sont |ist |sind |es )?{INCLUDED}(?!\w)", re.I)
+_ALL = pattern("all_prices", re.I)
+_INCLUDED = pattern("service_included", re.I)
 _EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
 _IN_CURRENCY = re.compile(r"\b(?:in|en)\s+([^\s,.;()]+)")
-_LASTS = re.compile(
-    r"vali|gultig|geldig|liefer|deliver|livraison|entrega|consegna|lever|zahl|pay|paiement|pago|warrant|garant|support|bind"
-)
+_LASTS = pattern("lasts")
 """What a time beside prices may be that of."""
 
 
@@ -170,6 +165,9 @@ class Ledger:
         self.known, self.on_prices = known_words() | harmless, themed(*_ON_PRICES) | harmless
         self.on_names = themed("machines", "parts", "makers", "papers", "in_names") | harmless
         self.found: list[Finding] = []
+        self.remarks: list[tuple[str, Cell]] = []
+        self._is_signed = False
+        """Names and places may stand here: above all tables, beneath a greeting."""
 
     def account(self, findings: list[Finding], lines: list[Line]) -> list[Finding]:
         """Return what must be asked, or said, of cells that neither were read nor have a finding so far."""
@@ -184,12 +182,15 @@ class Ledger:
             in_tables |= {id(cell) for row in [table.top, *table.rows] for cell in row}
             self._table(table)
         self._sentence(Cell("", self.grid.sheet), [], is_title=True)
+        self._is_signed = True
         for row in self.grid.rows:
             for cell in row:
                 if cell.note and cell.note not in OWN:
-                    words = strange_words(cell.note, self.known)
+                    words = strange_words(cell.note, self.known) or sorted(_figures_in(_fold(cell.note)))
                     self._ask(replace(cell, value=f"{cell.shown} (note: {cell.note})", unit=""), "", words)
             self._text_row([cell for cell in row if id(cell) not in in_tables and not cell.is_empty])
+        asked = {one.cell for one in self.found if one.severity == "error"}
+        self.remarks = [one for one in self.remarks if one[1].address not in asked]
         return self.found
 
     def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
@@ -215,6 +216,9 @@ class Ledger:
         places = {n: "_number" for n, title in enumerate(table.titles) if heading_of(title.text).column == "_number"}
         places |= {place: name for name, place in table.columns.items()}
         self._headings(table, places)
+        notes = {
+            n for n, title in enumerate(table.titles) if plain_words(title.text) in themed("notes") and n not in places
+        }
         names: dict[str, Cell] = {}
         is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
         held = set[int]().union(*agreeing(table))
@@ -237,6 +241,8 @@ class Ledger:
             self._is_held = id(row) in held and not is_server
             for place, cell in enumerate(row):
                 column = places.get(place, "")
+                if place in notes and _figures_in(_fold(cell.text)):
+                    self.remarks.append((self.grid.sheet, cell))
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
                     self._cell(table, cell, column, names if is_server else None)
         self._is_held = False
@@ -397,6 +403,7 @@ class Ledger:
         for cell in cells:
             if not cell.is_number:
                 self._sentence(cell, cells)
+            self._is_signed = self._is_signed or _GREETING.search(_fold(cell.text)) is not None
         if cells and all(cell.is_number for cell in cells):
             self._say("warning", cells[0], "", "stands beside no table and no word; it is not read")
 
@@ -424,9 +431,11 @@ class Ledger:
         elif not of_prices and not any(one.is_number for one in row):
             words = [word for word in words if not _COUNTED.fullmatch(word)]  # a title: HPC cluster with 10 nodes
         if not words:
+            if _figures_in(bare) and not of_prices and not is_title:
+                self.remarks.append((self.grid.sheet, cell))
             return
         weighs = _WEIGHS.search(_PHRASES.sub(" ", text).casefold()) is not None or bool(
-            set(plain_words(text).split()) & (amount_words() | themed("weighing"))
+            set(plain_words(text).split()) & (amount_words() | themed("figures", "weighing"))
         )
         weighs = (
             weighs
@@ -443,8 +452,51 @@ class Ledger:
                 self._say("error", cell, "", asked_about(words))
             else:
                 self._say("guess", cell, "", f"{', '.join(map(repr, words))}: taken as a name in the sheet's title")
+        elif not is_title and not self._is_letter(
+            " ".join([*(f"{one.text}:" for one in row[:1] if one is not cell), text]), words
+        ):
+            self.remarks.append((self.grid.sheet, cell))
         elif (self.grid.sheet, cell.address) not in self._said and not is_title:
-            self._say("warning", cell, "", "is not read; see whether it changes a price")
+            self._say("warning", cell, "", _UNREAD)
+
+    def _is_letter(self, text: str, words: list[str]) -> bool:
+        """Tell whether a remark is what letters have: an address, names, a date, who is to be asked."""
+        things, plain = themed("parts", "services", "machines"), set(plain_words(text).split())
+        if _figures_in(text) or _TOPIC.search(text) or _LABEL.search(text):
+            return not _figures_in(text)
+        if (
+            not plain & (themed("parts", "machines") - themed("services"))
+            and _TERM.search(text)
+            and _LASTS.search(text.casefold())
+        ):
+            return True
+        is_title = (
+            self._is_signed and not plain & (things - themed("calls")) and text[-1] not in ".!" and len(words) < 7
+        )
+        return is_title or (
+            all(len(word) < 2 or not word[0].islower() for word in words) and _ANCHOR.search(text) is not None
+        )
+
+
+_UNREAD = "is not read; see whether it changes a price"
+
+
+def about_remarks(remarks: list[tuple[str, Cell]], harmless: frozenset[str]) -> list[Finding]:
+    """Ask about all remarks of a file at once; the answer holds for these remarks only."""
+    said = dict.fromkeys((cell.text, f"{sheet}!{cell.address}".strip("!")) for sheet, cell in remarks)
+    answer = f"remarks{zlib.crc32(repr([text for text, _ in said]).encode()):08x}"
+    if not remarks or answer in harmless:
+        return [Finding("warning", sheet, cell.address, "", cell.text, _UNREAD) for sheet, cell in remarks]
+    others = ", ".join(f"{text[:70]!r} ({at})" for text, at in list(said)[1:])
+    asked = f"may change what is bought, or its price; change the cell, or, if none does, --harmless {answer}"
+    asked = f"and {others}: {asked}" if others else asked
+    return [Finding("error", remarks[0][0], remarks[0][1].address, "", remarks[0][1].text, asked)]
+
+
+def _figures_in(text: str) -> set[str]:
+    """Return the words of a remark that name what is read of a node, or multiply amounts; none of a single word."""
+    words = plain_words(_KINDS_OF_NODES.sub(" nodes ", text)).split()
+    return set(words) & themed("figures", "weighing") if len(words) > 1 else set()
 
 
 _FIGURES = NUMBERS - {"price_usd", "_price", "_list_price", "_total"}
