@@ -35,10 +35,7 @@ _LIKELY: dict[str, tuple[float, float]] = {
 }
 """What a server may cost, hold or take: where only one reading of ``14.950`` is among these, it is taken, and said; an
 amount beyond them is asked about."""
-_MODEL = re.compile(
-    r"\b([ABHVLTP]\d{1,3}0{0,2}[XS]?|GH200|GB[23]00|MI\d{3}[AX]?|L40S?|RTX\s?(?:PRO\s?)?\w+|GV100|K80|M40|M2090|Max\s?1\d{3})\b",
-    re.IGNORECASE,
-)
+_MODEL = pattern("gpu_models", re.I)
 
 
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
@@ -48,9 +45,7 @@ _CHOICE = pattern("choice", re.I)
 
 _BOARD = re.compile(r"\b(HGX|DGX|NVL\d+|baseboard|superpod|chassis)\b", re.IGNORECASE)
 """What holds several GPUs, so that a number before it is not theirs."""
-NO_GPU = re.compile(
-    r"(no|kein|keine|ohne|without|sans|aucun|sin|senza|geen|zonder) (gpus?|grafikkarten?|accelerators?)"
-)
+NO_GPU = pattern("no_gpu")
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
 
@@ -229,17 +224,10 @@ class Reader:
         text = cell.text
         if re.search(r"\b(ht|smt|v-?cpus?|hyper-?threads?)\b", text, re.IGNORECASE):
             raise Unreadable("may be threads; write the number of cores")
-        match = re.fullmatch(
-            r"(\d{1,2})\s*[x×*]\s*(\d{1,3})\s*-?\s*(?:cores?|kerne|coeurs|c|nucleos|núcleos)?"
-            r"(?:\s*[/,(]\s*\d+\s*(?:t|threads?)\)?)?",
-            text,
-            re.IGNORECASE,
-        )
+        match = pattern("sockets_times_cores", re.I).fullmatch(text)
         if match:
             return str(int(match[1]) * int(match[2]))
-        match = re.fullmatch(
-            r"(\d+)\s*(?:c|cores?|kerne)?\s*\(\s*(\d)\s*[x×*]\s*(\d+)\s*(?:c|cores?|kerne)?\s*\)", text, re.IGNORECASE
-        )
+        match = pattern("cores_and_product", re.I).fullmatch(text)
         if match and int(match[1]) == int(match[2]) * int(match[3]):
             return match[1]
         match = re.fullmatch(r"(\d+)\s*(?:c|cores?|kerne)\s*[/,(]?\s*\d+\s*(?:t|threads?)\)?", text, re.IGNORECASE)
@@ -250,11 +238,7 @@ class Reader:
     def _memory(self, cell: Cell) -> str:
         if isinstance(cell.value, str):
             cell = replace(cell, value=counted(cell.value))
-        both = re.fullmatch(
-            r"([\d.,]+\s*[GT][BO])(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*[(,:=]\s*(\d{1,2})\s*[x×*]\s*(\d{1,3})(?:\s*G[BO])?(?:\s+(?:DDR\d|RDIMM|ECC)[\w-]*)*\s*\)?",
-            cell.text,
-            re.IGNORECASE,
-        )
+        both = pattern("memory_and_modules", re.I).fullmatch(cell.text)
         if both:
             stated = self._number(Cell(cell.address, both[1]))
             whole = int(both[2]) * int(both[3])
@@ -275,11 +259,7 @@ class Reader:
             self.guess(f"read as {int(match[1]) * int(match[2])} GB")
             return str(int(match[1]) * int(match[2]))
         if isinstance(cell.value, str):
-            match = re.fullmatch(
-                r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB|Go|To))\s+((?:DDR\d\S*|ECC|RDIMM|RAM|Memory)[\w\s\-,@/]*)",
-                cell.value,
-                re.IGNORECASE,
-            )
+            match = pattern("memory_and_kind", re.I).fullmatch(cell.value)
             if match and (_CHOICE.search(match[2]) or re.search(r"\d\s*[GT]i?[BO]", match[2], re.IGNORECASE)):
                 raise Unreadable("names more than the memory of one node; give that alone, e.g. 768 GB")
             if match:
@@ -288,7 +268,7 @@ class Reader:
 
     def _gpus(self, cell: Cell) -> str:
         text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", counted(cell.text))
-        if plain_words(text) in NOTHING or text in NOTHING or NO_GPU.fullmatch(plain_words(text)):
+        if plain_words(text) in NOTHING or text.casefold() in NOTHING or NO_GPU.fullmatch(plain_words(text)):
             return "0"
         models = gpu_models(text)
         if models and (board := _BOARD.search(text)) is not None:
@@ -345,11 +325,7 @@ SEVERAL_MODELS = (
     "has a row of its own"
 )
 """What is said of a cell with two models, and what to do."""
-_SLICES = re.compile(
-    r"(\d{1,2})\s*[x×*]\s*([^,;(+]+?)[\s,;(]+(\d{1,2})\s+(?:of them|of these|davon|dont|de ellas)\s+(?:cut |split )?"
-    r"(?:as|in|into|als|en|como)\s+(\d)\s*[x×*]\s*(\d[gc]\.\d{1,3}gb)\)?",
-    re.IGNORECASE,
-)
+_SLICES = pattern("slices", re.I)
 """``4x A100, 2 of them as 7x 1g.5gb``."""
 _CORES = r"(?<!\d)(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
 
@@ -368,10 +344,7 @@ def counted(text: str) -> str:
     return re.sub(r"^\s*\((\d{1,2})\)\s*(?=\S)", r"\1x ", text)
 
 
-_CHIP = re.compile(
-    r"\b(EPYC|Xeon)\b(?:\W*(?:Platinum|Gold|Silver|Bronze|CPU|Max|[A-Z]{1,2}-|6\s))*\W*(\d[\dFH]{3}[A-Z]*\+?)(?!\w)",
-    re.I,
-)
+_CHIP = pattern("chips", re.I)
 _CHIPS = re.compile(r"^\s*(?:(\d)\s*(?:[x×*]|P\b)|(dual|two|zwei|deux|dos|due|twee)\b)", re.IGNORECASE)
 """A processor's model, and how many there are."""
 
@@ -394,6 +367,30 @@ def chips_of(text: str) -> tuple[int, int]:
     return int(count[1] or 2) if count else 0, min(cores) if len(cores) == 1 else 0
 
 
+_CHIPS_IN = pattern("chips_in", re.I)
+_GPUS_IN = re.compile(rf"\b(\d{{1,2}})\s*[x×*]\s*(?:(?:NVIDIA|AMD|Tesla|Instinct)\s+)*{_MODEL.pattern}", re.IGNORECASE)
+
+
+def chips_in(text: str) -> str:
+    """Return the part of a server's name that says which processors it has; empty where none does."""
+    match = _CHIPS_IN.search(text)
+    return match[0].strip() if match and _CHIP.search(match[0]) and not _CHOICE.search(match[0]) else ""
+
+
+def states_cores(text: str) -> bool:
+    """Tell whether a processor's text says more than its model: a number of cores, a choice."""
+    return re.search(r"\d\W*(?:c\b|core|kern|coeur|cœur|n[uú]cle)", text, re.IGNORECASE) is not None or bool(
+        _CHOICE.search(text)
+    )
+
+
+def gpus_in(text: str) -> tuple[str, str]:
+    """Return how many GPUs a server's name says that it has, and their model: ``with 8x H100``; else empty texts."""
+    found = list(_GPUS_IN.finditer(text))
+    one = found[0] if len(found) == 1 and not re.search(r"HGX|DGX|SSD|NVMe", text) else None
+    return (one[1], _with_size(gpu_model(one[0]), text[one.start() :])) if one is not None else ("", "")
+
+
 def cores_of(text: str) -> tuple[int, str] | None:
     """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none.
 
@@ -405,9 +402,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
         match is None
         or re.search(r"\s\+|[=→]", text)
         or _CHOICE.search(text)
-        or re.search(
-            r"\b(zus|tot|insg|ges|all)\b|(/|\b(per|pro|je|par)\b)\s*(node|server|knoten|system)", text, re.IGNORECASE
-        )
+        or pattern("cores_of_all", re.I).search(text)
         or len(re.findall(r"\d\s*[x×]\s", text)) > 1
         or re.search(r",\s*\d+\s*(cores|kerne|coeurs|cœurs|n[uú]cleos)\s*$", text, re.IGNORECASE)
     ):

@@ -58,7 +58,7 @@ class Heading:
 def _known() -> dict[str, tuple[str, int]]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
     found = {plain_words(word): (column, n) for column, list_ in words.items() for n, word in enumerate(list_)}
-    return found | {plain_words(name): (name, -1) for name in QUOTE.names}
+    return found | {plain_words(name): (name, -1) for name in QUOTE.names if name != "price_usd"}
 
 
 @functools.cache
@@ -66,7 +66,7 @@ def amount_words() -> frozenset[str]:
     """Return the single words that head columns of amounts, numbers and discounts."""
     columns = NUMBERS | {"_quantity", "_discount", "min_count", "max_count"}
     found = {word for word, (column, _) in _known().items() if column in columns and " " not in word and len(word) > 3}
-    return frozenset(found) | {"figures", "angaben"}
+    return frozenset(found) - {"hardware"} | {"figures", "angaben"}
 
 
 _LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
@@ -84,6 +84,7 @@ def heading_of(text: str) -> Heading:
     """Return what a heading says; see `Heading`."""
     if text.strip() in QUOTE.by_name:
         return Heading(text.strip(), -1)
+    text = re.sub(r"['’]s\b", "s", text.replace("#", " no "))
     gross, unit, words = tax_of(text), None, []
     bracketed = re.findall(r"[(\[{]([^)\]}]*)[)\]}]", text)
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)
@@ -96,16 +97,17 @@ def heading_of(text: str) -> Heading:
         unit, rest = unit or unit_of(match[1]), untaxed[: match.start()]
     words = plain_words(_without_tax(rest)).split()
     known = _known()
-    last = unit_of(words[-1]) if len(words) > 1 and " ".join(words) not in known else None
-    if last is not None and last.kind in ("money", "memory", "power"):
-        unit, words = unit or last, words[:-1]
+    if " ".join(words) not in known:  # a unit may stand anywhere: RAM GB per node
+        held = [one for one in map(unit_of, words[1:]) if one is not None and one.kind in ("money", "memory", "power")]
+        unit = unit or next(iter(held), None)
+        words = words[:1] + [word for word in words[1:] if unit_of(word) not in held]
     plain = " ".join(words)
     short = " ".join(_EACH.sub(" ", plain).split())
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)
     if not column:
         bare = " ".join(word for word in short.split() if word not in themed("counting"))
         column, rank = known.get(bare, ("", 0)) if known.get(bare, ("", 0))[0] in NUMBERS else ("", 0)
-    if column == "_price" and (short != plain or n_each):
+    if column in ("_price", "_total") and (short != plain or n_each):
         column = "price_usd"  # a price per node
     if column == "_measure" and unit is not None and unit.kind == "money":
         column = "price_usd"  # ``Unit (EUR)``
@@ -132,6 +134,7 @@ def _doubt(words: str, bracketed: list[str], column: str) -> str:
         if over and unit_of(over[1]) is not None and not _ONE_NODE.fullmatch(plain_words(over[2])):
             return f"is an amount for each {over[2]}; that of one node is needed"
         bare = _without_tax(without_tax(part)) if column in _PRICES else part  # of cores HT is no tax
+        bare = re.sub(rf"\b{TAX}\b|\d+(?:[.,]\d+)?\s*%", " ", bare) if tax_of(part) is not None else bare
         pieces = [one for one in re.split(r"[,;/ ]+", bare) if one]
         strange = [one for one in pieces if not _is_of(one, column) and not _is_harmless(one)]
         if strange and not (len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0])):

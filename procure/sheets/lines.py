@@ -10,19 +10,8 @@ from typing import Literal
 from procure.sheets.headings import plain_words
 from procure.sheets.words import NODE, PER, TAX, pattern, themed, vocabulary
 
-Kind = Literal[
-    "storage",
-    "network",
-    "rack",
-    "installation",
-    "delivery",
-    "warranty",
-    "training",
-    "software",
-    "support",
-    "discount",
-    "other",
-]
+_Bought = Literal["storage", "network", "rack", "installation", "delivery", "warranty", "training", "software"]
+Kind = _Bought | Literal["support", "discount", "other"]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
 _TAX_ALONE = pattern("tax_alone")
@@ -31,13 +20,7 @@ _MAY_BE_TOTAL = pattern("may_be_totals")
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
 _OPTIONAL = pattern("optional")
-INCLUDED = themed("free") | {
-    "in price included",
-    "im preis enthalten",
-    "free of charge",
-    "ohne berechnung",
-    "no charge",
-}
+INCLUDED = themed("free") | frozenset(vocabulary()["free_phrases"])
 """What stands in place of the price of what costs nothing more."""
 _RECURRING = pattern("recurring")
 _OF_OTHERS = pattern("of_others")
@@ -157,9 +140,7 @@ def is_optional(text: str) -> bool:
 
 def years_of(text: str) -> int | None:
     """Return the years of a warranty in a text: ``Garantie 5 Jahre`` is 5."""
-    match = re.search(
-        r"\b(\d{1,2})\s*(?:-|\s)?\s*(years?|yrs?|y|jahren?|jahre|j|ans|annees|anos|anni|jaar)\b", plain_words(text)
-    )
+    match = pattern("lasting").search(plain_words(text))
     return int(match[1]) if match else None
 
 

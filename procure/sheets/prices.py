@@ -11,7 +11,7 @@ from procure.sheets.cells import Unreadable
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
-from procure.sheets.units import CODES, Decimals, Unit, amount_of, tax_of, unit_of
+from procure.sheets.units import CODES, Decimals, Unit, amount_of, figure, tax_of, unit_of
 from procure.sheets.words import TAX, pattern
 
 _STATED = pattern("in_currency", re.I)
@@ -110,14 +110,6 @@ def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
     return any(whole > 0 and abs(total - whole * (1 + tax / 100)) <= whole / 1000 for tax in taxes)
 
 
-def figure(cell: Cell) -> Decimal | None:
-    """Return a cell's number where it can only be one."""
-    if cell.is_number:
-        return Decimal(str(cell.value))
-    read = amount_of(cell.value) if isinstance(cell.value, str) else None
-    return next(iter(read.values.values())) if read is not None and len(set(read.values.values())) == 1 else None
-
-
 class Pricing:
     """Turns amounts of a table's price columns into US$."""
 
@@ -151,11 +143,8 @@ class Pricing:
                 raise Unreadable(self.terms.doubt_of_currency)
             stated = unit or (self.terms.unit if not is_ours else None)
             factor = stated.factor if stated is not None else Decimal(1)
-            code = (
-                stated.currency
-                if stated is not None
-                else (self.convention.currency or default or ("USD" if is_ours else ""))
-            )
+            code = self.convention.currency or default or ("USD" if is_ours else "")
+            code = stated.currency if stated is not None else code
             if not code:
                 raise Unreadable(
                     'names no currency; state it in the heading, e.g. price (EUR), or as currency = "EUR" (--currency)'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from procure.files.gpu_pools import pools_text
@@ -16,20 +16,23 @@ from procure.sheets.cells import (
     SEVERAL_MODELS,
     Reader,
     Unreadable,
+    chips_in,
     chips_of,
     cores_of,
     gpu_models,
     gpu_pools,
+    gpus_in,
     is_likely,
+    states_cores,
 )
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, row_label
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
-from procure.sheets.prices import Pricing, figure
+from procure.sheets.prices import Pricing
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing, disagreeing
-from procure.sheets.units import Decimals, unit_of
+from procure.sheets.units import Decimals, Unit, figure, unit_of
 from procure.sheets.words import pattern, themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
@@ -49,6 +52,7 @@ _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""
 """Units of measure that are one node."""
 _MEAN = pattern("means")
 """Names of rows that summarise others."""
+_GB = Unit("memory", Decimal(1))
 _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 """Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
 
@@ -88,15 +92,9 @@ class TableReader:
     def __init__(self, table: Table, pricing: Pricing, decimal: Decimals | None, found: SheetTable) -> None:
         """Take the table, its prices, the mark of decimals, and where to put what is found."""
         self.table, self.pricing, self.found = table, pricing, found
+        strict, told = table.is_ours and not table.sheet, pricing.convention.decimal is not None
         self.readers = {
-            name: Reader(
-                name,
-                table.headings[name].unit,
-                decimal,
-                pricing.usd(name),
-                table.is_ours and not table.sheet,
-                pricing.convention.decimal is not None,
-            )
+            name: Reader(name, table.headings[name].unit, decimal, pricing.usd(name), strict, told)
             for name in table.columns
             if name in QUOTE.by_name
         }
@@ -133,14 +131,9 @@ class TableReader:
         if name is not None and name.text == EXAMPLE:
             self._say("warning", name, "", "is left out")
             return False
-        money = [self.table.columns.get(column) for column in ("price_usd", "_list_price", "_total")]
-        texts = [
-            cell.text
-            for n, cell in enumerate(row)
-            if isinstance(cell.value, str)
-            and cell.value.strip()
-            and not (n in money and re.search(r"\d{3}", cell.text))
-        ]
+        amounts = [(self.table.cell(row, one) or Cell("")).text for one in ("price_usd", "_list_price", "_total")]
+        texts = [one.text for one in row if isinstance(one.value, str) and one.value.strip()]
+        texts = [text for text in texts if text not in amounts or not re.search(r"\d{3}", text)]
         is_mean = name is not None and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
         if name is not None and is_mean and not self.table.is_ours:
             self._say("warning", name, "", "is drawn from other rows, and is left out")
@@ -165,13 +158,8 @@ class TableReader:
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             return True
         # A line of text under a table fills one or two cells, however they are headed.
-        if (
-            not priced
-            and len(filled) <= 2
-            and other.kind_of(label)
-            and other.percentages(label)
-            and not other.is_optional(label)
-        ):
+        is_share = bool(other.kind_of(label) and other.percentages(label))
+        if not priced and len(filled) <= 2 and is_share and not other.is_optional(label):
             self._say("error", first, "", "is a part of other prices; write the amount")
             self.found.n_lines_unread += 1
             return False
@@ -190,9 +178,8 @@ class TableReader:
 
     def _is_strange(self, row: list[Cell], label: str) -> bool:
         """Say that a row is neither a server nor a line that is known, where it is."""
-        has_columns = {"cpus", "_cores_per_socket", "processor"} & set(
-            self.table.columns
-        ) and "mem_gb" in self.table.columns
+        columns = set(self.table.columns)
+        has_columns = {"cpus", "_cores_per_socket", "processor"} & columns and "mem_gb" in columns
         kind, texts = self.table.cell(row, "_kind"), self.table.cell(row, "processor")
         if self.table.is_ours or self._has_figures(row) or not has_columns or not (texts is None or texts.is_empty):
             return False
@@ -240,6 +227,7 @@ class TableReader:
         self._check_discount(row, number)
         self._check_name(row, number)
         self._add_cores(row, texts, places, given, number)
+        self._add_memory(row, texts, number)
         self.found.rows.append(texts)
         self.found.where.append(places)
         self.found.given.append(given)
@@ -251,13 +239,8 @@ class TableReader:
         if cell is not None and not cell.is_empty and (unit is None or unit.kind != "money"):
             self._say("error", cell, "price_usd", "is no currency that is known; write its code, e.g. EUR")
         header = self.table.header.get("price_usd")
-        if (
-            unit is not None
-            and cell is not None
-            and unit.currency != "USD"
-            and header is not None
-            and header.text == "price_usd"
-        ):
+        is_dollars = header is not None and header.text == "price_usd"
+        if unit is not None and cell is not None and unit.currency != "USD" and is_dollars:
             self._say("error", cell, "price_usd", "stands beside price_usd, which is US$; head the amounts price")
         for reader in self.readers.values():
             reader.row_unit = unit if unit is not None and unit.kind == "money" else None
@@ -273,12 +256,8 @@ class TableReader:
         if column == "cpus" and plain_words(heading) == "cpus" and value <= 8:
             raise Unreadable("may be the number of processors; head it cores, or sockets beside cores per CPU")
         most = {"cpus": _WHOLE_CPUS, "mem_gb": _WHOLE_MEM}.get(column)
-        if (
-            most is not None
-            and value > most
-            and re.search(r"\b(total\w*|totaux|totaal|gesamt\w*|insgesamt|complessiv\w*)\b", plain_words(heading))
-            and n > 1
-        ):
+        says_all = re.search(r"\b(total\w*|totaux|totaal|gesamt\w*|insgesamt|complessiv\w*)\b", plain_words(heading))
+        if most is not None and value > most and says_all and n > 1:
             raise Unreadable(f"may be that of all {n} nodes; write that of one, and head it without {heading!r}")
         if not is_likely(column, value):
             unit = QUOTE.by_name[column].unit
@@ -322,12 +301,9 @@ class TableReader:
         """Refuse a price that times the quantity is not the total beside it."""
         for name in ("_total", "_price"):  # a second price, too, is that of one or of the quantity
             total, reader = self.table.cell(row, name), self.readers["price_usd"]
-            if (
-                total is None
-                or total.is_empty
-                or total.problem
-                or (name == "_price" and self.table.headings[name].gross)
-            ):
+            if total is None or total.is_empty or total.problem:
+                continue
+            if name == "_price" and self.table.headings[name].gross:
                 continue
             unit, usd_of = self.table.headings[name].unit, self.pricing.usd(name)
             whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
@@ -345,10 +321,19 @@ class TableReader:
 
     def _check_gpus(self, row: list[Cell], texts: dict[str, str], number: int) -> None:
         """Refuse GPUs whose two columns contradict each other, or a model without a number."""
-        model, count = self.table.cell(row, "gpu_type"), self.table.cell(row, "gpus")
-        if self.table.is_ours or model is None or model.text in NOTHING or plain_words(model.text) in NOTHING:
+        model, count, name = (self.table.cell(row, one) for one in ("gpu_type", "gpus", "name"))
+        n, named = gpus_in(name.text) if name is not None and not self.table.is_ours else ("", "")
+        if name is not None and n and not texts.get("gpus"):
+            texts["gpus"], texts["gpu_type"] = n, texts.get("gpu_type") or named
+            self._say("guess", name, "gpus", f"read as {n} {named}")
+        elif name is not None and n and texts["gpus"] != n:
+            self._refuse(number, count or name, "gpus", f"is not the {n} GPUs of {name.text!r} beside it")
+        if self.table.is_ours or model is None or model.is_empty:
             return
-        named = gpu_models(model.text)
+        if {model.text.casefold(), plain_words(model.text)} & NOTHING:
+            texts["gpu_type"] = ""
+            return
+        models = gpu_models(model.text)
         beside = gpu_models(count.text) if count is not None else []
         place = count if count is not None and not count.is_empty else model
         if pools := gpu_pools(model.text):
@@ -356,13 +341,13 @@ class TableReader:
             if texts.get("gpus", "") not in ("", total):
                 self._refuse(number, place, "gpus", f"is not the {total} GPUs and slices of {model.text!r} beside it")
             texts["gpus"], texts["gpu_type"] = total, pools_text(pools)
-        elif named and (_BOARD.search(model.text) or _TWO_SIZES.search(model.text)):
+        elif models and (_BOARD.search(model.text) or _TWO_SIZES.search(model.text)):
             self._refuse(
-                number, model, "gpus", f"may be another number of GPUs, or another {named[0]}; write its model alone"
+                number, model, "gpus", f"may be another number of GPUs, or another {models[0]}; write its model alone"
             )
-        elif len(named) > 1:
+        elif len(models) > 1:
             self._refuse(number, model, "gpus", SEVERAL_MODELS)
-        elif named and re.match(r"\d{1,2}\s*[x×*]\s*\D", model.text):
+        elif models and re.match(r"\d{1,2}\s*[x×*]\s*\D", model.text):
             reader = Reader("gpus", None, None, self.pricing.usd("price_usd"))
             try:
                 n, given = reader.read(Cell(model.address, model.text)), texts.get("gpus", "")
@@ -371,9 +356,9 @@ class TableReader:
                 return
             if given not in ("", n):
                 self._refuse(number, place, "gpus", f"is not the {n} GPUs of {model.text!r} beside it")
-            texts["gpus"], texts["gpu_type"] = n, reader.others.get("gpu_type", named[0])
-        elif named and beside and named != beside:
-            self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")
+            texts["gpus"], texts["gpu_type"] = n, reader.others.get("gpu_type", models[0])
+        elif models and beside and models != beside:
+            self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {models[0]}; write one")
         elif texts.get("gpus", "") in ("", "0"):
             self._refuse(number, place, "gpus", f"has the GPU model {model.text!r} beside it; write how many there are")
 
@@ -405,7 +390,7 @@ class TableReader:
     def _add_cores(self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int) -> None:
         """Where no column has the cores, take them from sockets × cores of each, or from the processor's text."""
         sockets, each = self.table.cell(row, "_sockets"), self.table.cell(row, "_cores_per_socket")
-        processor = self.table.cell(row, "processor")
+        processor = self._processor(row)
         if texts.get("cpus"):
             self._check_cores(row, texts["cpus"], number)
             if not self.table.is_ours:
@@ -416,7 +401,7 @@ class TableReader:
             if not (re.fullmatch(r"\d+", sockets.text) and re.fullmatch(r"\d+", each.text)):
                 return
             cores = int(sockets.text) * int(each.text)
-        elif processor is not None and (read := cores_of(processor.text)) is not None:
+        elif processor is not None and (read := cores_of(processor.text) or self._of_model(processor, sockets)):
             cores, texts["processor"] = read
             if not cores:
                 said = f"states other cores than a CPU of this model has ({chips_of(processor.text)[1]})"
@@ -427,9 +412,22 @@ class TableReader:
             return
         texts["cpus"], places["cpus"], given["cpus"] = str(cores), (self.table.sheet, cell.address), cell.text
 
+    def _processor(self, row: list[Cell]) -> Cell | None:
+        """Return what says which processors a node has: the cell of their column, else a part of its name."""
+        cell, name = self.table.cell(row, "processor"), self.table.cell(row, "name")
+        said = chips_in(name.text) if name is not None and not self.table.is_ours else ""
+        return replace(name, value=said) if name is not None and said and (cell is None or cell.is_empty) else cell
+
+    @staticmethod
+    def _of_model(processor: Cell, sockets: Cell | None) -> tuple[int, str] | None:
+        """Return the cores that the table of processors tells of processors whose number is stated, and their text."""
+        n, known = chips_of(processor.text) if not states_cores(processor.text) else (0, 0)
+        n = int(sockets.text) if sockets is not None and re.fullmatch(r"[1-9]", sockets.text) else n
+        return (n * known, re.sub(r"^\d\s*[x×*]\s*", "", processor.text)) if n and known else None
+
     def _check_processor(self, row: list[Cell], cores: str, number: int) -> None:
         """Refuse cores that are not those which the processor's text, or the table of processors, states."""
-        processor, cell = self.table.cell(row, "processor"), self.table.cell(row, "cpus")
+        processor, cell = self._processor(row), self.table.cell(row, "cpus")
         if processor is None or cell is None or not re.fullmatch(r"\d+", cores):
             return
         (n, known), sockets = chips_of(processor.text), self.table.cell(row, "_sockets")
@@ -456,6 +454,21 @@ class TableReader:
                 f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU"
             )
             self._refuse(number, cell, "cpus", said)
+
+    def _add_memory(self, row: list[Cell], texts: dict[str, str], number: int) -> None:
+        """Where no column has the memory, take modules × GB of each, or cores × GB of each; both must agree with it."""
+        whole = self.table.cell(row, "mem_gb")
+        for count, each in (("_modules", "_module_gb"), ("cpus", "_core_gb")):
+            cell, n = self.table.cell(row, each), self.table.cell(row, count) or Cell("", texts.get(count))
+            size, times = figure(cell) if cell is not None else None, figure(n)
+            if cell is None or size is None or times is None or (self.table.headings[each].unit or _GB) != _GB:
+                continue
+            gb = f"{(size * times).normalize():f}"
+            if not texts.get("mem_gb"):
+                texts["mem_gb"] = gb
+                self._say("guess", cell, "mem_gb", f"read as {gb} GB: {n.text} × {cell.shown}")
+            elif whole is not None and abs(Decimal(gb) - (figure(Cell("", texts["mem_gb"])) or 0)) > Decimal(gb) / 40:
+                self._refuse(number, whole, "mem_gb", f"is not {n.text} × {cell.shown}, beside it ({cell.address})")
 
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
@@ -486,37 +499,18 @@ class TableReader:
                 self.found.n_lines_unread += 1
                 return
             usd = -abs(usd) if kind == "discount" else usd
-        a_node = (
-            other.is_per_node(label)
-            or other.is_per_node(price.text)
-            or (per is not None and plain_words(per.text) == "node")
-        )
+        a_node = any(other.is_per_node(text) for text in (label, price.text))
+        a_node = a_node or (per is not None and plain_words(per.text) == "node")
         years = other.years_of(label)
         if years_cell is not None and re.fullmatch(r"\d{1,2}", years_cell.text):
             years = int(years_cell.text)
-        said = (
-            f"{percent} % off"
-            + (
-                f"; the amount {price.shown!r} beside it is not read"
-                if not price.is_empty and "%" not in price.shown
-                else ""
-            )
-            if percent is not None
-            else f"US$ {usd:,.2f}" + (" for each node" if a_node else f" × {n}")
-        )
+        beside = "" if price.is_empty or "%" in price.shown else f"; the amount {price.shown!r} beside it is not read"
+        times = " for each node" if a_node else f" × {n}"
+        said = f"US$ {usd:,.2f}{times}" if percent is None else f"{percent} % off{beside}"
         self._say("guess", name, "", f"read as a line of the order: {kind}, {said}")
-        line = Line(
-            kind,
-            name.text,
-            vendor.text if vendor is not None else "",
-            1 if a_node else n,
-            usd,
-            "node" if a_node else "order",
-            years,
-            percent,
-            self.table.sheet,
-            name.address,
-        )
+        bidder, where = vendor.text if vendor is not None else "", (self.table.sheet, name.address)
+        n = 1 if a_node else n
+        line = Line(kind, name.text, bidder, n, usd, "node" if a_node else "order", years, percent, *where)
         self.found.lines.append(line)
         if percent is not None and other.is_on_all(label):
             self.found.on_all.append(line)
@@ -570,9 +564,8 @@ class TableReader:
         lacking = [c.name for c in QUOTE.columns if c.required and not any(row.get(c.name) for row in rows)]
         for name in lacking:
             if name not in _GUESSED or self.table.is_ours:
-                hint = (
-                    "; is the number of sockets or the processor's cores in another column?" if name == "cpus" else ""
-                )
+                hint = "; is the number of sockets or the processor's cores in another column?"
+                hint = hint if name == "cpus" else ""
                 at, seen = next(iter(self.table.header.values())), [cell.text for cell in self.table.header.values()]
                 said = f"no column for {QUOTE.by_name[name].meaning}{hint}"
                 given = ", ".join(seen)[:80]

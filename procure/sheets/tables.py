@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding, Severity
-from procure.sheets.grid import Cell, Grid
+from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, plain_words
-from procure.sheets.units import unit_of
+from procure.sheets.lines import is_total
+from procure.sheets.units import figure, unit_of
 from procure.sheets.words import NODE, PER, themed
 from procure.text import nearest
 
@@ -37,6 +40,8 @@ class Table:
         The rows beneath the header that are not empty.
     heads
         Addresses of all headings with content beneath, known or not.
+    settled
+        Addresses of headings of amounts that agree with each other: price × quantity = total, or parts and their sum.
     titles, top
         The headings by place, of two rows as one; the cells of these rows as they stand in the sheet.
     """
@@ -52,6 +57,7 @@ class Table:
     heads: frozenset[str] = frozenset()
     titles: list[Cell] = field(default_factory=list)
     top: list[Cell] = field(default_factory=list)
+    settled: set[str] = field(default_factory=set)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -192,17 +198,23 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
     table.titles = [replace(cell, value=text) for cell, text in zip(header, texts, strict=False)]
     exact = [text.strip() for text in texts if text.strip()]
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
+    counts = sum(heading_of(text).column == "gpus" for text in texts)
     names = sum(heading_of(text).column == "name" for text in texts)
     for place, text in enumerate(texts):
         first = next((row[place].text for row in rows if _is_filled(row, place)), "a")
         if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first[1:]):
             continue  # ``Item`` over 1, 2, 3 beside another column of names
-        if text:
+        if text and heading_of(text).column == "gpus" and counts > 1 and re.match(r"(?!\d).*[^\W\d_]", first):
+            _take(table, place, Heading("gpu_type", heading_of(text).rank), header[place], text)
+        elif text:
             _take(table, place, heading_of(text), header[place], text)
     for name, heading in table.headings.items():
         if heading.doubt and name not in _PRICES and any(_is_filled(row, table.columns[name]) for row in rows):
             table.add("error", name, heading.doubt)
     _name_by_place(table, header, texts)
+    if not table.is_ours:
+        _settle_by_products(table)
+        _settle_by_sums(table)
     _choose_price(table)
     return table
 
@@ -272,6 +284,62 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
     table.columns[name], table.headings[name], table.header[name] = place, heading, cell
 
 
+def _figure(table: Table, row: list[Cell], place: int | None) -> Decimal | None:
+    return figure(row[place]) if place is not None and place < len(row) else None
+
+
+def _settle_by_products(table: Table) -> None:
+    """Take as the price of one, and as the total, the only two columns of which quantity × one is always the other."""
+    if "_quantity" not in table.columns:
+        return
+    taken = {place for name, place in table.columns.items() if name not in _PRICES | {"_measure"}}
+    places, pairs = [n for n in range(len(table.titles)) if n not in taken], list[tuple[int, int]]()
+    for one, whole in itertools.permutations(places, 2):
+        rows = [[_figure(table, row, n) for n in (table.columns["_quantity"], one, whole)] for row in table.rows]
+        full = [(n, each, of_all) for n, each, of_all in rows if n and each is not None and of_all is not None]
+        said = [heading_of(table.titles[n].text) for n in (one, whole)]
+        is_money = any(one.column in _PRICES or (one.unit is not None and one.unit.kind == "money") for one in said)
+        agrees = all(abs(n * each - of_all) <= n / 100 for n, each, of_all in full)
+        if is_money and agrees and any(n > 1 and each for n, each, _ in full):
+            pairs.append((one, whole))
+    if len(pairs) != 1:
+        return
+    for name in [name for name, place in table.columns.items() if place in pairs[0]]:
+        del table.columns[name]
+    if "price_usd" in table.columns:
+        _rename(table, "price_usd", "_list_price" if "_list_price" not in table.columns else "_price")
+    table.settled |= {table.titles[n].address for n in pairs[0]}
+    for name, place in zip(("price_usd", "_total"), pairs[0], strict=True):
+        title = table.titles[place]
+        table.columns[name], table.headings[name], table.header[name] = place, heading_of(title.text), title
+
+
+def _settle_by_sums(table: Table) -> None:
+    """Take as the price of one a total that in each row is the sum of further amounts: what parts of a node cost."""
+    total = table.columns.get("_total")
+    if total is None or "_quantity" in table.columns or {"price_usd", "_price"} & table.columns.keys():
+        return
+    parts = [n for n in range(len(table.titles)) if n not in table.columns.values() and n != total]
+    parts = [n for n in parts if (unit := heading_of(table.titles[n].text).unit) is not None and unit.kind == "money"]
+    rows = [(_figure(table, row, total), [_figure(table, row, n) or 0 for n in parts]) for row in table.rows]
+    rows = [(whole, of_it) for whole, of_it in rows if whole is not None]
+    if len(parts) > 1 and rows and all(whole == sum(of_it) for whole, of_it in rows):
+        table.settled |= {table.titles[n].address for n in (*parts, total)}
+        _rename(table, "_total")
+
+
+def _by_total(table: Table, name: str) -> str:
+    """Return whose amounts a stated total beneath a column shows that it has, "one" or "all"; empty = it shows none."""
+    one = of_all = Decimal(0)
+    for row in table.rows:
+        amount = _figure(table, row, table.columns[name])
+        if amount is not None and is_total(row_label(row)):
+            return "" if one == of_all else "one" if amount == one else "all" if amount == of_all else ""
+        of_all += amount or 0
+        one += (amount or 0) * (_figure(table, row, table.columns.get("_quantity")) or 1)
+    return ""
+
+
 def _choose_price(table: Table) -> None:
     """Leave one column of prices, that of one node, or say what is open."""
     columns = table.columns
@@ -280,27 +348,29 @@ def _choose_price(table: Table) -> None:
     if before and "_list_price" not in columns:  # that each price is the list price less the discount is checked
         _rename(table, "price_usd", "_list_price")
     if "price_usd" not in columns and "_price" in columns:
-        if several and "_total" not in columns:
-            table.add(
-                "error",
-                "_price",
-                "may be the price of one node or of the whole quantity; head it unit price or total price",
-            )
-        _rename(table, "_price")
-    if "price_usd" not in columns and "_list_price" in columns:
+        shown = _by_total(table, "_price") if several and "_total" not in columns and not before else "one"
+        if shown == "all":
+            _rename(table, "_price", "_total")
+        elif not shown:
+            said = "may be the price of one node or of the whole quantity; head it unit price or total price"
+            table.add("error", "_price", said)
+        if shown != "all":
+            _rename(table, "_price")
+    if "price_usd" not in columns and "_list_price" in columns and "_total" not in columns:
         table.add("guess", "_list_price", "is taken as the price")
         _rename(table, "_list_price")
     if "price_usd" not in columns and "_total" in columns:
-        if "_quantity" in columns:
+        shown = _by_total(table, "_total") if "_quantity" in columns else ""
+        words = {word for word in plain_words(table.header["_total"].text).split() if unit_of(word) is None}
+        is_open = several and not shown and words - {"net", "netto", "ht"} <= themed("either")
+        if "_quantity" in columns and shown != "one" and not is_open:
             table.add("guess", "_total", "is divided by the quantity: the price of one node")
-        else:
-            table.add(
-                "error",
-                "_total",
-                "may be the price of one node or of several; head it unit price, or add a column quantity",
-            )
+        elif shown != "one":
+            said = "may be the price of one node or of several; head it unit price, or add a column quantity"
+            table.add("error", "_total", said)
         _rename(table, "_total")
-        table.columns["_divide"] = columns["price_usd"]
+        if shown != "one":
+            table.columns["_divide"] = columns["price_usd"]
     if "price_usd" in columns:
         heading = table.headings["price_usd"]
         if heading.not_one_node:

@@ -7,9 +7,8 @@ from decimal import Decimal
 
 from procure.sheets import lines as other
 from procure.sheets.grid import Cell, row_label
-from procure.sheets.prices import figure
 from procure.sheets.tables import Table
-from procure.sheets.units import tax_of
+from procure.sheets.units import figure, tax_of
 
 
 def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[tuple[Cell, str]]:
@@ -72,12 +71,8 @@ def agreeing(table: Table) -> tuple[set[int], set[int]]:
         amount = figure(cell) if cell is not None else None
         beside = [table.cell(row, one) or Cell("") for one in ("price_usd", "_quantity", "cpus", "mem_gb")]
         is_part = re.search(r"\d", " ".join(one.text for one in beside)) is not None
-        if (
-            amount is not None
-            and not is_part
-            and len(above) > 1
-            and abs(sum(above.values()) - amount) <= Decimal("0.02")
-        ):
+        agrees = amount is not None and abs(sum(above.values()) - amount) <= Decimal("0.02")
+        if agrees and not is_part and len(above) > 1:
             held |= above.keys()
             sums.add(id(row))
         elif amount is not None and (is_part or not other.is_total(row_label(row))):

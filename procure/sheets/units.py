@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from procure.sheets.grid import Cell
 from procure.sheets.words import NODE, PER, PIECE, pattern, vocabulary
 
 Decimals = Literal["comma", "point"]
@@ -97,9 +98,7 @@ def numbers(text: str) -> dict[Decimals, Decimal]:
     return found
 
 
-_AMOUNT = re.compile(
-    r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’‘´`\s\u00a0\u202f\u2009]*)(?P<after>.*)"
-)
+_AMOUNT = pattern("amounts")
 
 
 @dataclass(frozen=True)
@@ -156,3 +155,11 @@ def _without_words(text: str) -> str:
     text = _NET.sub(" ", text.strip())
     text = re.sub(rf"(\b{PER}|/)\s*({NODE}|{PIECE})\b\.?|\beach\b", " ", text, flags=re.IGNORECASE)
     return " ".join(text.replace("\u00a0", " ").replace("\u202f", " ").split())
+
+
+def figure(cell: Cell) -> Decimal | None:
+    """Return a cell's number where it can only be one."""
+    if cell.is_number:
+        return Decimal(str(cell.value))
+    read = amount_of(cell.value) if isinstance(cell.value, str) else None
+    return next(iter(read.values.values())) if read is not None and len(set(read.values.values())) == 1 else None

@@ -18,11 +18,11 @@ from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import NUMBERS, amount_words, heading_of, plain_words
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
-from procure.sheets.prices import CURRENCY, figure
+from procure.sheets.prices import CURRENCY
 from procure.sheets.rows import EXAMPLE, SEVERAL
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing
-from procure.sheets.units import Unit, amount_of, tax_of, unit_of, without_tax
+from procure.sheets.units import Unit, amount_of, figure, tax_of, unit_of, without_tax
 from procure.sheets.words import NODE, PER, PIECE, pattern, themed
 
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
@@ -256,14 +256,11 @@ class Ledger:
 
     def _headings(self, table: Table, places: dict[int, str]) -> None:
         titles = [plain_words(title.text) for title in table.titles]
-        alone = {
-            title.address
-            for n, title in enumerate(table.titles)
-            if all(n >= len(row) or row[n].is_empty for row in table.rows)
-        }
+        alone = {title.address for title in table.titles} - table.heads
         for cell in table.top:
             text = _fold(cell.text)
-            if cell.is_empty or heading_of(cell.text).column or unit_of(text.strip("()[] ")) is not None:
+            is_unit = unit_of(text.strip("()[] ")) is not None
+            if cell.is_empty or cell.address in table.settled or heading_of(cell.text).column or is_unit:
                 continue
             bare = plain_words(re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text))
             if any(bare in title and bare != title and places.get(n) for n, title in enumerate(titles)):
@@ -296,6 +293,8 @@ class Ledger:
                     self._say("error", cells[0], "", "stands under no heading; say what it is, or delete it")
                 continue
             said, text = heading_of(head.text), _fold(head.text).casefold()
+            if head.address in table.settled:
+                continue
             counts = said.column == "name" and values != list(range(1, len(values) + 1))
             counts = counts and re.search(rf"\b{_MACHINE}\b", text.replace("item", "")) is not None
             is_money = said.unit is not None and said.unit.kind == "money" and said.column in _FIGURES
@@ -309,6 +308,8 @@ class Ledger:
                 continue
             units = [said.unit, unit_of(text.split()[-1].strip("()[]")), *(_unit(cell) for cell in cells)]
             kinds = {unit.kind for unit in units if unit is not None}
+            if table.settled and "money" not in kinds and all(value == int(value) for value in values):
+                continue  # one, a quantity and a total are told: a number of something else is no amount
             if (
                 "money" in kinds
                 or re.search(rf"\b{_MACHINE}\b", text)
@@ -355,31 +356,21 @@ class Ledger:
             words += re.findall(r"[/&;|*]|\+(?!\s|$|\))", text)
             if not re.search(rf"\b{_MACHINE}\b", plain_words(text)):  # a part of a server, not one
                 head = re.split(r"\w*(?:knoten|server)\b", plain_words(re.split(r"\w*\d", text)[0]))[0].split()
-                words += [
-                    one for one in head if _is_known(one, themed("parts")) and one not in themed("machines", "makers")
-                ]
+                parts = [one for one in head if _is_known(one, themed("parts"))]
+                words += [one for one in parts if one not in themed("machines", "makers")]
         if known is self.on_names and "pack_size" not in table.columns:
-            words += [
-                one[0]
-                for one in _COUNT.finditer(_fold(text))
-                if not _is_known((one[2] or "").casefold(), themed("parts") | {"he"})
-            ]
+            known = themed("parts") | {"he"}
+            words += [one[0] for one in _COUNT.finditer(_fold(text)) if not _is_known((one[2] or "").casefold(), known)]
         if column == "name" and names is not None:
             codes = [one for one in words if re.fullmatch(r"[B-DF-HJ-NP-TV-Z]{2,5}", one)]
-            codes = [
-                one for one in codes if one not in themed("no_codes") and _unit(replace(cell, value=f"1 {one}")) is None
-            ]
+            codes = [one for one in codes if one not in themed("no_codes") and _unit(Cell("", f"1 {one}")) is None]
             names |= {word: cell for word in codes if word not in names}
             words = [one for one in words if one not in codes]
         proper = [word for word in words if word[0].isupper()]
+        is_product = "pack_size" in table.columns or self._is_model(text, proper)
         if column in ("vendor", "lot", "_number"):
             words = [word for word in words if word[0].islower() and not re.search(r"\d", word)]
-        elif (
-            column in ("name", "gpu_type", "processor")
-            and names is not None
-            and proper == words
-            and ("pack_size" in table.columns or self._is_model(text, proper))
-        ):
+        elif column in ("name", "gpu_type", "processor") and names is not None and proper == words and is_product:
             names |= {word: cell for word in proper if word not in names}
             return
         self._ask(cell, column, words)
@@ -518,12 +509,7 @@ def asked_about(words: list[str]) -> str:
 def _has_amount(table: Table, row: list[Cell]) -> bool:
     """Tell whether a row has a price, or figures of a node."""
     for name in ("price_usd", "_total", "_list_price", "cpus", "mem_gb"):
-        cell = table.cell(row, name)
-        if (
-            cell is not None
-            and not cell.is_empty
-            and re.search(r"\d", cell.text)
-            and (cell.is_number or len(cell.text) < 40)
-        ):
+        cell = table.cell(row, name) or Cell("")
+        if re.search(r"\d", cell.text) and (cell.is_number or len(cell.text) < 40):
             return True
     return False
