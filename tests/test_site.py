@@ -83,14 +83,20 @@ def test_configuration_is_read(folder):
     assert rules.partitions[1].priority_tier == 5
     assert rules.scheduler.bf_window == 2 * 86_400
     assert rules.scheduler.bf_continue and rules.scheduler.bf_max_job_user == 20
-    assert nodes["cpus"].tolist() == [8, 8, 8, 16]
-    assert nodes["gpus"].tolist() == [0, 0, 0, 4] and nodes["gpu_type"].tolist()[3] == "a100"
+    assert nodes["cpus"].tolist() == [16, 8, 8, 8]
+    assert nodes["gpus"].tolist() == [4, 0, 0, 0] and nodes["gpu_type"].tolist()[0] == "a100"
     by_name = {q.name: q for q in rules.qos}
     assert by_name["part"].limits.grp_tres == {"cpu": 20}
     assert by_name["long"].limits.max_tres_per_user == {"cpu": 4, "mem": 2048}
     assert by_name["long"].limits.max_wall == 86_400
     alice = next(a for a in rules.associations if a.user == "alice")
     assert (alice.account, alice.limits.max_jobs, alice.qos) == ("physics", 3, ("part", "long"))
+
+
+def test_nodes_are_in_the_order_of_their_names(tmp_path):
+    """Slurm sorts its nodes by name, numbers by value, and of nodes that do as well takes the first."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n[9-10] CPUs=8\nNodeName=m2,b1 CPUs=8\nPartitionName=p Nodes=ALL\n")
+    assert read_slurm(tmp_path).nodes["node_id"].tolist() == ["b1", "m2", "n9", "n10"]
 
 
 def test_what_a_shown_configuration_leaves_unset_is_not_listed(folder):

@@ -605,7 +605,9 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     frame["kind"] = number.map(called)
     if frame["leaf"].isna().all():
         frame = frame.drop(columns=["leaf", "pod"])
-    return check(frame, NODE), events
+    # Slurm has its nodes in the order of their names, however slurm.conf lists them, and among equals takes the first.
+    parts = frame["node_id"].map(lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
+    return check(frame.loc[sorted(frame.index, key=parts.get)], NODE), events
 
 
 def _node(record: Record) -> dict[str, Any]:
