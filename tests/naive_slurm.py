@@ -24,8 +24,8 @@ LIMIT_CHECK = 30
 """s; so often Slurm looks for jobs that outlast their limits, or the grace time that they were left."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-UNTIL_FREE = 6
-"""ms from the end of a job that a log told until its nodes are free."""
+BEYOND = 85
+"""ms by which a job is over later than its run time after the moment of its start."""
 STOPPED = 2**50
 HOPELESS = 3_000
 """So many rounds in which nothing runs, everything was submitted and nobody starts: what waits fits nowhere."""
@@ -85,9 +85,7 @@ class NaiveSlurm:
         self.priorities_at = math.floor(latency.clock % 1 * 1000)
         self.main_moments = latency.moments or (self.priorities_at,)
         self.backfill_moments = latency.backfill_moments or (math.floor(backfill_clock % 1 * 1000),)
-        self.end_moments, self.lags = list(latency.end_moments), [UNTIL_FREE] * len(latency.end_moments)
-        if not latency.end_moments:
-            self.draw_ends()
+        self.end_moments = list(latency.end_moments) or [BEYOND] * self.n_jobs
         self.bound: set[int] = set()
         self.submit_moments = list(latency.submit_moments) or [0] * self.n_jobs
         self.begun_at = [0] * self.n_jobs
@@ -211,22 +209,13 @@ class NaiveSlurm:
     def submitted_at(self, job: int) -> int:
         return self.jobs["submit"][job] * 1000 + self.submit_moments[job]
 
-    def draw_ends(self) -> None:
-        """Within its second a job ends at any moment; a node that reports its end itself does so at the first."""
-        late = math.floor((self.site.latency.job_end - 0.5) * 1000)
-        for job in range(self.n_jobs):
-            drawn = 0 if self.reports[job] else math.floor(math.fmod((job + 1) * math.sqrt(2), 1) * 1000)
-            self.end_moments.append(max(drawn + min(late, 0), 0))
-            self.lags.append(max(late, 0))
-
     def over_at(self, job: int) -> int:
         """Return when a job is over, ms: limits count it no longer."""
-        begun = self.begun_at[job] if self.site.latency.end_moments else 0
-        return max(self.end[job] * 1000 + self.end_moments[job] + begun, self.end[job] * 1000)
+        return self.end[job] * 1000 + max(self.end_moments[job] + self.begun_at[job], 0)
 
     def free_at(self, job: int) -> int:
         """Return when the nodes of a job are free, ms."""
-        return self.over_at(job) + self.lags[job]
+        return self.over_at(job) + round(self.site.latency.job_end * 1000)
 
     def schedule_if_due(self) -> None:
         """Run the passes that are due; when jobs were ended for others, a further one comes at once."""

@@ -68,7 +68,7 @@ def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame
             sched_min_interval=float(rng.choice([2e-6, 5])), defer=bool(rng.random() < 0.2),
         ),
         "latency": Latency(
-            job_end=float(rng.choice([0, 0.5, 1, 2.3])), pass_at_end=float(rng.choice([0, 0.3, 1])),
+            job_end=float(rng.choice([0, 0.006, 0.5, 1.8])), pass_at_end=float(rng.choice([0, 0.3, 1])),
             clock=float(rng.choice([-3, -2.5, -2.013])), backfill_clock=[None, -4, -3.31][rng.integers(3)],
             **_told(rng, n_jobs),
             reported_ends=tuple(map(bool, rng.random(n_jobs) < 0.1)) if rng.random() < 0.2 else (),

@@ -196,15 +196,14 @@ class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
     job_end: float = Field(
-        default=0.5,
+        default=0.006,
         ge=0,
-        description="from the second of an end in accounting until a pass can use the job's nodes, on average; 0.5 if "
-        "Slurm takes no time, as half of the ends come after the pass of their own second",
+        description="from the end of a job until a pass can use its nodes, with what an epilog takes",
     )
     end_moments: tuple[Annotated[int, Field(ge=-_FAR, le=_FAR)], ...] = Field(
         default=(),
         description="of each job, in order of submission, by how many ms it was over later than its run time after the "
-        "moment of its start, where a log told; instead of job_end",
+        "moment of its start, where a log told; else 85",
     )
     submit_moments: tuple[Within, ...] = Field(
         default=(),

@@ -32,7 +32,7 @@ def begin(own, job, n):
     now = work.now[NOW]
     work.begun[job] = work.charged[job] = now
     work.bound[job] = 1
-    work.begun_at[job] = own.tables.counts_begin * work.now[MOMENT]
+    work.begun_at[job] = work.now[MOMENT]
     work.preempted_at[job] = -1
     work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]

@@ -147,7 +147,7 @@ def _over_at(own, job):
 @part
 def _free_at(own, job):
     """Return when the nodes of a job that has ended are free, ms."""
-    return _over_at(own, job) + own.tables.late[job]
+    return _over_at(own, job) + own.tables.late
 
 
 @part

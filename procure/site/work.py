@@ -22,8 +22,8 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-UNTIL_FREE = 6
-"""ms from the end of a job that a log told until its nodes are free."""
+BEYOND = 85
+"""ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends it."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -91,7 +91,7 @@ class Work(NamedTuple):
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
     begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
     ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
-    begun_at: np.ndarray  # int64[n_jobs], ms within the second of its start at which a job began, where this counts
+    begun_at: np.ndarray  # int64[n_jobs], ms within the second of its start at which a job began
     bound: np.ndarray  # int64[n_jobs], 1 = limits count the job
     charged: np.ndarray  # int64[n_jobs], s until which usage was added
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
@@ -183,12 +183,11 @@ class Tables(NamedTuple):
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
-    over: np.ndarray  # int64[n_jobs], ms from the second of each job's end until limits count it no longer
-    late: np.ndarray  # int64[n_jobs], ms from then until its nodes can be used again
+    over: np.ndarray  # int64[n_jobs], ms from the moment of each job's end until limits count it no longer
+    late: int  # ms from then until its nodes can be used again
     submitted: np.ndarray  # int64[n_jobs], ms when Slurm knows each job
     moments: np.ndarray  # int64[n_seconds], ms at which the main scheduler comes within each second; −1 = not in it
     backfill_moments: np.ndarray  # int64[…], the same of backfill
-    counts_begin: int  # 1 = each end comes as long after its second as the start came
     rank_place: np.ndarray  # int64[n_ranks], place of each rank in the order of tiers, the highest first
     no_tier: int  # lower than all tiers
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
@@ -286,28 +285,22 @@ def moment_of(clock: float) -> int:
     return math.floor(clock % 1 * 1000)
 
 
-def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return when in its second each job ends, ms, how long until its nodes are free, and which ends bring a pass.
+def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much later than its run time each job is over, ms, and which ends bring a pass.
 
     A node answers the message that ends a job, and the next periodic pass sees the end; or it has still work to do, as
     with an epilog always, and reports the end itself: the main scheduler then runs at once, unless ``defer`` is set.
-    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs. So is at which
-    moment of its second a job ends: multiples of the root of 2 do so.
+    Which nodes are late is chance: multiples of the golden ratio spread them evenly over the jobs.
     """
     share = 0.0 if site.scheduler.defer else site.latency.pass_at_end
-    number = np.arange(1, n_jobs + 1)
-    reports = number * _GOLDEN % 1 < share
+    reports = np.arange(1, n_jobs + 1) * _GOLDEN % 1 < share
     for name in ("end_moments", "submit_moments", "reported_ends"):
         told = getattr(site.latency, name)
         if told and len(told) != n_jobs:
             raise TableError(f"latency.{name} tells of {len(told):,} jobs, but there are {n_jobs:,}")
     if site.latency.reported_ends:
         reports = np.array(site.latency.reported_ends, bool)
-    if site.latency.end_moments:
-        return np.array(site.latency.end_moments, np.int64), np.full(n_jobs, UNTIL_FREE), reports
-    late = math.floor((site.latency.job_end - 0.5) * 1000)
-    drawn = np.where(reports, 0, np.floor(number * math.sqrt(2) % 1 * 1000)).astype(np.int64)
-    return np.maximum(drawn + min(late, 0), 0), np.full(n_jobs, max(late, 0)), reports
+    return np.array(site.latency.end_moments or (BEYOND,) * n_jobs, np.int64), reports
 
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:
@@ -373,17 +366,16 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
     resv_ends = np.unique(layout.closed[layout.closed[:, 3] >= 0, 1])
-    over, late, reports = _ends(site, n_jobs)
+    over, reports = _ends(site, n_jobs)
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding),
         plain,
-        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, late,
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
         np.array(latency.backfill_moments or [moment_of(backfill_clock(site))], np.int64),
-        int(bool(latency.end_moments)),
         _rank_places(layout), int(jobs.tier.min(initial=0)) - 1, reports,
     )  # fmt: skip
     return Own(
