@@ -408,7 +408,8 @@ def test_with_an_epilog_the_end_of_a_job_brings_a_pass_at_once(conf, start, fold
     (folder / "slurm.conf").write_text(text + ("Epilog=/bin/true\n" if defer else conf))
     site, nodes = read_slurm(folder)
     assert site.latency.pass_at_end == (1 if conf else 0.04)
-    rules = Site(scheduler=site.scheduler, latency=site.latency, partitions=(Partition(name="batch", nodes="ALL"),))
+    latency = site.latency.model_copy(update={"clock": -2.5})
+    rules = Site(scheduler=site.scheduler, latency=latency, partitions=(Partition(name="batch", nodes="ALL"),))
     write_site(rules, nodes, folder / "site")
     rows = {"job_id": ["a", "b"], "submit_time": [0, 18], "run_time": [20, 5], "n_nodes": 4}
     jobs = pd.DataFrame(rows).assign(requested_time=60, cpus_per_node=8, mem_mb_per_node=0, partition="batch")
@@ -456,6 +457,7 @@ def test_a_job_gives_way_and_waits_again_or_is_over(mode, starts, procure, tmp_p
         partitions=(Partition(name="p", nodes="ALL", default=True),),
         qos=(Qos(name="normal"), Qos(name="high", preempt=("normal",))),
         preemption=Preemption(type="qos", mode=mode),
+        latency=Latency(clock=-2.5),
     )
     nodes = pd.DataFrame({"node_id": ["n1"], "cpus": 4, "mem_mb": 100})
     write_site(site, nodes, tmp_path / "site")
@@ -482,6 +484,7 @@ def test_a_node_that_goes_down_ends_what_runs_on_it(requeue, start, end, procure
     site = Site(
         partitions=(Partition(name="p", nodes="ALL", default=True),),
         preemption=Preemption(requeue=requeue),
+        latency=Latency(clock=-2.5),
         events=(
             NodeEvent(nodes="n1", start=begin - 100, end=begin - 50, state="down"),
             NodeEvent(nodes="n1", start=begin + 41, end=begin + 50, state="down"),

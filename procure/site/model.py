@@ -221,7 +221,7 @@ class Latency(Settings):
         description="of each job, in order of submission, whether its end is such a one; instead of the share",
     )
     clock: float = Field(
-        default=-2.5,
+        default=-1.77,
         le=0,
         ge=-_FAR,
         description="when the periodic work of scheduler and priorities began, s after the first submission; its "
