@@ -44,13 +44,22 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_SIGNALS = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+
 @pytest.fixture(autouse=True)
 def _own_signals() -> Iterator[None]:
-    """Leave the next test in this process what signals meant: a command that sweeps, and then ends, does not."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.getsignal(each) for each in numbers}
+    """Let signals mean what they meant before all tests: a command that sweeps, and then ends, leaves them changed.
+
+    So does a fixture of a module that runs one, before this begins.
+    """
+    _give_back()
     yield
-    for each, handler in before.items():
+    _give_back()
+
+
+def _give_back() -> None:
+    for each, handler in _SIGNALS.items():
         signal.signal(each, handler)
 
 
