@@ -330,7 +330,7 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
             found = simulated(run, site, nodes, policy, kind)
             rows[policy].append(agreement(mine, found) | _waits(found))
     rows["slurm"] = [agreement(a, b) for a, b in itertools.combinations(real, 2)]
-    n_near = sum(_near(real[i], real[:i] + real[i + 1 :]) for i in range(len(real)))
+    n_near = sum(_near(real[i], real[:i] + real[i + 1 :]) for i in range(len(real))) if len(real) > 2 else "–"
     waits = _mean([_waits(each) for each in real])
     row: dict[str, Any] = {"scenario": scenario["name"], "n_jobs": n_jobs, "runs": len(folders), "n_near": n_near}
     row["load"] = float(np.nanmean(loads)) if not np.isnan(loads).all() else float("nan")

@@ -36,6 +36,7 @@ _LINES = (
     ("start", re.compile(rf"sched: Allocate {_ID} NodeList=(\S+)")),
     ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
+    ("end", re.compile(rf"Time limit exhausted for {_ID}()$")),
     ("preempted", re.compile(rf"preempted {_ID} has been (requeued|killed)")),
     ("grace", re.compile(rf"preemption grace time for {_ID} to (reclaim)")),
     ("failed", re.compile(rf"requeue job {_ID} due to failure of node (\S+)")),
