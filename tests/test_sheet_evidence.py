@@ -42,6 +42,7 @@ BOTH = [[64, 384, 0, 9_000], [64, 768, 4, 98_000]]
         (["Total per node USD"], [9_000], [98_000]),
         (["Qty", "Unit price USD", "Discount", "Net price"], [10, 10_000, "10 %", 9_000], [2, 100_000, "2 %", 98_000]),
         (["Purchase price USD"], [9_000], [98_000]),
+        (["Qty", "USD / pc", "USD total"], [10, 9_000, 90_000], [2, 98_000, 196_000]),
         (["Hardware USD", "Support USD per year"], [9_000, 300], [98_000, 900]),
         (["Price USD each"], [9_000], [98_000]),
         (["Chassis", "Nodes", "Price per node USD", "Total USD"], [3, 10, 9_000, 90_000], [2, 2, 98_000, 196_000]),
@@ -59,6 +60,12 @@ def test_amounts_that_agree_need_no_words(tmp_path: Path, heads: list, first: li
 def test_a_stated_total_tells_of_what_a_price_is(tmp_path: Path, price: tuple, of: str) -> None:
     """Beneath a column without the word unit or total the sum shows whether it has the price of one or of all."""
     rows = [[*HEAD, "Qty", of], [*A, 10, price[0]], [*B, 2, price[1]], ["Total", *[None] * 4, 286_000]]
+    assert servers(read(tmp_path, *rows)) == BOTH
+
+
+def test_a_total_names_the_currency_of_the_amounts_above_it(tmp_path: Path) -> None:
+    """``Total USD`` beneath, where nothing else names one."""
+    rows = [[*HEAD, "Qty", "Price ea."], [*A, 10, 9_000], [*B, 2, 98_000], ["Total USD", *[None] * 4, 286_000]]
     assert servers(read(tmp_path, *rows)) == BOTH
 
 

@@ -266,6 +266,8 @@ def test_a_sentence_on_parts_or_additions_is_asked_about(tmp_path: Path, sentenc
         "Ex demo pool",
         "RAM 1536 GB",
         "Die Grafikkarten stellt der Kunde.",
+        "Matériel de démonstration, garantie 1 an.",
+        "Paiement à 30 jours, matériel d'occasion.",
     ],
 )
 def test_a_remark_that_may_change_what_is_bought_is_asked_about(tmp_path: Path, remark: str) -> None:

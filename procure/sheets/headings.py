@@ -15,11 +15,8 @@ from procure.sheets.words import NODE, PER, PIECE, TAX, pattern, themed
 
 _WORDS = Path(__file__).parent / "headings.toml"
 _EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
-_LEASE = pattern("leases")
-_SETS = pattern("sets")
 _ONE_NODE = re.compile(rf"{NODE}|{PIECE}")
 _OF_EACH = re.compile(rf"\b{PER}\s+(\w+)")
-_SLASH = pattern("of_one_node", re.I)
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
 NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_w idle_power_w rack_units".split())
 """Columns whose amounts are those of one node: what a heading says besides must be understood."""
@@ -90,7 +87,7 @@ def heading_of(text: str) -> Heading:
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)
     for part in [one for each in bracketed for one in [each, *re.split(r"[,;/ ]+", each)]]:
         unit = unit or unit_of(part)
-    rest, n_each = _SLASH.subn(" ", rest)
+    rest, n_each = pattern("of_one_node", re.I).subn(" ", rest)
     untaxed = _without_tax(rest)
     match = re.search(r"(?:\bin\b|/|,|\ben\b)\s*([^\s/,]{1,10})\s*$", untaxed, re.IGNORECASE)
     if match and unit_of(match[1]) is not None:
@@ -98,15 +95,18 @@ def heading_of(text: str) -> Heading:
     words = plain_words(_without_tax(rest)).split()
     known = _known()
     if " ".join(words) not in known:  # a unit may stand anywhere: RAM GB per node
-        held = [one for one in map(unit_of, words[1:]) if one is not None and one.kind in ("money", "memory", "power")]
-        unit = unit or next(iter(held), None)
-        words = words[:1] + [word for word in words[1:] if unit_of(word) not in held]
+        kinds = ("money", "memory", "power")  # but of G-Preis, G is none
+        held = [one for n, one in enumerate(map(unit_of, words)) if one is not None and one.kind in kinds[: 1 + 2 * n]]
+        unit, left = unit or next(iter(held), None), [word for word in words if unit_of(word) not in held]
+        words = left if left or n_each else words
     plain = " ".join(words)
     short = " ".join(_EACH.sub(" ", plain).split())
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)
     if not column:
         bare = " ".join(word for word in short.split() if word not in themed("counting"))
         column, rank = known.get(bare, ("", 0)) if known.get(bare, ("", 0))[0] in NUMBERS else ("", 0)
+    if not short and unit is not None and unit.kind == "money" and (n_each or plain):
+        column = "_price"  # ``EUR / pc``
     if column in ("_price", "_total") and (short != plain or n_each):
         column = "price_usd"  # a price per node
     if column == "_measure" and unit is not None and unit.kind == "money":
@@ -114,7 +114,13 @@ def heading_of(text: str) -> Heading:
     all_words = plain_words(text)
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
-        odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
+        odd = (
+            "a month or a year"
+            if pattern("leases").search(all_words)
+            else "several nodes"
+            if pattern("sets").search(all_words)
+            else ""
+        )
     doubt = "" if odd or column not in NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column)
     part = _OF_PART.search(text) if column in NUMBERS - {"cpus"} and not odd else None
     if part:

@@ -14,20 +14,11 @@ _Bought = Literal["storage", "network", "rack", "installation", "delivery", "war
 Kind = _Bought | Literal["support", "discount", "other"]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
-_TAX_ALONE = pattern("tax_alone")
-_BESIDE_SUMS = pattern("numbers_beside_sums")
-_MAY_BE_TOTAL = pattern("may_be_totals")
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
-_OPTIONAL = pattern("optional")
 INCLUDED = themed("free") | frozenset(vocabulary()["free_phrases"])
 """What stands in place of the price of what costs nothing more."""
-_RECURRING = pattern("recurring")
-_OF_OTHERS = pattern("of_others")
-_CONDITION = pattern("condition")
-_SEVERAL = pattern("several_pieces", re.I)
 _SCOPE = re.compile(rf"{_ON}(\w+)")
-_ON_ALL = pattern("on_all")
 
 
 @dataclass(frozen=True)
@@ -75,9 +66,13 @@ def kind_of(text: str) -> Kind | None:
 def is_total(text: str) -> bool:
     """Tell whether a line's words say that it is a sum of others, or the tax."""
     words = plain_words(text)
-    beside = [word for word in words.split() if word not in themed("sums") and not _BESIDE_SUMS.fullmatch(word)]
+    beside = [
+        word
+        for word in words.split()
+        if word not in themed("sums") and not pattern("numbers_beside_sums").fullmatch(word)
+    ]
     is_sum = len(beside) < len(words.split()) and not themed("sums").isdisjoint(words.split())
-    return (is_sum and themed("beside_sums").issuperset(beside)) or _TAX_ALONE.fullmatch(words) is not None
+    return (is_sum and themed("beside_sums").issuperset(beside)) or pattern("tax_alone").fullmatch(words) is not None
 
 
 def is_tax(text: str) -> bool:
@@ -88,7 +83,9 @@ def is_tax(text: str) -> bool:
 def may_be_total(text: str) -> bool:
     """Tell whether a line's words name a sum among others: ``Gesamtpreis inkl. Lieferung``, ``net after 5 % off``."""
     words = plain_words(text)
-    return _AFTER.search(words) is not None or (_MAY_BE_TOTAL.search(words) is not None and not percentages(text))
+    return _AFTER.search(words) is not None or (
+        pattern("may_be_totals").search(words) is not None and not percentages(text)
+    )
 
 
 def question(kind: Kind, text: str) -> str:
@@ -97,7 +94,7 @@ def question(kind: Kind, text: str) -> str:
     if kind == "discount":
         if not themed("already").isdisjoint(words.split()):
             return "may be in the prices already; delete the row, or say only how much is taken off"
-        if _CONDITION.search(words):
+        if pattern("condition").search(words):
             return "is taken off on a condition; delete the row, or name it without the condition"
         scopes = [
             one[1] for one in _SCOPE.finditer(words) if one[1] not in themed("on_servers") and not one[1].isdigit()
@@ -105,11 +102,11 @@ def question(kind: Kind, text: str) -> str:
         if scopes and not is_on_all(text):
             return f"is on {scopes[0]!r}, and a percentage is taken off all servers; lower the prices that it is on"
         return ""
-    if _RECURRING.search(words):
+    if pattern("recurring").search(words):
         return "is paid again and again; write what all years cost, or use support_usd_per_year, or lines of [costs]"
-    if several := _SEVERAL.search(text):
+    if several := pattern("several_pieces", re.I).search(text):
         return f"may cost its amount for each or for all ({several[0].strip(' ()')}); head a column quantity"
-    match = _OF_OTHERS.search(words)
+    match = pattern("of_others").search(words)
     return f"is charged {match[0]}; write what one order pays, or a price per node" if match else ""
 
 
@@ -125,7 +122,7 @@ def is_for_paying_early(text: str) -> bool:
 
 def is_on_all(text: str) -> bool:
     """Tell whether a discount is taken off the whole offer, not the servers alone: ``5 % Rabatt auf Gesamtsumme``."""
-    return _ON_ALL.search(plain_words(text)) is not None
+    return pattern("on_all").search(plain_words(text)) is not None
 
 
 def is_per_node(text: str) -> bool:
@@ -135,7 +132,7 @@ def is_per_node(text: str) -> bool:
 
 def is_optional(text: str) -> bool:
     """Tell whether a line is offered only on demand."""
-    return _OPTIONAL.search(plain_words(text)) is not None
+    return pattern("optional").search(plain_words(text)) is not None
 
 
 def years_of(text: str) -> int | None:

@@ -32,7 +32,7 @@ from procure.sheets.lines import Line
 from procure.sheets.prices import Pricing
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing, disagreeing
-from procure.sheets.units import Decimals, Unit, figure, unit_of
+from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
 from procure.sheets.words import pattern, themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
@@ -306,6 +306,13 @@ class TableReader:
             if name == "_price" and self.table.headings[name].gross:
                 continue
             unit, usd_of = self.table.headings[name].unit, self.pricing.usd(name)
+            said = amount_of(total.value) if isinstance(total.value, str) else None
+            if (
+                n
+                and said is not None
+                and any(abs(usd_of(v, said.unit or unit) - usd * n) < 1 for v in said.values.values())
+            ):
+                continue  # of 936,000 one reading is that of the product
             whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
             if not re.fullmatch(r"-?[\d.]+", whole):
                 continue

@@ -51,8 +51,6 @@ def unit_of(text: str) -> Unit | None:
 
 _NET = pattern("net", re.I)
 _GROSS = pattern("gross", re.I)
-_WITH_TAX = pattern("with_tax", re.I)
-_NOT = pattern("negated", re.I)
 
 
 def tax_of(text: str) -> bool | None:
@@ -61,8 +59,8 @@ def tax_of(text: str) -> bool | None:
         return True
     if _NET.search(text):
         return False
-    if _WITH_TAX.search(text):
-        return None if _NOT.search(text) else True
+    if pattern("with_tax", re.I).search(text):
+        return None if pattern("negated", re.I).search(text) else True
     return None
 
 
@@ -98,9 +96,6 @@ def numbers(text: str) -> dict[Decimals, Decimal]:
     return found
 
 
-_AMOUNT = pattern("amounts")
-
-
 @dataclass(frozen=True)
 class Amount:
     """A written amount: what its number may be, by decimal mark, the unit beside it, and whether a ``k`` was."""
@@ -127,7 +122,7 @@ def amount_of(text: str) -> Amount | None:
     text = re.sub(r"(?<=\d)\s*(:-|/-)$", "", text)  # 14 950:- and 1,49,500/-
     text = re.sub(r"^(s?fr)\.\s*(?=\d)", r"\1 ", text, flags=re.IGNORECASE)
     text = re.sub(r"(?<=\d)[.,](--?|–|—)$", "", text) if re.match(r"(s?fr|chf)\b", text, re.IGNORECASE) else text
-    match = _AMOUNT.fullmatch(text)
+    match = pattern("amounts").fullmatch(text)
     if match is None:
         return None
     before, after = match["before"].strip(), match["after"].strip()

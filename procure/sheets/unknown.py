@@ -39,20 +39,10 @@ _WEIGHS = pattern("weighs")
 """What makes a sentence one that may be about amounts; of others a word that is not known is a warning."""
 _PHRASES = pattern("phrases", re.I)
 _OF_TAX = pattern("of_tax", re.I)
-_BUT_TAX = pattern("but_tax", re.I)
 _OFFICIAL = pattern("official", re.I)
 """Numbers of taxes, banks and registers, as letters have them."""
-_FIRM = pattern("firms")
-_LABEL = pattern("labels", re.I)
-_ANCHOR = pattern("anchors")
-_TOPIC = pattern("topics", re.I)
-_TERM = pattern("terms", re.I)
-_GREETING = pattern("greetings", re.I)
-_KINDS_OF_NODES = pattern("kinds_of_nodes", re.I)
 _JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kerne )je\b", re.I)
 """What stands beside the cores of each of several processors."""
-_ALL = pattern("all_prices", re.I)
-_INCLUDED = pattern("service_included", re.I)
 _EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
 _IN_CURRENCY = re.compile(r"\b(?:in|en)\s+([^\s,.;()]+)")
@@ -394,7 +384,7 @@ class Ledger:
         for cell in cells:
             if not cell.is_number:
                 self._sentence(cell, cells)
-            self._is_signed = self._is_signed or _GREETING.search(_fold(cell.text)) is not None
+            self._is_signed = self._is_signed or pattern("greetings", re.I).search(_fold(cell.text)) is not None
         if cells and all(cell.is_number for cell in cells):
             self._say("warning", cells[0], "", "stands beside no table and no word; it is not read")
 
@@ -407,9 +397,11 @@ class Ledger:
         for one in _IN_CURRENCY.finditer(text):
             if (unit := unit_of(one[1])) is not None and unit.kind == "money":
                 text = text.replace(one[0], " ")
-        of_tax = _BUT_TAX if tax_of(text) is None else _OF_TAX
-        bare = _EACH_NODE.sub(" ", of_tax.sub(" ", _ALL.sub("", without_tax(text))))
-        bare = _INCLUDED.sub(lambda one: " " if one[1].casefold() in themed("services") else one[0], bare)
+        of_tax = pattern("but_tax", re.I) if tax_of(text) is None else _OF_TAX
+        bare = _EACH_NODE.sub(" ", of_tax.sub(" ", pattern("all_prices", re.I).sub("", without_tax(text))))
+        bare = pattern("service_included", re.I).sub(
+            lambda one: " " if one[1].casefold() in themed("services") else one[0], bare
+        )
         bare, known = _PRICE.sub(" ", bare), self.on_prices if of_prices else self.known | themed("letters")
         if other.is_settled(text):
             bare, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", bare), known | themed("discounts") | themed("settled")
@@ -433,7 +425,7 @@ class Ledger:
             or other.is_optional(text)
             or any(re.search(r"\d", word) or (unit_of(word) is not None and word not in "CGUWcguw") for word in words)
         )
-        is_firm = not of_prices and _FIRM.search(text) is not None and all(word.istitle() for word in words)
+        is_firm = not of_prices and pattern("firms").search(text) is not None and all(word.istitle() for word in words)
         weighs = weighs and not is_firm
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
@@ -452,20 +444,23 @@ class Ledger:
 
     def _is_letter(self, text: str, words: list[str]) -> bool:
         """Tell whether a remark is what letters have: an address, names, a date, who is to be asked."""
-        things, plain = themed("parts", "services", "machines"), set(plain_words(text).split())
-        if _figures_in(text) or _TOPIC.search(text) or _LABEL.search(text):
+        plain = set(plain_words(text).split())
+        if _figures_in(text) or pattern("labels", re.I).search(text):
             return not _figures_in(text)
-        if (
-            not plain & (themed("parts", "machines") - themed("services"))
-            and _TERM.search(text)
-            and _LASTS.search(text.casefold())
+        parts = [part for part in re.split(r"[,;!]|\.\s", text) if any(word in part for word in words)]
+        has_part = plain & (themed("parts", "machines") - themed("services"))
+        if all(
+            pattern("topics", re.I).search(one)
+            or (not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()))
+            for one in parts
         ):
             return True
-        is_title = (
-            self._is_signed and not plain & (things - themed("calls")) and text[-1] not in ".!" and len(words) < 7
-        )
+        things = (themed("parts", "services") - themed("calls")) | themed("goods")
+        is_thing = plain & things or re.search(rf"\b{NODE}\b", " ".join(plain))
+        is_title = self._is_signed and not is_thing and text[-1] not in ".!" and len(words) < 7
         return is_title or (
-            all(len(word) < 2 or not word[0].islower() for word in words) and _ANCHOR.search(text) is not None
+            all(len(word) < 2 or not word[0].islower() for word in words)
+            and pattern("anchors").search(text) is not None
         )
 
 
@@ -485,9 +480,9 @@ def about_remarks(remarks: list[tuple[str, Cell]], harmless: frozenset[str]) -> 
 
 
 def _figures_in(text: str) -> set[str]:
-    """Return the words of a remark that name what is read of a node, or multiply amounts; none of a single word."""
-    words = plain_words(_KINDS_OF_NODES.sub(" nodes ", text)).split()
-    return set(words) & themed("figures", "weighing") if len(words) > 1 else set()
+    """Return the words of a remark that name what is read of a node, of several words, or that multiply amounts."""
+    words = plain_words(pattern("kinds_of_nodes", re.I).sub(" nodes ", text)).split()
+    return set(words) & (themed("figures", "weighing") if len(words) > 1 else themed("weighing"))
 
 
 _FIGURES = NUMBERS - {"price_usd", "_price", "_list_price", "_total"}
