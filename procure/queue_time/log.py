@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,19 @@ class Log:
         """How many jobs there are."""
         return len(self.submit)
 
+    @cached_property
+    def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
+        """What the jobs of a group have in common, see `meanings`."""
+        step = (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64)
+        width = np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64)
+        return {
+            "user": (self.user,),
+            "partition": (self.partition,),
+            "model": (self.model,),
+            "shape": (self.partition, width, step, np.minimum(self.gpus, 1), self.model),
+            "like": (self.user, self.partition, self.cpus, self.limit // 600, self.model),
+        }
+
     def take(self, positions: np.ndarray) -> Log:
         """Return the jobs at these positions of the job table, in the order given."""
         return self._rows(np.argsort(self.order)[positions])
@@ -98,7 +112,7 @@ class Log:
 
     def same(self, ask: Log) -> list[dict[str, np.ndarray]]:
         """Return for each question which jobs are of its user, partition, model, shape and kind, (n,) bool each."""
-        ours, asked = _kinds(self), _kinds(ask)
+        ours, asked = self.kinds, ask.kinds
 
         def like(label: str, one: int) -> np.ndarray:
             return np.logical_and.reduce([a == b[one] for a, b in zip(ours[label], asked[label], strict=True)])
@@ -156,14 +170,14 @@ class Log:
 
     def grouped(self, ask: Log) -> tuple[Log, Log]:
         """Number the shapes and kinds of the jobs and of questions together."""
-        ours, asked = _kinds(self), _kinds(ask)
+        ours, asked = self.kinds, ask.kinds
         both = [_pack(*map(np.concatenate, zip(ours[label], asked[label], strict=True))) for label in ("shape", "like")]
         first, then = ([codes[rows] for codes in both] for rows in (slice(self.n), slice(self.n, None)))
         return replace(self, shape=first[0], like=first[1]), replace(ask, shape=then[0], like=then[1])
 
     def numbers(self) -> dict[str, dict[tuple[int, ...], int]]:
         """Return the code of each shape and kind of job, by what its jobs have in common."""
-        kinds, found = _kinds(self), {}
+        kinds, found = self.kinds, {}
         for label in ("shape", "like"):
             codes, first = np.unique(getattr(self, label), return_index=True)
             common = zip(*(values[first].tolist() for values in kinds[label]), strict=True)
@@ -172,7 +186,7 @@ class Log:
 
     def numbered(self, ask: Log, numbers: Mapping[str, Mapping[tuple[int, ...], int]]) -> Log:
         """Number the shapes and kinds of questions by `numbers`; what no job has is one group without a past."""
-        kinds, codes = _kinds(ask), {}
+        kinds, codes = ask.kinds, {}
         for label, known in numbers.items():
             asked = zip(*(values.tolist() for values in kinds[label]), strict=True)
             codes[label] = np.array([known.get(one, len(known)) for one in asked], np.int64)
@@ -317,21 +331,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
     )  # fmt: skip
-    kinds = _kinds(log)
-    return replace(log, shape=_pack(*kinds["shape"]), like=_pack(*kinds["like"]))
-
-
-def _kinds(log: Log) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return what the jobs of a group have in common, see `meanings`."""
-    step = (np.log2(np.maximum(log.limit, 60) / 60) // 2).astype(np.int64)
-    width = np.ceil(np.log2(np.maximum(log.cpus, 1))).astype(np.int64)
-    return {
-        "user": (log.user,),
-        "partition": (log.partition,),
-        "model": (log.model,),
-        "shape": (log.partition, width, step, np.minimum(log.gpus, 1), log.model),
-        "like": (log.user, log.partition, log.cpus, log.limit // 600, log.model),
-    }
+    return replace(log, shape=_pack(*log.kinds["shape"]), like=_pack(*log.kinds["like"]))
 
 
 def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:

@@ -151,7 +151,8 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
         return log
     ids, rows = site.rows
     replaced = log.end == NEVER
-    replaced[rows[np.flatnonzero(ids.isin(state["job_id"].astype(str)))]] = True
+    known = ids.get_indexer_for(state["job_id"].astype(str))
+    replaced[rows[known[known >= 0]]] = True
     ended = log.without(replaced)
     return ended.followed_by(read_jobs(state)) if len(state) else ended
 

@@ -57,7 +57,7 @@ class SiteModel:
     @cached_property
     def rows(self) -> tuple[pd.Index, np.ndarray]:
         """The ids of the history, and the row of each in `laid_out`."""
-        return pd.Index(self.history["job_id"].astype(str)), np.argsort(self.laid_out.order)
+        return pd.Index(self.history["job_id"].astype(str), dtype=object), np.argsort(self.laid_out.order)
 
     @property
     def seen(self) -> dict[str, float]:
