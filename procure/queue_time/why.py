@@ -95,8 +95,9 @@ def neighbours(here: Situation) -> Neighbours:
     def ahead_of(rows: np.ndarray) -> float:
         if not len(rows):
             return 0.0
-        at = log.submit[rows[-_LAST:]][:, None]
-        there = (log.submit < at) & (log.left >= at) & (log.partition == log.partition[rows[-_LAST:]][:, None])
+        at, partition_of = log.submit[rows[-_LAST:]][:, None], log.partition[rows[-_LAST:]][:, None]
+        some = np.flatnonzero((log.submit < at.max()) & (log.left >= at.min()))
+        there = (log.submit[some] < at) & (log.left[some] >= at) & (log.partition[some] == partition_of)
         return float(np.median(there.sum(axis=1)))
 
     this_week = np.flatnonzero(begun & shape & (log.start >= now - 7 * DAY))
