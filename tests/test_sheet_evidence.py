@@ -37,7 +37,6 @@ BOTH = [[64, 384, 0, 9_000], [64, 768, 4, 98_000]]
         (["Qty", "Unit", "Extended"], [10, 9_000, 90_000], [2, 98_000, 196_000]),
         (["Qty", "Our rate USD", "Line value USD"], [10, 9_000, 90_000], [2, 98_000, 196_000]),
         (["Extended (USD)", "Nodes", "Each (USD)"], [90_000, 10, 9_000], [196_000, 2, 98_000]),
-        (["Qty", "Unit price", "Special USD", "Total"], [10, 9_900, 9_000, 90_000], [2, 99_000, 98_000, 196_000]),
         (["Base USD", "Options USD", "Total USD"], [6_000, 3_000, 9_000], [90_000, 8_000, 98_000]),
         (["Total per node USD"], [9_000], [98_000]),
         (["Qty", "Unit price USD", "Discount", "Net price"], [10, 10_000, "10 %", 9_000], [2, 100_000, "2 %", 98_000]),
@@ -83,6 +82,22 @@ def test_numbers_that_are_no_money_settle_nothing(tmp_path: Path) -> None:
         [*B, 2, 30, 60, 98_000],
     ]
     assert "H1" in [one.cell for one in read(tmp_path, *rows).errors]
+
+
+@pytest.mark.parametrize(
+    ("heads", "first", "second"),
+    [
+        (["Qty", "Hardware USD", "Care USD", "Care all USD"], [10, 8_000, 400, 4_000], [2, 80_000, 4_000, 8_000]),
+        (["Qty", "Unit price", "Special USD", "Total"], [10, 9_900, 9_000, 90_000], [2, 99_000, 98_000, 196_000]),
+        (["Qty", "Rate per core USD", "Total USD"], [10, 9_000, 90_000], [2, 98_000, 196_000]),
+        (["Net USD", "VAT USD", "Total USD"], [9_000, 1_800, 10_800], [98_000, 19_600, 117_600]),
+        (["Price USD", "USD per GB"], [9_000, 4], [98_000, 5]),
+        (["Qty", "Unit price", "Total", "Installation"], [10, 9_000, 90_000, 400], [2, 98_000, 196_000, 400]),
+    ],
+)
+def test_agreement_of_other_amounts_settles_no_price(tmp_path: Path, heads: list, first: list, second: list) -> None:
+    """Care by quantity, a second price, an amount per core, a price and its tax, an amount per GB are asked about."""
+    assert read(tmp_path, ["All prices in USD"], [*HEAD, *heads], [*A, *first], [*B, *second]).errors
 
 
 @pytest.mark.parametrize(

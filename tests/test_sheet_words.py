@@ -268,6 +268,11 @@ def test_a_sentence_on_parts_or_additions_is_asked_about(tmp_path: Path, sentenc
         "Die Grafikkarten stellt der Kunde.",
         "Matériel de démonstration, garantie 1 an.",
         "Paiement à 30 jours, matériel d'occasion.",
+        "Refurbished with 12 months warranty",
+        "Quote: refurbished",
+        "x1000",
+        "Delivery of demo hardware in 8 weeks",
+        "Refurbished by Dell Technologies",
     ],
 )
 def test_a_remark_that_may_change_what_is_bought_is_asked_about(tmp_path: Path, remark: str) -> None:

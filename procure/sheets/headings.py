@@ -98,7 +98,7 @@ def heading_of(text: str) -> Heading:
         kinds = ("money", "memory", "power")  # but of G-Preis, G is none
         held = [one for n, one in enumerate(map(unit_of, words)) if one is not None and one.kind in kinds[: 1 + 2 * n]]
         unit, left = unit or next(iter(held), None), [word for word in words if unit_of(word) not in held]
-        words = left if left or n_each else words
+        words = left if n_each or not set(left) <= {"per", "je", "pro"} else words
     plain = " ".join(words)
     short = " ".join(_EACH.sub(" ", plain).split())
     column, rank = known.get(plain) or known.get(short) or known.get(plain_words(rest)) or ("", 0)

@@ -13,7 +13,7 @@ from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, plain_words
 from procure.sheets.lines import is_total
 from procure.sheets.units import figure, unit_of
-from procure.sheets.words import NODE, PER, themed
+from procure.sheets.words import NODE, PER, TAX, themed
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -302,12 +302,10 @@ def _settle_by_products(table: Table) -> None:
         agrees = all(abs(n * each - of_all) <= n / 100 for n, each, of_all in full)
         if is_money and agrees and any(n > 1 and each for n, each, _ in full):
             pairs.append((one, whole))
-    if len(pairs) != 1:
+    if len(pairs) != 1 or not {table.columns.get(one, pairs[0][0]) for one in ("price_usd", "_price")} <= set(pairs[0]):
         return
     for name in [name for name, place in table.columns.items() if place in pairs[0]]:
         del table.columns[name]
-    if "price_usd" in table.columns:
-        _rename(table, "price_usd", "_list_price" if "_list_price" not in table.columns else "_price")
     table.settled |= {table.titles[n].address for n in pairs[0]}
     for name, place in zip(("price_usd", "_total"), pairs[0], strict=True):
         title = table.titles[place]
@@ -321,6 +319,8 @@ def _settle_by_sums(table: Table) -> None:
         return
     parts = [n for n in range(len(table.titles)) if n not in table.columns.values() and n != total]
     parts = [n for n in parts if (unit := heading_of(table.titles[n].text).unit) is not None and unit.kind == "money"]
+    if any(re.search(rf"\b{TAX}\b", plain_words(table.titles[n].text)) for n in (*parts, total)):
+        return
     rows = [(_figure(table, row, total), [_figure(table, row, n) or 0 for n in parts]) for row in table.rows]
     rows = [(whole, of_it) for whole, of_it in rows if whole is not None]
     if len(parts) > 1 and rows and all(whole == sum(of_it) for whole, of_it in rows):

@@ -206,9 +206,8 @@ class Ledger:
         places = {n: "_number" for n, title in enumerate(table.titles) if heading_of(title.text).column == "_number"}
         places |= {place: name for name, place in table.columns.items()}
         self._headings(table, places)
-        notes = {
-            n for n, title in enumerate(table.titles) if plain_words(title.text) in themed("notes") and n not in places
-        }
+        said = [plain_words(title.text) in themed("notes") for title in table.titles]
+        notes = {n for n, is_note in enumerate(said) if is_note and n not in places}
         names: dict[str, Cell] = {}
         is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
         held = set[int]().union(*agreeing(table))
@@ -250,7 +249,8 @@ class Ledger:
         for cell in table.top:
             text = _fold(cell.text)
             is_unit = unit_of(text.strip("()[] ")) is not None
-            if cell.is_empty or cell.address in table.settled or heading_of(cell.text).column or is_unit:
+            is_told = cell.address in table.settled and not re.search(rf"\b{PER}\b|/", _EACH_NODE.sub(" ", text), re.I)
+            if cell.is_empty or is_told or heading_of(cell.text).column or is_unit:
                 continue
             bare = plain_words(re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text))
             if any(bare in title and bare != title and places.get(n) for n, title in enumerate(titles)):
@@ -298,8 +298,9 @@ class Ledger:
                 continue
             units = [said.unit, unit_of(text.split()[-1].strip("()[]")), *(_unit(cell) for cell in cells)]
             kinds = {unit.kind for unit in units if unit is not None}
-            if table.settled and "money" not in kinds and all(value == int(value) for value in values):
-                continue  # one, a quantity and a total are told: a number of something else is no amount
+            is_count = set(plain_words(text).split()) <= themed("in_headings", "machines")
+            if table.settled and "money" not in kinds and is_count and all(value == int(value) for value in values):
+                continue  # one, a quantity and a total are told: a number of chassis is no amount
             if (
                 "money" in kinds
                 or re.search(rf"\b{_MACHINE}\b", text)
@@ -391,7 +392,8 @@ class Ledger:
     def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
         """Ask about a sentence that may be about amounts and has a word that is not known; name any other."""
         text = _OFFICIAL.sub(" ", _fold(cell.text))
-        if not text.strip() or other.is_total(text) or amount_of(text) is not None or (cell.note and cell.note in OWN):
+        is_amount = amount_of(text) is not None and not _figures_in(text)
+        if not text.strip() or other.is_total(text) or is_amount or (cell.note and cell.note in OWN):
             return
         of_prices = _PRICE.search(text) is not None
         for one in _IN_CURRENCY.finditer(text):
@@ -445,23 +447,21 @@ class Ledger:
     def _is_letter(self, text: str, words: list[str]) -> bool:
         """Tell whether a remark is what letters have: an address, names, a date, who is to be asked."""
         plain = set(plain_words(text).split())
-        if _figures_in(text) or pattern("labels", re.I).search(text):
-            return not _figures_in(text)
+        if _figures_in(text) or not plain.isdisjoint(themed("second_hand")):
+            return False
+        label = pattern("labels", re.I).search(text)
+        if label and not re.match(r"\s*(?:[a-z]+ )*[a-z]+$", text[label.end() :]):
+            return True
         parts = [part for part in re.split(r"[,;!]|\.\s", text) if any(word in part for word in words)]
-        has_part = plain & (themed("parts", "machines") - themed("services"))
-        if all(
-            pattern("topics", re.I).search(one)
-            or (not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()))
-            for one in parts
-        ):
+        has_part = plain & (themed("parts", "machines", "goods") - themed("services") | {"hardware"})
+        terms = [not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()) for one in parts]
+        if all(term or pattern("topics", re.I).search(one) for term, one in zip(terms, parts, strict=True)):
             return True
         things = (themed("parts", "services") - themed("calls")) | themed("goods")
         is_thing = plain & things or re.search(rf"\b{NODE}\b", " ".join(plain))
         is_title = self._is_signed and not is_thing and text[-1] not in ".!" and len(words) < 7
-        return is_title or (
-            all(len(word) < 2 or not word[0].islower() for word in words)
-            and pattern("anchors").search(text) is not None
-        )
+        is_proper = all(len(word) < 2 or not word[0].islower() for word in words)
+        return is_title or (is_proper and pattern("anchors").search(text) is not None)
 
 
 _UNREAD = "is not read; see whether it changes a price"
