@@ -20,6 +20,7 @@ from procure.run import simulate
 from procure.site.model import NodeEvent, Reservation, Site
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
+from procure.site.work import BEFORE
 from procure.tables import JOB, check
 from procure.workload.slurm_text import expand_nodes
 
@@ -118,6 +119,7 @@ def told(run: RealRun, folder: Path, site: Site) -> Site:
     for at, what, job in logged:
         at_first.setdefault((what, job), at)
         at_last[what, job] = at
+    at_first.setdefault(("clock", ""), at_first["backfill_clock", ""] + BEFORE)  # no plugin of priorities
     found: dict[str, Any] = {what: at_first[what, ""] - began for what in ("clock", "backfill_clock")}
     number_of, first_of = _numbers(folder)
     passes = np.array([at for at, what, _ in logged if what == "pass"])
@@ -161,7 +163,7 @@ def untold(run: RealRun, site: Site, seed: int) -> tuple[RealRun, Site]:
     moments = np.full(LONGEST, -1)
     seen = (looks >= 0) & (looks < LONGEST)
     moments[np.floor(looks[seen]).astype(int)] = np.floor(looks[seen] % 1 * 1000)
-    interval, backfill_clock = site.scheduler.bf_interval, clock - 0.27
+    interval, backfill_clock = site.scheduler.bf_interval, clock - BEFORE
     backfills = backfill_clock + interval * BACKFILL_LATE * np.arange(1, LONGEST // interval)
     lasts = LASTS[0] * np.exp(LASTS[1] * random.standard_normal(len(jobs)))
     found: dict[str, Any] = {"clock": clock, "backfill_clock": backfill_clock, "moments": tuple(moments.tolist())}
