@@ -366,7 +366,8 @@ def _choose_price(table: Table) -> None:
         if "_quantity" in columns and shown != "one" and not is_open:
             table.add("guess", "_total", "is divided by the quantity: the price of one node")
         elif shown != "one":
-            said = "may be the price of one node or of several; head it unit price, or add a column quantity"
+            answer = "total price" if is_open else "add a column quantity"
+            said = f"may be the price of one node or of several; head it unit price, or {answer}"
             table.add("error", "_total", said)
         _rename(table, "_total")
         if shown != "one":
