@@ -64,8 +64,8 @@ def read_log(path: Path, first: int, period: int = 0) -> list[tuple[float, str, 
                 at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp() - first
                 found.append((at, what, match.groups()))
     if period and found:
-        loaded = next((at for at, what, _ in found if what == "priorities"), found[0][0])
-        n_later = int((found[-1][0] - loaded) // period)
+        loaded = next((at for at, what, _ in found if what == "priorities"), math.inf)  # not with priority/basic
+        n_later = int(max(found[-1][0] - loaded, 0) // period)
         found += [(loaded + n * period, "priorities", ()) for n in range(1, n_later + 1)]
     return sorted(found, key=lambda each: each[0])
 

@@ -60,7 +60,8 @@ def _own_signals() -> Iterator[None]:
 
 def _give_back() -> None:
     for each, handler in _SIGNALS.items():
-        signal.signal(each, handler)
+        if handler is not None:  # one that is not Python's
+            signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ LIMIT_CHECK = 30
 """s; so often Slurm looks for jobs that outlast their limits, or the grace time that they were left."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-BEYOND = 85
+BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start."""
 STOPPED = 2**50
 HOPELESS = 3_000

@@ -95,8 +95,21 @@ def test_configuration_is_read(folder):
 
 def test_nodes_are_in_the_order_of_their_names(tmp_path):
     """Slurm sorts its nodes by name, numbers by value, and of nodes that do as well takes the first."""
-    (tmp_path / "slurm.conf").write_text("NodeName=n[9-10] CPUs=8\nNodeName=m2,b1 CPUs=8\nPartitionName=p Nodes=ALL\n")
-    assert read_slurm(tmp_path).nodes["node_id"].tolist() == ["b1", "m2", "n9", "n10"]
+    names = ["b-2", "b1", "m2", "n010", "n09", "n9", "n10"]
+    nodes = f"NodeName={','.join(reversed(names))} CPUs=8\nPartitionName=p Nodes=ALL\n"
+    (tmp_path / "slurm.conf").write_text(nodes + "TopologyParam=SwitchAsNodeRank\n")
+    found = read_slurm(tmp_path)
+    assert found.nodes["node_id"].tolist() == names
+    assert [each.setting for each in found.rules.not_understood] == ["TopologyParam SwitchAsNodeRank"]
+
+
+@pytest.mark.parametrize(("look", "start"), [(397, 14), (398, 11)])
+def test_a_job_is_over_82_ms_after_its_run_time(look, start, tmp_path):
+    """A job of 10 s that began at 1.310 is over at 11.392, its node is free at 11.398: a pass before finds it taken."""
+    latency = Latency(pass_at_end=0, moments=(310,) * 11 + (look,))
+    site = Site(priority=Priority(type="basic"), latency=latency)
+    found = started(tmp_path, site, pd.DataFrame({"cpus": [8]}), {"run_time": [10, 10], "cpus_per_node": 8})
+    assert found["start_time"].tolist() == [1, start]
 
 
 def test_what_a_shown_configuration_leaves_unset_is_not_listed(folder):

@@ -198,12 +198,13 @@ class Latency(Settings):
     job_end: float = Field(
         default=0.006,
         ge=0,
+        le=86_400,
         description="from the end of a job until a pass can use its nodes, with what an epilog takes",
     )
     end_moments: tuple[Annotated[int, Field(ge=-_FAR, le=_FAR)], ...] = Field(
         default=(),
         description="of each job, in order of submission, by how many ms it was over later than its run time after the "
-        "moment of its start, where a log told; else 85",
+        "moment of its start, where a log told; else 82, as of a sleep in seconds",
     )
     submit_moments: tuple[Within, ...] = Field(
         default=(),
@@ -221,7 +222,7 @@ class Latency(Settings):
         description="of each job, in order of submission, whether its end is such a one; instead of the share",
     )
     clock: float = Field(
-        default=-1.77,
+        default=-1.69,
         le=0,
         ge=-_FAR,
         description="when the periodic work of scheduler and priorities began, s after the first submission; its "

@@ -440,6 +440,9 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
     elif plugin not in ("", "none", "default", "flat"):
         effect = "nodes are taken without a topology"
         unknown.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
+    if "switchasnoderank" in get("topologyparam", "").lower():
+        effect = "nodes are taken in the order of their names, not of their switches"
+        unknown.append(NotUnderstood(setting="TopologyParam SwitchAsNodeRank", effect=effect))
     return Select(**values)
 
 
@@ -606,8 +609,13 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     if frame["leaf"].isna().all():
         frame = frame.drop(columns=["leaf", "pod"])
     # Slurm has its nodes in the order of their names, however slurm.conf lists them, and among equals takes the first.
-    parts = frame["node_id"].map(lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
+    parts = frame["node_id"].map(lambda name: [_place(part) for part in re.findall("[0-9]+|.", name)])
     return check(frame.loc[sorted(frame.index, key=parts.get)], NODE), events
+
+
+def _place(part: str) -> tuple[int, bool, int | str]:
+    """Return what puts parts of names in order: a number counts as a whole, one that begins with 0 digit by digit."""
+    return (48, part[0] != "0", part if part[0] == "0" else int(part)) if part.isdecimal() else (ord(part), False, "")
 
 
 def _node(record: Record) -> dict[str, Any]:

@@ -22,8 +22,8 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-BEYOND = 85
-"""ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends it."""
+BEYOND = 82
+"""ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
