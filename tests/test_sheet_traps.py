@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -360,3 +361,23 @@ def test_models_with_less_memory_than_stated_are_left_out() -> None:
     assert lines[1] == 'runs_on = ["A100-80GB", "FancyGPU"]'
     assert '# "P100" has 16 GB, "tesla_v100-32gb" 32 GB' in lines
     assert '"A100-80GB" = 1.0  # not in the table of nominal speeds: fill in' in lines
+
+
+@pytest.mark.parametrize(
+    "remark", ["Prices include 5% discount.", "Prices are net of 5% rebate", "Prijzen inclusief 8% korting."]
+)
+def test_a_discount_that_the_prices_may_have_already_is_asked_about(remark, tmp_path, procure):
+    """It is not taken off a second time."""
+    (tmp_path / "o.csv").write_text(f"Server,Cores,RAM GB,Price USD\nnode,64,512,10000\n\n{remark}\n")
+    code, _, err = procure("quotes", "check", tmp_path / "o.csv")
+    assert code == 1 and "may be in the prices already" in err
+
+
+def test_a_heading_that_names_gpus_is_read_or_asked_about(tmp_path, procure):
+    """A model over numbers may say how many; a model's column is read however its heading is turned."""
+    (tmp_path / "o.csv").write_text("Server,Cores,RAM GB,NVIDIA H200 NVL,Price USD\nnode,64,512,2,90000\n")
+    code, _, err = procure("quotes", "check", tmp_path / "o.csv")
+    assert code == 1 and "'NVIDIA H200 NVL' names GPUs and is not read" in err
+    (tmp_path / "o.csv").write_text("Server,Cores,RAM GB,GPUs,Type GPU,Price USD\nnode,64,512,2,L40S,90000\n")
+    code, out, err = procure("quotes", "check", tmp_path / "o.csv", "--format", "json")
+    assert code == 0 and json.loads(out)["rows"][0]["gpu_type"] == "L40S", err

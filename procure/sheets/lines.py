@@ -136,9 +136,9 @@ def is_optional(text: str) -> bool:
 
 
 def years_of(text: str) -> int | None:
-    """Return the years of a warranty in a text: ``Garantie 5 Jahre`` is 5."""
-    match = pattern("lasting").search(plain_words(text))
-    return int(match[1]) if match else None
+    """Return the years of a warranty in a text, the last that it names: ``from 3 years to 5 years`` is 5."""
+    found = pattern("lasting").findall(plain_words(text))
+    return int(found[-1][0]) if found else None
 
 
 def percentages(text: str) -> list[Decimal]:

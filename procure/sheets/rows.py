@@ -45,8 +45,6 @@ _TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
 SEVERAL = pattern("several")
 """Words in a server's name after which its row may be several nodes."""
 _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
-_SAYS_GPU = re.compile(r"gpu|nvidia|instinct|tesla|grafik|accelerat|beschleun|\b[abhv][1-3]00\b|\bl40s?\b|\bmi\d{3}")
-"""Words in a server's name that say that it has GPUs."""
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
@@ -582,7 +580,7 @@ class TableReader:
         for n, row in enumerate(rows, self.n_first):
             if not row.get("gpus") and (n, "gpus") not in self.found.reported:
                 given = self.found.given[n].get("name", "")
-                if _SAYS_GPU.search(NO_GPU.sub(" ", plain_words(given))):
+                if pattern("says_gpu").search(NO_GPU.sub(" ", plain_words(given))):
                     at = Cell(self.found.where[n]["name"][1], given)
                     self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
                 row["gpus"] = "0"

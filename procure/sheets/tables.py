@@ -13,7 +13,7 @@ from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, plain_words
 from procure.sheets.lines import is_total
 from procure.sheets.units import figure, unit_of
-from procure.sheets.words import NODE, PER, TAX, themed
+from procure.sheets.words import NODE, PER, TAX, pattern, themed
 from procure.text import nearest
 
 _TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
@@ -249,6 +249,11 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
         if content and table.is_ours:
             said = f"unknown column {text.strip()!r}; {nearest(text.strip(), QUOTE.names)}"
             table.findings.append(Finding("error", table.sheet, cell.address, "", "", said))
+        elif content and pattern("gpu_headed").search(plain_words(text)):
+            said = (
+                f"{text.strip()!r} names GPUs and is not read; head it gpus (so many per node), gpu_type, or delete it"
+            )
+            table.findings.append(Finding("error", table.sheet, cell.address, "gpus", "", said))
         elif content:
             table.leave(replace(cell, value=text), "heads a column that is not read")
         return
