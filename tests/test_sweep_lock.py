@@ -95,6 +95,7 @@ def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
     with subprocess.Popen(
         [sys.executable, "-c", WRITE, str(tmp_path / "jobs.csv")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # under nohup it would ignore HUP
     ) as command:  # fmt: skip
         assert command.stdout is not None
         assert command.stdout.readline() == "writing\n"
