@@ -32,8 +32,8 @@ LASTS = (82, 0.49)
 these runs, and the standard deviation of the logarithm that their quartiles have (58 and 112)."""
 KNOWN = 34
 """ms from the second of a submission until Slurm knows the job, the median of these runs."""
-BACKFILL_LATE = 1.0013
-"""s that a second of backfill's interval takes."""
+BACKFILL_LATE = 1.001
+"""s that a second of backfill's interval takes, the mean of these runs."""
 LONGEST = 7200
 """s; no run takes so long."""
 _ID = r"JobId=(\S+?)(?:\((\S+?)\))?"
@@ -178,20 +178,24 @@ def untold(run: RealRun, site: Site, seed: int) -> tuple[RealRun, Site]:
 
 def chances(runs: list[tuple[dict[str, Any], Path]]) -> dict[str, list[float]]:
     """Return what is chance in runs, given with their scenarios, by the logs of all: the constants of `untold`."""
-    clocks, ends, known, reported = [], [], [], []
+    clocks, ends, known, reported, late = [], [], [], [], []
     for scenario, folder in runs:
         run = read_run(folder, scenario)
-        latency = told(run, folder, site_of(scenario, int((folder / "first").read_text()))[0]).latency
+        site = site_of(scenario, int((folder / "first").read_text()))[0]
+        latency = told(run, folder, site).latency
         jobs = run.jobs.sort_values("submit_time", kind="stable")
         clocks.append(latency.clock)
         ends += ((jobs["run_time"] - run.sleeps[jobs["job_id"]].to_numpy()) * 1000 + latency.end_moments).tolist()
         known += latency.submit_moments
         reported += latency.reported_ends
+        backfills = np.diff([at for at, what, _ in _logged(folder) if what == "backfill"])
+        late += (backfills / site.scheduler.bf_interval)[backfills < site.scheduler.bf_interval + 1].tolist()
     return {
         "clock, s": np.quantile(clocks, (0.9, 0.7, 0.5, 0.3, 0.1)).round(2).tolist(),
         "end after its sleep, ms": np.quantile(ends, (0.25, 0.5, 0.75)).round().tolist(),
         "known, ms": [float(np.median(known))],
         "reported ends": [round(float(np.mean(reported)), 3)],
+        "backfill, s per s": [round(float(np.mean(late)), 4)],
     }
 
 
