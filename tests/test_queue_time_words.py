@@ -246,10 +246,24 @@ def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # typ
     tables: list[int] = []
     state = queue_of(site)
     answers.answer(site, Request(16, 8 * 3600), state)
-    monkeypatch.setattr(room, "read_jobs", lambda jobs: tables.append(len(jobs)) or read_jobs(jobs))
+    monkeypatch.setattr(room, "read_jobs", lambda jobs, **how: tables.append(len(jobs)) or read_jobs(jobs, **how))
     answers.answer(site, Request(16, 8 * 3600), state)
     assert tables == [len(state)]
     assert not hasattr(why, "read_jobs") and not hasattr(why, "situation")
+
+
+def test_a_queue_stands_behind_the_history_as_in_one_table(site) -> None:  # type: ignore[no-untyped-def]
+    """A history and a queue that are joined as arrays tell a question, to the bit, what the table of both tells."""
+    state = queue_of(site)
+    state["user"] = np.where(np.arange(len(state)) % 3 == 0, "new", state["user"])
+    whole = read_jobs(room._known(site, state))
+    for user in ("a", "new"):
+        asked = [Request(16, 8 * 3600, user=user, partition="batch").amounts, Request(2, 600).amounts]
+        now = room.moment_of(site, state)
+        one, other = (
+            room.features_now(log, log.asking(now, asked), site.seen) for log in (room.past(site, state), whole)
+        )
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
 def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from procure.queue_time.cautions import cautions, doubt_of
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.log import Log
-from procure.queue_time.predict import Request, Situation, can_run, check_request, read_off, situations, stated
+from procure.queue_time.predict import Request, Situation, can_run, check_request, medians, read_off, situations, stated
 from procure.queue_time.store import SiteModel, load
 from procure.queue_time.why import because, neighbours, smaller_requests
 from procure.text import Shown, duration, roughly
@@ -141,13 +141,13 @@ def answer(
         What `predict.forecast` returns, then ``because`` and ``caution``, lists of sentences.
     """
     others = [(text, other) for text, other in smaller_requests(request) if can_run(site, other, state)]
-    here, *changed = situations(site, [request, *(other for _, other in others)], state, now, log)
+    [here, *_], features = situations(site, [request, *(other for _, other in others)], state, now, log)
     near = neighbours(here)
     careful = cautions(site, request, here, near, state)
-    found = stated(site, pd.concat([one.features for one in (here, *changed)]))
+    found = stated(site, features)
     said: dict[str, Any] = dict(read_off(found, 0, deadline, doubt_of(careful)))
-    medians = {text: read_off(found, place)["median"] for place, (text, _) in enumerate(others, 1)}
-    said["because"] = because(site, here, near, said["median"], medians)
+    smaller = {text: median for (text, _), median in zip(others, medians(found)[1:].tolist(), strict=True)}
+    said["because"] = because(site, here, near, said["median"], smaller)
     if state is None and isinstance(found, Distribution):
         late = roughly(max(float(found.quantile(0.9)[0]), said["median"]))
         if late != roughly(said["median"]):

@@ -7,7 +7,7 @@ came first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,15 +59,26 @@ class Events:
         n_groups
             How many codes there are.
         """
-        happens = np.flatnonzero(time < NEVER)
-        code = np.zeros(len(happens), np.int64) if group is None else group[happens]
-        key = code * NEVER + time[happens]
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        first = np.searchsorted(key, np.arange(n_groups + 1) * NEVER)
-        order = happens[order]
-        sums = {name: np.concatenate([[0.0], np.cumsum(_exact(value[order]))]) for name, value in values.items()}
-        return cls(key, first, sums, order)
+        order = np.flatnonzero(time < NEVER)
+        order = order[np.argsort(time[order], kind="stable")]
+        key = time[order]
+        found = cls(key, np.searchsorted(key, np.arange(2) * NEVER), {}, order)
+        return (found if group is None else found.grouped(group, n_groups)).adding(values)
+
+    def grouped(self, group: np.ndarray, n_groups: int) -> Events:
+        """Return events of one group sorted by the groups (n,) of each, without values."""
+        by = by_group(group[self.order], n_groups)
+        order = self.order[by]
+        key = group[order] * NEVER + self.key[by]
+        return Events(key, np.searchsorted(key, np.arange(n_groups + 1) * NEVER), {}, order)
+
+    def adding(self, values: dict[str, np.ndarray]) -> Events:
+        """Return the same events, sorted already, where each adds other values, (n,) by name."""
+        sums = {}
+        for name, value in values.items():
+            sums[name] = np.zeros(len(self.order) + 1)
+            np.cumsum(_exact(value[self.order]), out=sums[name][1:])
+        return Events(self.key, self.first, sums, self.order)
 
     def before(self, time: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
         """Count the sorted events up to each moment, its group's last one included: an end for a slice."""
@@ -103,11 +114,29 @@ class Events:
 
         Events before ``since`` (n,) do not count.
         """
+        [means] = self.means_of_last(names, time, (n_last,), group, since)
+        return means
+
+    def means_of_last(
+        self,
+        names: list[str],
+        time: np.ndarray,
+        counts: Sequence[int],
+        group: np.ndarray | None = None,
+        since: np.ndarray | None = None,
+    ) -> Iterator[list[np.ndarray]]:
+        """Do as `mean_of_last` for several numbers of events, with one search."""
         end = self.before(time, group)
         first = self.begin(len(time), group) if since is None else self.before(since, group)
-        begin = np.maximum(end - n_last, first)
-        count = np.where(end > begin, end - begin, np.nan)
-        return [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
+        for n_last in counts:
+            begin = np.maximum(end - n_last, first)
+            count = np.where(end > begin, end - begin, np.nan)
+            yield [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
+
+
+def by_group(group: np.ndarray, n_groups: int) -> np.ndarray:
+    """Sort codes (n,) from 0, those of one group as they stand; few groups are sorted by their digits."""
+    return np.argsort(group.astype(np.uint16) if n_groups <= 2**16 else group, kind="stable")
 
 
 def _exact(values: np.ndarray) -> np.ndarray:
@@ -132,15 +161,22 @@ class Line:
         (n,) codes from 0; without it all jobs are of one group.
     n_groups
         How many codes there are, those of the questions included.
+    gone
+        `Events.of` when the jobs left, by group, if they are sorted already.
     """
 
     def __init__(
-        self, submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None, n_groups: int = 1
+        self,
+        submit: np.ndarray,
+        left: np.ndarray,
+        group: np.ndarray | None = None,
+        n_groups: int = 1,
+        gone: Events | None = None,
     ) -> None:
         """Sort once."""
         group = np.zeros(len(submit), np.int64) if group is None else group
-        self.submit, self.left, self.gone = submit, left, Events.of(left, {}, group, n_groups)
-        self.rows = np.argsort(group, kind="stable")
+        self.submit, self.left, self.gone = submit, left, gone or Events.of(left, {}, group, n_groups)
+        self.rows = by_group(group, n_groups)
         self.group = group[self.rows]
         self.key = self.group * (len(submit) + 1) + self.rows
 
@@ -174,6 +210,13 @@ class Queue:
         self.line, self.now, self._own = line, now, own
         self.position, self.begin = line.gone.before(now, own), line.gone.begin(len(now), own)
         self.first, self.came = np.searchsorted(line.key, own * (n + 1)), np.searchsorted(line.key, own * (n + 1) + row)
+
+    @cached_property
+    def waiting(self) -> list[np.ndarray]:
+        """The rows of the jobs that wait at each question, for a few questions to a short line."""
+        rows, left = self.line.rows, self.line.left
+        came = (rows[first:end] for first, end in zip(self.first, self.came, strict=True))
+        return [one[left[one] >= now] for one, now in zip(came, self.now, strict=True)]
 
     def total(self, sums: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Sum over the jobs that wait at each question what `Line.sums` was given."""

@@ -8,7 +8,7 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -73,13 +73,36 @@ class Laid:
 
     def n_groups(self, label: str, ask: Log) -> int:
         """Return how many groups of a label there are, with one more for questions of none of them."""
-        own = 0 if self._kept is not None else int(getattr(ask, label).max(initial=0)) + 1
+        own = int(getattr(ask, label).max(initial=0)) + 1
         return self.once(("n", label), lambda: max(int(getattr(self.log, label).max(initial=0)) + 2, own))
+
+    def sorted(self, moment: str, label: str | None, ask: Log) -> Events:
+        """Sort when jobs left the queue, or the starts or ends of those that started, in all or by a label's groups."""
+
+        def sort() -> Events:
+            if label is not None:
+                return self.sorted(moment, None, ask).grouped(getattr(self.log, label), self.n_groups(label, ask))
+            time = getattr(self.log, moment)
+            return Events.of(time if moment == "left" else np.where(self.log.start < NEVER, time, NEVER), {})
+
+        return self.once(("sorted", moment, label), sort)
 
     def waiting(self, queue: Queue, label: str, amount: str) -> np.ndarray:
         """Sum one of `_AMOUNTS` over the jobs that wait at each question, of the queue of a label."""
-        sums = self.once((label, amount), lambda: queue.line.sums(_AMOUNTS[amount](self.log)))
-        return queue.total(sums)
+        return self.total(queue, (label, amount), lambda: _AMOUNTS[amount](self.log))
+
+    def total(self, queue: Queue, name: Hashable, values: Callable[[], np.ndarray]) -> np.ndarray:
+        """Sum values (n,) that go by a name over the jobs that wait at each question."""
+        return queue.total(self.once(name, lambda: queue.line.sums(values())))
+
+
+class _Asked(Laid):
+    """A short log that is laid out for a few questions and no more: only the jobs that wait are summed over."""
+
+    def total(self, queue: Queue, name: Hashable, values: Callable[[], np.ndarray]) -> np.ndarray:
+        """Sum whole numbers, in any order the same."""
+        amounts = values()
+        return np.array([amounts[rows].sum() for rows in queue.waiting])
 
 
 _AMOUNTS: dict[str, Callable[[Log], np.ndarray]] = {
@@ -206,10 +229,19 @@ def features_in(laid: Laid, ask: Log, replay: bool = False) -> pd.DataFrame:
     return columns.table()
 
 
-def features_now(log: Log, ask: Log, most: dict[str, float], replay: bool = False) -> pd.DataFrame:
-    """Compute the features of questions of `Log.asking`, a row each; what they do not need of the log is left out."""
-    log, ask = log.grouped(ask) if replay else log.near(ask, NEEDED_SECONDS, NEEDED_LAST)
-    return features_of(log, ask, most, replay)
+def features_now(
+    log: Log,
+    ask: Log,
+    most: dict[str, float],
+    replay: bool = False,
+    same: Sequence[Mapping[str, np.ndarray]] | None = None,
+) -> pd.DataFrame:
+    """Compute the features of questions of `Log.asking`, a row each; what they do not need of the log is left out.
+
+    ``same`` is of `Log.same`, if it is known already.
+    """
+    log, ask = log.grouped(ask) if replay else log.near(ask, NEEDED_SECONDS, NEEDED_LAST, same)
+    return features_in(_Asked(log, most), ask, replay)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
@@ -228,7 +260,7 @@ def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
 def _in_use(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add what runs, and the CPUs taken for the site's capacity: the most seen so far."""
     log, names = laid.log, ("cpus", "mem", "gpus", "n")
-    starts, ends = laid.once("in use", lambda: _begun_and_over(log, log.end))
+    starts, ends = laid.once("in use", lambda: _begun_and_over(laid, ask))
     most = laid.once("most", lambda: _most_so_far(log, _difference(starts, ends, names, log.submit), laid.most))
     now = dict(zip(names, _difference(starts, ends, names, ask.submit), strict=True))
     whole = {}
@@ -245,9 +277,10 @@ def _in_use(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     out["capacity_seen"] = whole["cpus"]
 
 
-def _begun_and_over(log: Log, end: np.ndarray) -> tuple[Events, Events]:
+def _begun_and_over(laid: Laid, ask: Log) -> tuple[Events, Events]:
+    log = laid.log
     amounts = {name: getattr(log, name).astype(float) for name in ("cpus", "mem", "gpus")} | {"n": np.ones(log.n)}
-    return Events.of(log.start, amounts), Events.of(np.where(log.start < NEVER, end, NEVER), amounts)
+    return laid.sorted("start", None, ask).adding(amounts), laid.sorted("end", None, ask).adding(amounts)
 
 
 def _most_so_far(log: Log, in_use: list[np.ndarray], seen: dict[str, float]) -> dict[str, np.ndarray]:
@@ -277,7 +310,8 @@ def _difference(
 def _queue(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
     log = laid.log
-    queues = {"all": Queue(laid.once("line", lambda: Line(log.submit, log.left)), ask.submit, ask.row)}
+    line = laid.once("line", lambda: Line(log.submit, log.left, gone=laid.sorted("left", None, ask)))
+    queues = {"all": Queue(line, ask.submit, ask.row)}
     everyone = queues["all"]
     depth = laid.waiting(everyone, "all", "n")
     out["queue_depth"], out["queued_cpus"] = depth, laid.waiting(everyone, "all", "cpus")
@@ -307,7 +341,8 @@ def _queue(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]
 
 def _line(laid: Laid, label: str, ask: Log) -> Line:
     log = laid.log
-    return Line(log.submit, log.left, getattr(log, label), laid.n_groups(label, ask))
+    gone = laid.sorted("left", label, ask)
+    return Line(log.submit, log.left, getattr(log, label), laid.n_groups(label, ask), gone)
 
 
 def _width(log: Log) -> np.ndarray:
@@ -328,10 +363,10 @@ def _at_most(
         asks = own == value
         for amount, into in zip(("n", "work"), found, strict=True):
 
-            def sums(name: str = amount, most: float = value) -> tuple[np.ndarray, np.ndarray]:
-                return queue.line.sums(np.where(level <= most, _AMOUNTS[name](laid.log), 0.0))
+            def values(name: str = amount, most: float = value) -> np.ndarray:
+                return np.where(level <= most, _AMOUNTS[name](laid.log), 0.0)
 
-            into[asks] = queue.total(laid.once((label, amount, float(value)), sums))[asks]
+            into[asks] = laid.total(queue, (label, amount, float(value)), values)[asks]
     return found
 
 
@@ -339,18 +374,19 @@ def _starts(laid: Laid, ask: Log) -> Starts:
     """Sort the starts, of all jobs and by each grouping; beside them the groups of the jobs asked about."""
     log = laid.log
 
+    @functools.cache
     def values() -> dict[str, np.ndarray]:
         wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
         at = log.start.astype(float)
         return {"log_wait": np.log1p(wait), "wait": wait, "at": at, "n": np.ones(log.n), "work": log.work}
 
-    starts: Starts = {"all": (laid.once("starts", lambda: Events.of(log.start, values())), None)}
+    starts: Starts = {"all": (laid.once("starts", lambda: laid.sorted("start", None, ask).adding(values())), None)}
     for label in GROUPS:
 
-        def sort(one: str = label) -> Events:
-            return Events.of(log.start, values(), getattr(log, one), laid.n_groups(one, ask))
+        def add(one: str = label) -> Events:
+            return laid.sorted("start", one, ask).adding(values())
 
-        starts[label] = laid.once(("starts", label), sort), getattr(ask, label)
+        starts[label] = laid.once(("starts", label), add), getattr(ask, label)
     return starts
 
 
@@ -389,8 +425,8 @@ def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
     }
     for label, counts in lengths.items():
         events, own = starts[label]
-        for n_last in counts:
-            mean_log, mean, at = events.mean_of_last(["log_wait", "wait", "at"], ask.submit, n_last, own, ask.since)
+        means = events.means_of_last(["log_wait", "wait", "at"], ask.submit, counts, own, ask.since)
+        for n_last, (mean_log, mean, at) in zip(counts, means, strict=True):
             out[f"{label}_log_wait_{n_last}"] = mean_log
             if n_last > 1:
                 out[f"{label}_wait_{n_last}"] = mean
@@ -413,8 +449,8 @@ def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str,
 
 def _user_habits(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
     """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
-    log, n_users = laid.log, laid.n_groups("user", ask)
-    everyone, own = laid.once("ends", lambda: _ends(log, n_users))
+    log = laid.log
+    everyone, own = laid.once("ends", lambda: _ends(laid, ask))
     out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], ask.submit, 5, ask.user, ask.since)
     out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100, None, ask.since)
     for days in (1, 7):
@@ -425,21 +461,21 @@ def _user_habits(laid: Laid, ask: Log, out: dict[str, np.ndarray]) -> None:
 
     def running() -> tuple[Events, Events]:
         amounts = {name: _AMOUNTS[name](log) for name in ("cpus", "n")}
-        over = np.where(log.start < NEVER, log.end, NEVER)
-        return Events.of(log.start, amounts, log.user, n_users), Events.of(over, amounts, log.user, n_users)
+        begun, over = (laid.sorted(moment, "user", ask) for moment in ("start", "end"))
+        return begun.adding(amounts), over.adding(amounts)
 
     begun, done = laid.once("own running", running)
     out["user_running_cpus"], out["user_running_n"] = _difference(begun, done, ["cpus", "n"], ask.submit, ask.user)
 
 
-def _ends(log: Log, n_users: int) -> tuple[Events, Events]:
+def _ends(laid: Laid, ask: Log) -> tuple[Events, Events]:
     """Return the ends of jobs that ran, of all and by user, with what each used."""
+    log = laid.log
     ran = log.start < NEVER
     run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
     share = np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 2), 1.0)
     values = {"share": share, "run": np.log1p(run), "used": run * log.cpus}
-    end = np.where(ran, log.end, NEVER)
-    return Events.of(end, values), Events.of(end, values, log.user, n_users)
+    return laid.sorted("end", None, ask).adding(values), laid.sorted("end", "user", ask).adding(values)
 
 
 def _drain(laid: Laid, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
@@ -471,8 +507,7 @@ def _expected_backlog(laid: Laid, ask: Log, queues: dict[str, Queue], known: dic
     own = np.minimum(known["user_queued_cpu_seconds"], ahead)
     endless = laid.waiting(queues["partition"], "partition", "endless")
     endless *= np.expm1(np.nan_to_num(known["log_run"]))
-    n_partitions = laid.n_groups("partition", ask)
-    begun, over, freed = laid.once("backlog", lambda: _held(laid.log, n_partitions))
+    begun, over, freed = laid.once("backlog", lambda: _held(laid, ask))
     holds, until = _difference(begun, over, ["cpus", "until"], ask.submit, ask.partition)
     running = np.maximum(until - holds * ask.submit, 0)
     most = ask.cpus.astype(float)
@@ -485,11 +520,10 @@ def _expected_backlog(laid: Laid, ask: Log, queues: dict[str, Queue], known: dic
     return np.where(idle, 0.0, work / np.maximum(most, 1))
 
 
-def _held(log: Log, n_partitions: int) -> tuple[Events, Events, Events]:
+def _held(laid: Laid, ask: Log) -> tuple[Events, Events, Events]:
     """Return by partition the starts, when jobs reach their limits or end, and their ends, with the CPUs they hold."""
-    cpus, ran = log.cpus.astype(float), log.start < NEVER
+    log = laid.log
+    cpus = log.cpus.astype(float)
     amounts = {"cpus": cpus, "until": cpus * (log.start + log.limit.astype(float))}
-    begun = Events.of(log.start, amounts, log.partition, n_partitions)
-    over = Events.of(np.where(ran, log.due, NEVER), amounts, log.partition, n_partitions)
-    freed = Events.of(np.where(ran, log.end, NEVER), {"cpus": cpus}, log.partition, n_partitions)
-    return begun, over, freed
+    begun, over, freed = (laid.sorted(moment, "partition", ask) for moment in ("start", "due", "end"))
+    return begun.adding(amounts), over.adding(amounts), freed.adding({"cpus": cpus})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -67,16 +68,25 @@ class Log:
         return len(self.submit)
 
     @cached_property
+    def _steps(self) -> dict[str, np.ndarray]:
+        """The steps into which the amounts asked for fall, of shapes and of kinds."""
+        return {
+            "width": np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64),
+            "length": (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64),
+            "gpus": np.minimum(self.gpus, 1),
+            "minutes": self.limit // 600,
+        }
+
+    @cached_property
     def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
         """What the jobs of a group have in common, see `meanings`."""
-        step = (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64)
-        width = np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64)
+        steps = self._steps
         return {
             "user": (self.user,),
             "partition": (self.partition,),
             "model": (self.model,),
-            "shape": (self.partition, width, step, np.minimum(self.gpus, 1), self.model),
-            "like": (self.user, self.partition, self.cpus, self.limit // 600, self.model),
+            "shape": (self.partition, steps["width"], steps["length"], steps["gpus"], self.model),
+            "like": (self.user, self.partition, self.cpus, steps["minutes"], self.model),
         }
 
     def take(self, positions: np.ndarray) -> Log:
@@ -114,21 +124,31 @@ class Log:
         """Return for each question which jobs are of its user, partition, model, shape and kind, (n,) bool each."""
         ours, asked = self.kinds, ask.kinds
 
+        @functools.cache
+        def equal(label: str, place: int, value: int) -> np.ndarray:
+            return np.asarray(ours[label][place] == value)
+
         def like(label: str, one: int) -> np.ndarray:
-            return np.logical_and.reduce([a == b[one] for a, b in zip(ours[label], asked[label], strict=True)])
+            first, *others = (
+                equal(*_FIRST_OF.get((label, place), (label, place)), int(values[one]))
+                for place, values in enumerate(asked[label])
+            )
+            return functools.reduce(np.logical_and, others, first)
 
         return [{label: like(label, one) for label in ours} for one in range(ask.n)]
 
-    def near(self, ask: Log, seconds: int, n_last: int) -> tuple[Log, Log]:
+    def near(
+        self, ask: Log, seconds: int, n_last: int, same: Sequence[Mapping[str, np.ndarray]] | None = None
+    ) -> tuple[Log, Log]:
         """Leave out the jobs that questions of one moment do not need, and number the groups of both.
 
         Kept are those that had not ended this many seconds before, and of all jobs and of each of the questions'
-        groups the last ``n_last`` to be submitted, to start and to end.
+        groups, of `same`, the last ``n_last`` to be submitted, to start and to end.
         """
         now, n = ask.submit[0], int(ask.row[0])
         keep = self.end[:n] >= now - seconds
         groups = [np.ones(n, bool)]
-        groups += [mask[:n] for one in self.same(ask) for mask in one.values()]
+        groups += [mask[:n] for one in same or self.same(ask) for mask in one.values()]
         for key in {mask.tobytes() for mask in groups}:
             rows = np.flatnonzero(np.frombuffer(key, bool))
             keep[rows[-n_last:]] = True
@@ -145,23 +165,42 @@ class Log:
         kept = self._rows(np.flatnonzero(~left_out))
         return replace(kept, row=np.arange(kept.n))
 
-    def followed_by(self, other: Log) -> Log:
-        """Return the jobs of both, in submission order; their places in a table and their groups are to be made."""
+    def followed_by(self, other: Log, left_out: np.ndarray) -> Log:
+        """Return the jobs of both but those left out, (n,) bool, in submission order.
+
+        Their places in a table and the numbers of their shapes and kinds are to be made.
+        """
         origin = min(self.origin, other.origin)
-        joined: dict[str, Any] = {name: np.append(getattr(self, name), getattr(other, name)) for name in _ARRAYS}
-        later = np.repeat([self.origin - origin, other.origin - origin], [self.n, other.n])
-        for name in ("submit", "start", "end", "left", "due"):
-            joined[name] = np.where(joined[name] < NEVER, joined[name] + later, NEVER)
-        names = {}
+        moments, names, codes = ("submit", "start", "end", "left", "due"), {}, {}
         for name, known in self.names.items():
             code, own = known.get_indexer(other.names[name]), other.names[name]
             names[name] = known.append(own[code < 0])
             code[code < 0] = len(known) + np.arange((code < 0).sum())
-            joined[name][self.n :] = code[getattr(other, name)]
-        both = replace(self, **joined, origin=origin, names=names, optional={})
-        both = both._rows(np.argsort(both.submit, kind="stable"))
-        row = np.arange(both.n)
-        return replace(both, row=row, order=row, since=_since(both.submit, row, both.submit))
+            codes[name] = code[getattr(other, name)]
+        kept = np.append(~left_out, np.ones(other.n, bool))
+
+        def both(name: str) -> np.ndarray:
+            first, then = getattr(self, name), codes.get(name, getattr(other, name))
+            if name in moments:
+                first, then = (
+                    np.where(one < NEVER, one + (log.origin - origin), NEVER)
+                    for one, log in ((first, self), (then, other))
+                )
+            return np.append(first, then)
+
+        submit = both("submit")
+        at = np.flatnonzero(kept)
+        at = at[np.argsort(submit[at], kind="stable")]
+        row, taken = np.arange(len(at)), {"submit": submit[at]}
+        for name in _ARRAYS:
+            if name not in ("submit", "row", "order", "since", "shape", "like"):
+                taken[name] = both(name)[at]
+        taken |= {"row": row, "order": row, "since": _since(taken["submit"], row, taken["submit"])}
+        none = np.zeros(len(at), np.int64)
+        made = replace(self, **taken, shape=none, like=none, origin=origin, names=names, optional={})  # type: ignore[arg-type]
+        steps, other_steps = self._steps, other._steps
+        made.__dict__["_steps"] = {name: np.append(steps[name], other_steps[name])[at] for name in steps}
+        return made
 
     def then(self, ask: Log, one: int) -> Log:
         """Return the jobs and, as the last of them, one of the questions."""
@@ -193,6 +232,11 @@ class Log:
         return replace(ask, shape=codes["shape"], like=codes["like"])
 
 
+_FIRST_OF = {("shape", 0): ("partition", 0), ("shape", 4): ("model", 0), ("like", 0): ("user", 0)} | {
+    ("like", 1): ("partition", 0),
+    ("like", 4): ("model", 0),
+}
+"""Where `Log.kinds` have by another name first what a shape or a kind has in common."""
 _ARRAYS = tuple(one.name for one in fields(Log) if one.name not in ("origin", "names", "optional"))
 
 
@@ -270,20 +314,17 @@ def wait_times(jobs: pd.DataFrame) -> np.ndarray:
 
 
 _OPTIONAL = ("priority", "fair_share", "owns_resources")
-_READ = (
-    *"user partition gpu_type submit_time start_time end_time requested_time run_time".split(),
-    *"n_nodes cpus_per_node mem_mb_per_node gpus_per_node".split(),
-    *_OPTIONAL,
-)
 
 
-def read_jobs(jobs: pd.DataFrame) -> Log:
+def read_jobs(jobs: pd.DataFrame, numbered: bool = True) -> Log:
     """Take what the features need out of a job table.
 
     Parameters
     ----------
     jobs
         A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
+    numbered
+        Number the shapes and kinds of jobs; without, they are to be made, as after `Log.followed_by`.
 
     Raises
     ------
@@ -297,16 +338,15 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     submit = jobs["submit_time"].to_numpy()
     order = np.argsort(submit, kind="stable")
     origin = int(submit[order[0]]) if len(submit) else 0
-    jobs = jobs[[name for name in _READ if name in jobs.columns]].iloc[order]
     submit = submit[order] - origin
 
     def column(name: str, default: float = 0.0) -> np.ndarray:
-        return jobs[name].to_numpy() if name in jobs.columns else np.full(len(jobs), default)
+        return jobs[name].to_numpy()[order] if name in jobs.columns else np.full(len(jobs), default)
 
     def moment(name: str) -> np.ndarray:
         if name not in jobs.columns:
             return np.full(len(jobs), NEVER)
-        values = jobs[name].to_numpy(dtype="float64", na_value=np.nan)
+        values = jobs[name].to_numpy(dtype="float64", na_value=np.nan)[order]
         return np.where(np.isnan(values), NEVER, np.nan_to_num(values) - origin).astype(np.int64)
 
     start, end = moment("start_time"), moment("end_time")
@@ -314,13 +354,13 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     end = np.maximum(end, np.where(start < NEVER, start, submit))
     limit = column("requested_time").astype(np.int64)
     nodes = column("n_nodes", 1).astype(np.int64)
-    cpus = nodes * jobs["cpus_per_node"].to_numpy()
+    cpus = nodes * column("cpus_per_node")
     gpus = nodes * column("gpus_per_node").astype(np.int64)
-    user, users = _codes(jobs, "user")
-    partition, partitions = _codes(jobs, "partition")
-    model, models = _codes(jobs, "gpu_type")
+    user, users = _codes(jobs, "user", order)
+    partition, partitions = _codes(jobs, "partition", order)
+    model, models = _codes(jobs, "gpu_type", order)
     optional = {
-        name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+        name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)[order]
         for name in _OPTIONAL
         if name in jobs.columns
     }
@@ -331,7 +371,16 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
     )  # fmt: skip
-    return replace(log, shape=_pack(*log.kinds["shape"]), like=_pack(*log.kinds["like"]))
+    return replace(log, shape=_pack(*log.kinds["shape"]), like=_pack(*log.kinds["like"])) if numbered else log
+
+
+def texts(values: pd.Series) -> Any:
+    """Return a column as texts, (n,); one that holds nothing else as it is, which for a queue's takes a tenth."""
+    if values.dtype == object:
+        found = values.to_numpy()
+        if set(map(type, found.tolist())) <= {str}:
+            return found
+    return values.astype(str).array
 
 
 def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:
@@ -342,11 +391,16 @@ def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:
     return np.minimum(begin, np.maximum(now - LOOK_SPAN, 0))
 
 
-def _codes(jobs: pd.DataFrame, name: str) -> tuple[np.ndarray, pd.Index]:
+def _codes(jobs: pd.DataFrame, name: str, order: np.ndarray) -> tuple[np.ndarray, pd.Index]:
     if name not in jobs.columns:
         return np.zeros(len(jobs), np.int64), pd.Index([""], dtype=object)
-    values = jobs[name].where(jobs["gpus_per_node"] > 0, "") if name == "gpu_type" else jobs[name]
-    code, names = pd.factorize(values.astype(str))
+    values: Any = jobs[name]
+    if name == "gpu_type":
+        asks = jobs["gpus_per_node"].to_numpy() > 0
+        if not asks.any():
+            return np.zeros(len(jobs), np.int64), pd.Index([""] * bool(len(jobs)), dtype=object)
+        values = values.where(asks, "")
+    code, names = pd.factorize(texts(values)[order])
     return code.astype(np.int64), pd.Index(names, dtype=object)
 
 

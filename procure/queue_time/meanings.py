@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -140,6 +141,7 @@ _RULES = (
 )  # fmt: skip
 
 
+@functools.cache
 def meaning(name: str) -> Meaning:
     """Return what a feature means.
 

@@ -15,7 +15,7 @@ from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
 from procure.queue_time.features import features_now, features_of
-from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.log import Log, read_jobs, texts
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import counted, nearest, roughly
@@ -122,6 +122,8 @@ class Situation:
         The job as a question to it.
     features
         Of this job at its submission; one row.
+    same
+        Of `log.Log.same`, if it is known already.
     """
 
     request: Request
@@ -129,6 +131,7 @@ class Situation:
     log: Log
     ask: Log
     features: pd.DataFrame
+    same: dict[str, np.ndarray] | None = None
 
 
 def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
@@ -151,10 +154,9 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
         return log
     ids, rows = site.rows
     replaced = log.end == NEVER
-    known = ids.get_indexer_for(state["job_id"].astype(str))
+    known = ids.get_indexer_for(texts(state["job_id"]))
     replaced[rows[known[known >= 0]]] = True
-    ended = log.without(replaced)
-    return ended.followed_by(read_jobs(state)) if len(state) else ended
+    return log.followed_by(read_jobs(state, numbered=False), replaced) if len(state) else log.without(replaced)
 
 
 def situation(
@@ -179,7 +181,7 @@ def situation(
     log
         Of `past`, if it is laid out already.
     """
-    return situations(site, [request], state, now, log)[0]
+    return situations(site, [request], state, now, log)[0][0]
 
 
 def situations(
@@ -188,14 +190,19 @@ def situations(
     state: pd.DataFrame | None = None,
     now: int | None = None,
     log: Log | None = None,
-) -> list[Situation]:
-    """Put jobs into the queue, each without the others; see `situation`."""
+) -> tuple[list[Situation], pd.DataFrame]:
+    """Put jobs into the queue, each without the others, see `situation`; beside them all features, a row each."""
     now = moment_of(site, state) if now is None else now
     log = past(site, state) if log is None else log
     requests = [replace(one, partition=one.partition or usual_partition(site)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
-    features = features_now(log, ask, site.seen, site.about.get("replay", False))
-    return [Situation(one, now, log, ask.one(place), features.iloc[[place]]) for place, one in enumerate(requests)]
+    same = log.same(ask)
+    features = features_now(log, ask, site.seen, site.about.get("replay", False), same)
+    found = [
+        Situation(one, now, log, ask.one(place), features.iloc[place : place + 1], same[place])
+        for place, one in enumerate(requests)
+    ]
+    return found, features
 
 
 def usual_partition(site: SiteModel) -> str:
@@ -240,6 +247,11 @@ def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray
     if isinstance(site.model, QueueTimeModel):
         return site.model.distribution(features)
     return np.maximum(site.model.predict(features), 0.0)
+
+
+def medians(said: Distribution | np.ndarray) -> np.ndarray:
+    """Read the medians (n,), s, off what is `stated`, as `read_off` does one by one."""
+    return said.quantile(0.5) if isinstance(said, Distribution) else said
 
 
 def read_off(
@@ -319,8 +331,8 @@ def what_if(
         if name and name != (request.partition or usual_partition(site))
     ]
     choices = [one for one in dict.fromkeys(choices) if can_run(site, one, state)]
-    found = situations(site, choices, state, now)
-    said = stated(site, pd.concat([here.features for here in found]))
+    found, features = situations(site, choices, state, now)
+    said = stated(site, features)
     rows = []
     for place, (choice, here) in enumerate(zip(choices, found, strict=True)):
         expected = read_off(said, place, deadline, doubt(choice, here))

@@ -84,7 +84,7 @@ class Neighbours:
 def neighbours(here: Situation) -> Neighbours:
     """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
     log, ask, now = here.log, here.ask, int(here.ask.submit[0])
-    begun, [groups] = log.start < now, log.same(ask)
+    begun, groups = log.start < now, here.same or log.same(ask)[0]
     shape, user, partition = groups["shape"], groups["user"], groups["partition"]
     waits = (log.left >= now) & (log.row < ask.row[0]) & partition
 
@@ -183,7 +183,7 @@ def because(
     list of str
         What was seen of the topics that moved the forecast most, then what another request would bring.
     """
-    features = {str(name): float(value) for name, value in here.features.iloc[0].items()}
+    features = dict(zip(here.features.columns, map(float, here.features.to_numpy()[0]), strict=True))
     said: dict[str, list[str]] = {}
     for topic, share in topics(site, here, median).items():
         if abs(share) < _LEAST or len(said) == _MOST:
