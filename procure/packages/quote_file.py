@@ -215,8 +215,8 @@ def _read(path: Path, reading: OfferReading) -> QuoteFile:
     try:
         return _checked(path, read_sheets(path, reading.convention()))
     except TableError as error:
-        # Of delimited text without a table of offers, what the quote table lacks says more.
-        raise refused or error from None
+        # Of delimited text without a table of offers, what the quote table lacks says more, but not its code page.
+        raise (error if refused is None or "not text in UTF-8" in str(refused) else refused) from None
 
 
 def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:

@@ -18,7 +18,7 @@ from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.units import Decimals, Unit, amount_of, without_mark
-from procure.sheets.words import pattern, themed
+from procure.sheets.words import PIECE, pattern, themed
 
 NOTHING = themed("nothing") | {""}
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
@@ -49,7 +49,7 @@ NO_GPU = pattern("no_gpu")
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
 
-_SHORT = {"kr": ("SEK", "NOK", "DKK"), "¥": ("JPY", "CNY")}
+SHORT = {"kr": ("SEK", "NOK", "DKK"), "¥": ("JPY", "CNY")}
 """Short signs of several currencies: the heading, or the currency beside an amount, says which."""
 
 
@@ -178,7 +178,7 @@ class Reader:
         """Return the unit of an amount: its own, which must not contradict the money of the heading."""
         heads = self.unit
         beside_it = self.row_unit or heads
-        if own is not None and beside_it is not None and beside_it.currency in _SHORT.get(own.currency, ()):
+        if own is not None and beside_it is not None and beside_it.currency in SHORT.get(own.currency, ()):
             own = Unit(own.kind, own.factor, beside_it.currency)
         if self.row_unit is not None and _READERS.get(self.column) is Reader._money:
             beside = [one for one in (own, heads) if one is not None]
@@ -278,7 +278,7 @@ class Reader:
         if pools := gpu_pools(text):
             self.others["gpu_type"] = pools_text(pools)
             return str(sum(n for _, n in pools))
-        match = re.fullmatch(r"(\d{1,2})(?:\s*(?:[x×*]|Stk\.?|St\.)\s*|\s+)(?:x\s*)?(.*[A-Za-z].*)", text)
+        match = re.fullmatch(rf"(\d{{1,2}})(?:\s*(?:[x×*]|(?i:{PIECE})\b\.?)\s*|\s+)(?:x\s*)?(.*[A-Za-z].*)", text)
         if match and models and amount_of(text) is None:
             rest = _HBM.sub(" ", _MODEL.sub(" ", match[2]))
             if (

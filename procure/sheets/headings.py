@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
 from procure.schemas import QUOTE
 from procure.sheets.units import Unit, tax_of, unit_of, without_tax
-from procure.sheets.words import NODE, PER, PIECE, TAX, pattern, themed
+from procure.sheets.words import NODE, PER, PIECE, TAX, folded, pattern, themed
 
 _WORDS = Path(__file__).parent / "headings.toml"
-_EACH = re.compile(rf"\b({PER}|a|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
+_EACH = re.compile(rf"\b({PER}|a|na|/)\s*({NODE}|{PIECE})\b|\beach\b|\bunitaire\b(?<!prix unitaire)")
 _ONE_NODE = re.compile(rf"{NODE}|{PIECE}")
 _OF_EACH = re.compile(rf"\b{PER}\s+(\w+)")
 _OF_PART = re.compile(r"/\s*(kerne?|cores?|cpus?|gpus?|sockets?|sockel|coeurs?)\b", re.IGNORECASE)
@@ -59,6 +58,12 @@ def _known() -> dict[str, tuple[str, int]]:
 
 
 @functools.cache
+def heading_words() -> frozenset[str]:
+    """Return the single words of headings."""
+    return frozenset(word for heading in _known() for word in heading.split())
+
+
+@functools.cache
 def amount_words() -> frozenset[str]:
     """Return the single words that head columns of amounts, numbers and discounts."""
     columns = NUMBERS | {"_quantity", "_discount", "min_count", "max_count"}
@@ -66,14 +71,9 @@ def amount_words() -> frozenset[str]:
     return frozenset(found) - {"hardware"} | {"figures", "angaben"}
 
 
-_LETTERS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d"})
-
-
 def plain_words(text: str) -> str:
     """Return text in lower case without accents and punctuation: ``Höhe (HE)`` is ``hohe he``."""
-    text = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
-    text = "".join(letter for letter in text if not unicodedata.combining(letter))
-    return " ".join(re.sub(r"[^a-z0-9€£¥$%\u3040-\u30ff\u4e00-\u9fff]+", " ", text).split())
+    return " ".join(re.sub(r"[^a-z0-9€£¥$%\u3040-\u30ff\u4e00-\u9fff]+", " ", folded(text).casefold()).split())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -81,7 +81,7 @@ def heading_of(text: str) -> Heading:
     """Return what a heading says; see `Heading`."""
     if text.strip() in QUOTE.by_name:
         return Heading(text.strip(), -1)
-    text = re.sub(r"['’]s\b", "s", text.replace("#", " no "))
+    text = re.sub(r"['’]s\b", "s", folded(text).replace("#", " no "))
     gross, unit, words = tax_of(text), None, []
     bracketed = re.findall(r"[(\[{]([^)\]}]*)[)\]}]", text)
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)

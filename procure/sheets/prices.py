@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from procure.sheets.cells import Unreadable
+from procure.sheets.cells import SHORT, Unreadable
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
 from procure.sheets.units import CODES, Decimals, Unit, amount_of, figure, tax_of, unit_of
-from procure.sheets.words import TAX, pattern
+from procure.sheets.words import TAX, folded, pattern
 
 _STATED = pattern("in_currency", re.I)
 
@@ -83,7 +83,7 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                 gross, where = said, cell.address
             beside = " ".join(one.text for one in row if not one.is_empty)
             if (
-                (match := CURRENCY.fullmatch(beside) or _STATED.search(text))
+                (match := CURRENCY.fullmatch(folded(beside)) or _STATED.search(folded(text)))
                 and (found := unit_of(match[1])) is not None
                 and found.kind == "money"
             ):
@@ -129,6 +129,8 @@ class Pricing:
         def convert(value: Decimal, unit: Unit | None) -> Decimal:
             if unit is not None and unit.kind != "money":
                 raise Unreadable("is no amount of money")
+            if unit is not None and said is not None and said.currency in SHORT.get(unit.currency, ()):
+                unit = replace(unit, currency=said.currency)
             if unit is not None and said is not None and said.factor != 1 and unit.factor == 1 and not is_ours:
                 raise Unreadable(
                     f"may be in {said.factor} {said.currency}, as the sheet says ({self.terms.unit_where}); "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
@@ -20,7 +21,7 @@ from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
 from procure.sheets.tables import Table, is_header, tables_of
 from procure.sheets.units import Decimals, amount_of
-from procure.sheets.unknown import Ledger, about_remarks
+from procure.sheets.unknown import Ledger, about_remarks, is_known_word
 from procure.sheets.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_grids
 
 
@@ -117,21 +118,52 @@ def _text_grid(path: Path, found: SheetTable) -> Grid:
     except UnicodeDecodeError:
         if b"\0" in content[:4096]:
             raise TableError(f"{path}: is neither text nor a spreadsheet (.xlsx, .ods)") from None
-        text = content.decode("cp1252", errors="replace")
-        found.findings.append(Finding("guess", "", "", "", "", "the text is not UTF-8; it was read as Windows-1252"))
-    heads = [line for line in text[:65536].splitlines() if line.strip()]
-    mark = max(",;\t", key=lambda one: max((line.count(one) for line in heads[:40]), default=0))
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True))
-    except csv.Error as error:
-        raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+        text, page = _decoded(content)
+        found.findings.append(Finding("guess", "", "", "", "", f"the text is not UTF-8; it was read as {page}"))
+    heads = [line for line in text[:65536].splitlines() if line.strip()][:40]
+    marks = sorted(",;\t", key=lambda one: -max((line.count(one) for line in heads), default=0))
+    heading = (mark for mark in marks if any(is_header(row) for row in _fields(path, "\n".join(heads), mark)))
+    rows = _fields(path, text, next(heading, marks[0]))
     if len(rows) > MOST_ROWS or max(map(len, rows), default=0) > MOST_COLUMNS:
         raise TableError(f"{path}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns")
-    rows = [row for row in rows if row]
-    cells = [[Cell(f"row {n}" if n else "header", text) for text in row] for n, row in enumerate(rows)]
-    if not rows or not is_header(cells[0]):  # rows are counted from the header where that is the first line
-        cells = [[Cell(f"line {n}", text) for text in row] for n, row in enumerate(rows, 1)]
-    return Grid("", cells)
+    if rows and is_header(rows[0]):  # rows are counted from the header where that is the first line
+        rows = [
+            [replace(cell, address=f"row {n - 1}" if (n := int(cell.address[5:])) > 1 else "header") for cell in row]
+            for row in rows
+        ]
+    return Grid("", rows)
+
+
+def _fields(path: Path, text: str, mark: str) -> list[list[Cell]]:
+    """Return the fields of delimited text, each with its line in the file; of an empty line one that is empty."""
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True)
+    rows, line = [], 1
+    try:
+        for row in lines:
+            rows.append([Cell(f"line {line}", field) for field in row or [""]])
+            line = lines.line_num + 1
+    except csv.Error as error:
+        raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+    return rows
+
+
+_PAGES = {"cp1252": "Windows-1252", "cp1250": "Windows-1250", "iso8859_2": "ISO-8859-2"}
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """Return text under the code page that makes the most of its words known ones, and that page's name.
+
+    What is no letter in a page counts against it; of equal ones the first is taken.
+    """
+
+    def score(text: str) -> int:
+        words = {word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii()}
+        n_known = sum(is_known_word(word) for word in words)
+        return n_known - len(re.findall("[\x80-\x9f\ufffd]", text))
+
+    texts = {page: content.decode(page, errors="replace") for page in _PAGES}
+    best = max(texts, key=lambda page: score(texts[page][:65536]))
+    return texts[best], _PAGES[best]
 
 
 def _seen(grid: Grid, found: SheetTable) -> Grid:

@@ -25,6 +25,7 @@ from procure.sheets.cells import (
     is_likely,
     states_cores,
 )
+from procure.sheets.described import Described, described
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, row_label
 from procure.sheets.headings import plain_words
@@ -50,6 +51,8 @@ _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""
 """Units of measure that are one node."""
 _MEAN = pattern("means")
 """Names of rows that summarise others."""
+_MAKERS = re.compile(r"^(?:(?:NVIDIA|AMD|Intel)\s+)+(?=\S)", re.IGNORECASE)
+_AMOUNTS = ("price_usd", "_total", "_list_price")
 _GB = Unit("memory", Decimal(1))
 _WHOLE_CPUS, _WHOLE_MEM = 512, 6144
 """Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
@@ -97,14 +100,65 @@ class TableReader:
             if name in QUOTE.by_name
         }
         self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
-        self.n_first = len(found.rows)
+        self.n_first, self.n_lines = len(found.rows), len(found.lines)
         self.sums = agreeing(table)[1]
         self.roles: list[tuple[str, list[Cell], str]] = []
+        self.described = self._described() if not table.is_ours else {}
+
+    def _described(self) -> dict[int, tuple[Cell, Described]]:
+        """Return, by the `id` of its row, the cell that says processors and memory where columns do not."""
+        found, taken = dict[int, tuple[Cell, Described]](), set(self.table.columns.values())
+        reader = self.readers.get("price_usd") or self.quantity
+        for row in self.table.rows:
+            columns = (("cpus", "_cores_per_socket", "processor"), ("mem_gb", "_module_gb", "_core_gb"))
+            if all(any(not (self.table.cell(row, one) or Cell("")).is_empty for one in of_it) for of_it in columns):
+                continue
+            texts = [cell for n, cell in enumerate(row) if n == self.table.columns.get("name") or n not in taken]
+            for cell in texts:
+                try:
+                    said = described(cell.value, reader) if isinstance(cell.value, str) else None
+                    if said is None or other.kind_of(said.name) not in (None, "rack"):
+                        continue
+                    if id(row) in found:
+                        raise Unreadable(f"and {found[id(row)][0].address} both describe a server; leave one")
+                    found[id(row)] = cell, said
+                    self.table.configured[cell.address] = said.name
+                except Unreadable as error:
+                    self._say("error", cell, "cpus", str(error))
+        return found
+
+    def _called(self, said: Described, name: Cell) -> str:
+        """Return a described server's name: what stands before its parts, all where that is no name of one alone."""
+        alike = [one.name for _, one in self.described.values()].count(said.name)
+        return said.name if said.name and alike == 1 else self.readers["name"].read(name)
+
+    def _take_described(self, row: list[Cell], texts: dict[str, str], places: dict, number: int) -> None:
+        """Take from a description of a server what no column says, and hold the columns against it."""
+        cell, said = self.described[id(row)]
+        name = self.table.cell(row, "name")
+        if name is not None and name.address == cell.address:
+            texts["name"] = self._called(said, name)
+        for column in ("processor", "cpus", "mem_gb", "gpus", "gpu_type"):
+            value, given = getattr(said, column), texts.get(column, "")
+            if not given:
+                texts[column] = value
+                places[column] = (self.table.sheet, cell.address)
+            elif column not in ("processor", "gpu_type") and Decimal(value) != (figure(Cell("", given)) or 0):
+                self._refuse(
+                    number, self.table.cell(row, column) or cell, column, f"is not the {value} of {cell.text!r}"
+                )
+        gpus = f", {said.gpus} {said.gpu_type}".rstrip() if said.gpus != "0" else ""
+        what = f"read as {said.cpus} cores, {said.mem_gb} GB{gpus}, called {texts.get('name')!r}"
+        self._say("guess", cell, "cpus", what)
 
     def read(self) -> None:
         """Read every row as a server, as another line, or as none."""
+        optional = self._options() if not self.table.is_ours else set()
         for row in self.table.rows:
             label = row_label(row)
+            if id(row) in optional:
+                self.roles.append(("line", row, f"option {label}"))
+                continue
             if not self._is_offer(row, label):
                 continue
             is_server, n_unread = self._is_server(row, label), self.found.n_lines_unread
@@ -116,7 +170,41 @@ class TableReader:
             self.roles.append((role, row, label))
         self._missing()
         for cell, text in disagreeing(self.table, self.roles) if not self.table.is_ours else []:
-            self._say("error", cell, "", text)
+            if text:
+                self._say("error", cell, "", text)
+                continue
+            row = next(row for _, row, _ in self.roles if any(one is cell for one in row))
+            places = {one.address for one in row}
+            self.found.on_all += [one for one in self.found.lines[self.n_lines :] if one.cell in places]
+            self._say("guess", cell, "", "is this percentage of the whole offer, to the cent: it is taken off all")
+
+    def _options(self) -> set[int]:
+        """Return the `id` of the rows that stand right beneath a row ``Options``, and say that they do not count.
+
+        What stands beneath them behind a gap or another row of text may be one still, and a server there may be
+        offered: these are asked about.
+        """
+        found, head, is_open, last = set[int](), list[Cell](), False, 0
+        for row in self.table.rows:
+            filled = [cell for cell in row if not cell.is_empty]
+            line, text = int("0" + re.sub(r"\D", "", filled[0].address)), plain_words(row_label(row))
+            is_gap, last = line - last > 1, line
+            has_figure = any(re.search(r"\d{2}", (self.table.cell(row, one) or Cell("")).text) for one in _AMOUNTS)
+            if len(filled) == 1 and not has_figure:
+                is_head = pattern("heads_options").fullmatch(text) is not None
+                head, is_open = (filled, is_head) if is_head or not head else (head, False)
+                head = head if is_head or head[0].address in self.table.optional else []
+            elif head and has_figure and not other.is_total(row_label(row)):
+                first = head[0].address not in self.table.optional
+                said = f"stands beneath {head[0].text!r} ({head[0].address})"
+                if is_open and (first or not is_gap) and not self._has_figures(row):
+                    self._say("warning", filled[0], "", f"{said}, and is not counted")
+                    self.table.optional |= {head[0].address, *(cell.address for cell in filled)}
+                    found.add(id(row))
+                else:
+                    self._say("error", filled[0], "", f"{said}: is it bought? delete it, or move it above")
+                    is_open = False
+        return found
 
     def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
         self.found.findings.append(Finding(severity, self.table.sheet, cell.address, column, cell.shown, text))
@@ -191,6 +279,8 @@ class TableReader:
 
     def _has_figures(self, row: list[Cell]) -> bool:
         """Tell whether a row says what CPUs or memory a node has."""
+        if id(row) in self.described:
+            return True
         figures = [self.table.cell(row, name) for name in ("cpus", "_cores_per_socket", "mem_gb", "_sockets")]
         return any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures)
 
@@ -204,6 +294,8 @@ class TableReader:
             cell = self.table.cell(row, column) or Cell("")
             places[column], given[column] = (self.table.sheet, cell.address), cell.shown
             reader.said, reader.others = [], {}
+            if column == "name" and self.described.get(id(row), (Cell(""),))[0].address == cell.address:
+                continue
             try:
                 if column == "price_usd" and cell.rows > 1:
                     raise Unreadable(
@@ -221,6 +313,8 @@ class TableReader:
             for name, text in reader.others.items():
                 texts[name] = texts.get(name) or text
                 places.setdefault(name, places[column])
+        if id(row) in self.described:
+            self._take_described(row, texts, places, number)
         self._check_gpus(row, texts, number)
         self._check_discount(row, number)
         self._check_name(row, number)
@@ -335,6 +429,7 @@ class TableReader:
             self._refuse(number, count or name, "gpus", f"is not the {n} GPUs of {name.text!r} beside it")
         if self.table.is_ours or model is None or model.is_empty:
             return
+        texts["gpu_type"] = _MAKERS.sub("", texts.get("gpu_type", ""))
         if {model.text.casefold(), plain_words(model.text)} & NOTHING:
             texts["gpu_type"] = ""
             return
@@ -372,7 +467,7 @@ class TableReader:
         cell = self.table.cell(row, "name")
         if self.table.is_ours or cell is None or "pack_size" in self.table.columns:
             return
-        if match := SEVERAL.search(plain_words(cell.text)):
+        if match := SEVERAL.search(plain_words(self.table.configured.get(cell.address, cell.text))):
             said = "if cores, memory and price are those of one, name it without this"
             self._refuse(number, cell, "price_usd", f"may be several nodes ({match[0]}); {said}")
 
@@ -477,6 +572,9 @@ class TableReader:
 
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
+        total, words = self.table.cell(row, "_total"), price.text
+        if name.is_empty and total is not None and not re.search(r"\d", words) and figure(total) is not None:
+            name, price = price, total  # a label that stands beside the total, in the column before it
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
         kind = other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label) or "other"
         if other.is_optional(label):
@@ -515,7 +613,7 @@ class TableReader:
         self._say("guess", name, "", f"read as a line of the order: {kind}, {said}")
         bidder, where = vendor.text if vendor is not None else "", (self.table.sheet, name.address)
         n = 1 if a_node else n
-        line = Line(kind, name.text, bidder, n, usd, "node" if a_node else "order", years, percent, *where)
+        line = Line(kind, name.text or label, bidder, n, usd, "node" if a_node else "order", years, percent, *where)
         self.found.lines.append(line)
         if percent is not None and other.is_on_all(label):
             self.found.on_all.append(line)

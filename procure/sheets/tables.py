@@ -42,6 +42,10 @@ class Table:
         Addresses of all headings with content beneath, known or not.
     settled
         Addresses of headings of amounts that agree with each other: price × quantity = total, or parts and their sum.
+    configured
+        By the address of a cell that describes a whole server, the name in it.
+    optional
+        Addresses of cells that head options, or are of one.
     titles, top
         The headings by place, of two rows as one; the cells of these rows as they stand in the sheet.
     """
@@ -58,6 +62,8 @@ class Table:
     titles: list[Cell] = field(default_factory=list)
     top: list[Cell] = field(default_factory=list)
     settled: set[str] = field(default_factory=set)
+    configured: dict[str, str] = field(default_factory=dict)
+    optional: set[str] = field(default_factory=set)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -201,13 +207,15 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
     counts = sum(heading_of(text).column == "gpus" for text in texts)
     names = sum(heading_of(text).column == "name" for text in texts)
     for place, text in enumerate(texts):
-        first = next((row[place].text for row in rows if _is_filled(row, place)), "a")
+        cells = [row[place].text for row in rows if _is_filled(row, place)]
+        said = [text for text in cells if plain_words(text) not in themed("nothing") and re.search(r"\w", text)]
+        first = next(iter(said), next(iter(cells), "a"))
         if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first[1:]):
             continue  # ``Item`` over 1, 2, 3 beside another column of names
         if text and heading_of(text).column == "gpus" and counts > 1 and re.match(r"(?!\d).*[^\W\d_]", first):
             _take(table, place, Heading("gpu_type", heading_of(text).rank), header[place], text)
         elif text:
-            _take(table, place, heading_of(text), header[place], text)
+            _take(table, place, _by_cells(heading_of(text), said), header[place], text)
     for name, heading in table.headings.items():
         if heading.doubt and name not in _PRICES and any(_is_filled(row, table.columns[name]) for row in rows):
             table.add("error", name, heading.doubt)
@@ -217,6 +225,17 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
         _settle_by_sums(table)
     _choose_price(table)
     return table
+
+
+def _by_cells(heading: Heading, cells: list[str]) -> Heading:
+    """Return a heading in the sense that its cells have: Spanish ``Nombre`` heads names, ``Processors`` a number."""
+    if heading.column == "_quantity" and cells and not any(re.search(r"\d", text) for text in cells):
+        return replace(heading, column="name", unit=None)
+    if heading.column == "processor" and cells and all(re.fullmatch(r"\d", text) for text in cells):
+        return replace(heading, column="_sockets")
+    if heading.column == "_sockets" and cells and all(re.search(r"[^\W\d_]{3}", text) for text in cells):
+        return replace(heading, column="processor")
+    return heading
 
 
 def _is_filled(row: list[Cell], place: int) -> bool:

@@ -12,7 +12,10 @@ from procure.sheets.units import figure, tax_of
 
 
 def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[tuple[Cell, str]]:
-    """Return each stated amount that is not that of its rows, and why; a row is a server, a line, unread or a total."""
+    """Return each stated amount that is not that of its rows, and why; a row is a server, a line, unread or a total.
+
+    Of a discount that is its percentage of the whole offer, and does not say so, the text is empty.
+    """
     found, shares = list[tuple[Cell, str]](), list[tuple[Decimal, Cell, str]]()
     sums, since, taxes = {Decimal(0)}, {Decimal(0)}, set[Decimal]()
     servers = everything = n_nodes = Decimal(0)
@@ -53,7 +56,10 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
     for share, cell, label in shares:
         whole = everything if other.is_on_all(label) else servers
         name = "all" if other.is_on_all(label) else "the servers"
-        if not _is_near(abs(figure(cell) or Decimal(0)), whole * share / 100):
+        amount = abs(figure(cell) or Decimal(0))
+        if name != "all" and not _is_near(amount, whole * share / 100) and _is_near(amount, everything * share / 100):
+            found.append((cell, ""))
+        elif not _is_near(amount, whole * share / 100):
             said = f"is not {share} % of {name} ({whole:,.2f}); write the amount without a percentage, or lower prices"
             found.append((cell, said))
     return found

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Literal
 
 from procure.sheets.grid import Cell
-from procure.sheets.words import NODE, PER, PIECE, pattern, vocabulary
+from procure.sheets.words import NODE, PER, PIECE, folded, pattern, vocabulary
 
 Decimals = Literal["comma", "point"]
 
@@ -55,6 +55,7 @@ _GROSS = pattern("gross", re.I)
 
 def tax_of(text: str) -> bool | None:
     """Tell whether a text says that prices are with tax (True) or without (False); None where it says neither."""
+    text = folded(text)
     if _GROSS.search(text):
         return True
     if _NET.search(text):

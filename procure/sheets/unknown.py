@@ -7,7 +7,6 @@ nothing but words of ``vocabulary.toml``, which change no amount, or is quoted b
 from __future__ import annotations
 
 import re
-import unicodedata
 import zlib
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from procure.sheets import lines as other
 from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
-from procure.sheets.headings import NUMBERS, amount_words, heading_of, plain_words
+from procure.sheets.headings import NUMBERS, amount_words, heading_of, heading_words, plain_words
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
 from procure.sheets.prices import CURRENCY
@@ -23,14 +22,13 @@ from procure.sheets.rows import EXAMPLE, SEVERAL
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing
 from procure.sheets.units import Unit, amount_of, figure, tax_of, unit_of, without_tax
-from procure.sheets.words import NODE, PER, PIECE, pattern, themed
+from procure.sheets.words import MACHINE, NODE, PER, PIECE, folded, pattern, themed
 
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
 """Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
 _CHECKED = {"_measure", "_price_unit", "_currency", "_discount", "_kind", "_per"}
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[€£$¥≥≤<>~≈±½¼¾%‰?=→]")
-_MACHINE = rf"(?:{NODE}|{PIECE}|systeme?s?|rechner|machines?|blades?|lames?|gerate?n?|clusters?|kno+pe?n?)"
-_COUNTED = re.compile(rf"\b\d+\W*x?\W*{_MACHINE}\b", re.I)
+_COUNTED = re.compile(rf"\b\d+\W*x?\W*{MACHINE}\b", re.I)
 """A number of nodes: what stands beside it may be that of all."""
 _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
 """A number before a server's name, or alone in brackets."""
@@ -43,9 +41,9 @@ _OFFICIAL = pattern("official", re.I)
 """Numbers of taxes, banks and registers, as letters have them."""
 _JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kerne )je\b", re.I)
 """What stands beside the cores of each of several processors."""
-_EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba)\s*(?:{_MACHINE})\b\.?|\beach\b", re.I)
+_EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba|\bna)\s*(?:{MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
-_IN_CURRENCY = re.compile(r"\b(?:in|en)\s+([^\s,.;()]+)")
+_IN_CURRENCY = re.compile(r"\b(?:in|en|i|v|ve|w|em)\s+([^\s,.;()]+)|\b(euroina|euroissa|euroban|forintban)\b")
 _LASTS = pattern("lasts")
 """What a time beside prices may be that of."""
 
@@ -60,8 +58,18 @@ def known_words() -> frozenset[str]:
     return themed(*_EVERYWHERE)
 
 
+def is_known_word(word: str) -> bool:
+    """Tell whether a word is one of offers in a language that is read, or a currency."""
+    known = known_words() | heading_words() | themed("letters", "in_names", "sums")
+    return _is_known(folded(word).casefold(), known) or unit_of(word) is not None
+
+
 _LONGEST_WORD = 60
 """Longer than any compound of an office; what has more letters is no word."""
+
+
+_STEMS_OF_FIGURES = tuple(sorted(themed("stems_of_figures")))
+_STEMS = (*_STEMS_OF_FIGURES, *sorted(themed("stems_of_machines")))
 
 
 def _is_known(word: str, known: frozenset[str]) -> bool:
@@ -72,20 +80,13 @@ def _is_known(word: str, known: frozenset[str]) -> bool:
         len(word) > 4 and any(word.removesuffix(end) in known for end in ("s", "n", "e", "en", "es", "em"))
     ):
         return True
+    if not pattern("without_endings").search(word) and word.startswith(_STEMS):
+        return True
     return any(
         {word[:n], word[:n].removesuffix("s")} & (known if n > 3 else themed("machines"))
         for n in range(3, len(word) - 2)
         if _is_known(word[n:], known)
     )
-
-
-_SIGNS = str.maketrans({"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae", "ø": "o", "Ø": "O", "ł": "l", "đ": "d", "’": "'"})
-
-
-def _fold(text: str) -> str:
-    """Return a text without accents, its capitals kept."""
-    text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
-    return "".join(letter for letter in text if not unicodedata.combining(letter))
 
 
 def _is_unit(word: str) -> bool:
@@ -109,7 +110,7 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
 
     A number is known beside a unit or a word that is; one of nodes or of money is not. A code (``R6625``) is a name.
     """
-    text = _PHRASES.sub(" ", _fold(text))
+    text = _PHRASES.sub(" ", folded(text))
     found = [" ".join(one[0].split()) for one in _COUNTED.finditer(text.casefold())]
     before, end = "", -1
     in_code = False
@@ -176,7 +177,7 @@ class Ledger:
         for row in self.grid.rows:
             for cell in row:
                 if cell.note and cell.note not in OWN:
-                    words = strange_words(cell.note, self.known) or sorted(_figures_in(_fold(cell.note)))
+                    words = strange_words(cell.note, self.known) or sorted(_figures_in(folded(cell.note)))
                     self._ask(replace(cell, value=f"{cell.shown} (note: {cell.note})", unit=""), "", words)
             self._text_row([cell for cell in row if id(cell) not in in_tables and not cell.is_empty])
         asked = {one.cell for one in self.found if one.severity == "error"}
@@ -213,6 +214,8 @@ class Ledger:
         held = set[int]().union(*agreeing(table))
         last = max((n for n, row in enumerate(table.rows) if _has_amount(table, row)), default=-1)
         for n, row in enumerate(table.rows):
+            if any(cell.address in table.optional for cell in row):
+                continue
             is_line = any((self.grid.sheet, cell.address) in self._lines for cell in row if not cell.is_empty)
             if not is_line and not _has_amount(table, row) and all(not cell.is_number for cell in row):
                 texts = [cell for cell in row if not cell.is_empty]
@@ -225,12 +228,13 @@ class Ledger:
                     continue
             figures = (table.cell(row, one) for one in ("cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"))
             is_server = not is_line and any(one is not None and not one.is_empty for one in figures)
+            is_server = is_server or any(cell.address in table.configured for cell in row)
             if not is_server and not is_line and other.is_optional(row_label(row)):
                 continue  # it is not counted, and that is said
             self._is_held = id(row) in held and not is_server
             for place, cell in enumerate(row):
                 column = places.get(place, "")
-                if place in notes and _figures_in(_fold(cell.text)):
+                if place in notes and _figures_in(folded(cell.text)):
                     self.remarks.append((self.grid.sheet, cell))
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
                     self._cell(table, cell, column, names if is_server else None)
@@ -247,7 +251,7 @@ class Ledger:
         titles = [plain_words(title.text) for title in table.titles]
         alone = {title.address for title in table.titles} - table.heads
         for cell in table.top:
-            text = _fold(cell.text)
+            text = folded(cell.text)
             is_unit = unit_of(text.strip("()[] ")) is not None
             is_told = cell.address in table.settled and not re.search(rf"\b{PER}\b|/", _EACH_NODE.sub(" ", text), re.I)
             if cell.is_empty or is_told or heading_of(cell.text).column or is_unit:
@@ -266,6 +270,7 @@ class Ledger:
         for place, name in places.items():
             for part in re.findall(r"[(\[{]([^)\]}]*)[)\]}]", table.titles[place].text if name not in NUMBERS else ""):
                 pieces = [one for one in re.split(r"[,;/ ]+", part) if unit_of(one) is None]
+                pieces = [one for one in pieces if name != "_discount" or one != "%"]
                 bare = without_tax(_EACH_NODE.sub(" ", " ".join(pieces)))
                 self._ask(table.titles[place], "", strange_words(bare, self.known | themed("counts")))
 
@@ -282,11 +287,11 @@ class Ledger:
                 if values != list(range(1, len(values) + 1)):
                     self._say("error", cells[0], "", "stands under no heading; say what it is, or delete it")
                 continue
-            said, text = heading_of(head.text), _fold(head.text).casefold()
+            said, text = heading_of(head.text), folded(head.text).casefold()
             if head.address in table.settled:
                 continue
             counts = said.column == "name" and values != list(range(1, len(values) + 1))
-            counts = counts and re.search(rf"\b{_MACHINE}\b", text.replace("item", "")) is not None
+            counts = counts and re.search(rf"\b{MACHINE}\b", text.replace("item", "")) is not None
             is_money = said.unit is not None and said.unit.kind == "money" and said.column in _FIGURES
             if (
                 (said.column and not is_money and not counts)
@@ -303,7 +308,7 @@ class Ledger:
                 continue  # one, a quantity and a total are told: a number of chassis is no amount
             if (
                 "money" in kinds
-                or re.search(rf"\b{_MACHINE}\b", text)
+                or re.search(rf"\b{MACHINE}\b", text)
                 or (not kinds and not themed("in_headings").isdisjoint(plain_words(text).split()))
                 or not (kinds or all(value == int(value) and 0 <= value < 100 for value in values))
             ):
@@ -317,6 +322,12 @@ class Ledger:
         if cell.problem:
             self._say("warning", cell, "", "is not read")
             return
+        if (name := table.configured.get(cell.address)) is not None:
+            rest = re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", folded(text).replace(folded(name), " ", 1))
+            self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
+            if column != "name":
+                return
+            cell, text = replace(cell, value=name), name
         if cell.is_number and cell.unit != "%" and _unit(cell) is None:
             self._ask(cell, column, strange_words(cell.unit, frozenset()))
         is_text = not column or column in _TEXTS or (column[0] == "_" and column not in _CHECKED)
@@ -330,28 +341,30 @@ class Ledger:
             return
         line = self._lines.get((self.grid.sheet, cell.address))
         known = self.known if column != "name" or names is None else self.on_names
-        if not column and " " in text and not re.search(rf"\b{_MACHINE}\b", plain_words(text)):
+        if not column and " " in text and not re.search(rf"\b{MACHINE}\b", plain_words(text)):
             known = known | themed("in_cells")
         if line is not None and column == "name":
-            text = _EACH_NODE.sub(" ", _fold(text))
+            text = _EACH_NODE.sub(" ", folded(text))
             if line.kind == "discount":
                 text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), known | themed("discounts")
         if line is None and cores_of(text) is not None:
             text = _JOINED.sub(" ", text)
         if column == "gpus":
-            text = re.sub(r"^\s*(\d+)\s*(?:Stk|St)\b\.?", r"\1x", text)
+            text = re.sub(rf"^\s*(\d+)\s*(?:{PIECE})\b\.?(?=\s*\S)", r"\1x", text, flags=re.IGNORECASE)
         if column == "name" and "pack_size" in table.columns:
-            text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", _fold(text)), flags=re.IGNORECASE)
+            text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", folded(text)), flags=re.IGNORECASE)
         words = strange_words(without_models(counted(text)), known, in_table=column != "_number")
         if known is self.on_names:
             words += re.findall(r"[/&;|*]|\+(?!\s|$|\))", text)
-            if not re.search(rf"\b{_MACHINE}\b", plain_words(text)):  # a part of a server, not one
+            if not re.search(rf"\b{MACHINE}\b", plain_words(text)):  # a part of a server, not one
                 head = re.split(r"\w*(?:knoten|server)\b", plain_words(re.split(r"\w*\d", text)[0]))[0].split()
                 parts = [one for one in head if _is_known(one, themed("parts"))]
                 words += [one for one in parts if one not in themed("machines", "makers")]
         if known is self.on_names and "pack_size" not in table.columns:
             known = themed("parts") | {"he"}
-            words += [one[0] for one in _COUNT.finditer(_fold(text)) if not _is_known((one[2] or "").casefold(), known)]
+            words += [
+                one[0] for one in _COUNT.finditer(folded(text)) if not _is_known((one[2] or "").casefold(), known)
+            ]
         if column == "name" and names is not None:
             codes = [one for one in words if re.fullmatch(r"[B-DF-HJ-NP-TV-Z]{2,5}", one)]
             codes = [one for one in codes if one not in themed("no_codes") and _unit(Cell("", f"1 {one}")) is None]
@@ -368,7 +381,7 @@ class Ledger:
 
     def _is_model(self, text: str, words: list[str]) -> bool:
         """Tell whether words that are not known stand where a product's name does."""
-        before = re.match(r"[^\d]*(?=\d)", _fold(text))
+        before = re.match(r"[^\d]*(?=\d)", folded(text))
         if before is None or not all(word in before[0] for word in words):
             return False
         if re.search(r"[(,;:]|(?<![^\W\d_-])[a-z]", before[0]):
@@ -380,24 +393,24 @@ class Ledger:
     # Text beside tables
 
     def _text_row(self, cells: list[Cell]) -> None:
-        if CURRENCY.fullmatch(" ".join(cell.text for cell in cells)):
+        if CURRENCY.fullmatch(folded(" ".join(cell.text for cell in cells))):
             return
         for cell in cells:
             if not cell.is_number:
                 self._sentence(cell, cells)
-            self._is_signed = self._is_signed or pattern("greetings", re.I).search(_fold(cell.text)) is not None
+            self._is_signed = self._is_signed or pattern("greetings", re.I).search(folded(cell.text)) is not None
         if cells and all(cell.is_number for cell in cells):
             self._say("warning", cells[0], "", "stands beside no table and no word; it is not read")
 
     def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
         """Ask about a sentence that may be about amounts and has a word that is not known; name any other."""
-        text = _OFFICIAL.sub(" ", _fold(cell.text))
+        text = _OFFICIAL.sub(" ", folded(cell.text))
         is_amount = amount_of(text) is not None and not _figures_in(text)
         if not text.strip() or other.is_total(text) or is_amount or (cell.note and cell.note in OWN):
             return
         of_prices = _PRICE.search(text) is not None
         for one in _IN_CURRENCY.finditer(text):
-            if (unit := unit_of(one[1])) is not None and unit.kind == "money":
+            if (unit := unit_of(one[1] or one[2])) is not None and unit.kind == "money":
                 text = text.replace(one[0], " ")
         of_tax = pattern("but_tax", re.I) if tax_of(text) is None else _OF_TAX
         bare = _EACH_NODE.sub(" ", of_tax.sub(" ", pattern("all_prices", re.I).sub("", without_tax(text))))
@@ -428,7 +441,7 @@ class Ledger:
             or any(re.search(r"\d", word) or (unit_of(word) is not None and word not in "CGUWcguw") for word in words)
         )
         is_firm = not of_prices and pattern("firms").search(text) is not None and all(word.istitle() for word in words)
-        weighs = weighs and not is_firm
+        weighs = weighs and not is_firm and pattern("people", re.I).search(folded(cell.text).strip()) is None
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
             self._say("error", cell, "", asked_about(words))
@@ -449,10 +462,12 @@ class Ledger:
         plain = set(plain_words(text).split())
         if _figures_in(text) or not plain.isdisjoint(themed("second_hand")):
             return False
+        if pattern("people", re.I).search(text.strip()):
+            return True
         label = pattern("labels", re.I).search(text)
         if label and not re.match(r"\s*(?:[a-z]+ )*[a-z]+$", text[label.end() :]):
             return True
-        parts = [part for part in re.split(r"[,;!]|\.\s", text) if any(word in part for word in words)]
+        parts = [part for part in re.split(r"[,;!]|\.\s+(?=[^\W\d_a-z])", text) if any(word in part for word in words)]
         has_part = plain & (themed("parts", "machines", "goods") - themed("services") | {"hardware"})
         terms = [not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()) for one in parts]
         if all(term or pattern("topics", re.I).search(one) for term, one in zip(terms, parts, strict=True)):
@@ -482,7 +497,8 @@ def about_remarks(remarks: list[tuple[str, Cell]], harmless: frozenset[str]) -> 
 def _figures_in(text: str) -> set[str]:
     """Return the words of a remark that name what is read of a node, of several words, or that multiply amounts."""
     words = plain_words(pattern("kinds_of_nodes", re.I).sub(" nodes ", text)).split()
-    return set(words) & (themed("figures", "weighing") if len(words) > 1 else themed("weighing"))
+    found = set(words) & (themed("figures", "weighing") if len(words) > 1 else themed("weighing"))
+    return found | {word for word in words if word.startswith(_STEMS_OF_FIGURES) and len(words) > 1}
 
 
 _FIGURES = NUMBERS - {"price_usd", "_price", "_list_price", "_total"}

@@ -1,7 +1,7 @@
 """Words that offices use, in one place: alternatives of regular expressions, without accents where they are plain.
 
-English, German, French, Spanish, Italian, Dutch; what stands in prices also in Swedish, Norwegian, Danish, Polish.
-What heads a column stands in ``headings.toml``.
+English, German, French, Spanish, Italian, Dutch, Swedish, Norwegian, Danish, Finnish, Polish, Czech, Portuguese,
+Hungarian. What heads a column stands in ``headings.toml``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def themed(*themes: str) -> frozenset[str]:
 
 _IN_PATTERNS: dict[str, str] = vocabulary()["in_patterns"]
 PER, NODE, PIECE, TAX = (_IN_PATTERNS[name] for name in ("PER", "NODE", "PIECE", "TAX"))
+MACHINE = _IN_PATTERNS["MACHINE"].format(**_IN_PATTERNS)
 """Alternatives of regular expressions: an amount is for each …; a node, and what else is one; names of taxes."""
 
 
@@ -37,3 +39,17 @@ def pattern(name: str, flags: int = 0) -> re.Pattern[str]:
     while match := re.search(r"\{([A-Z_]+)\}", text):
         text = text.replace(match[0], _IN_PATTERNS[match[1]])
     return re.compile(text, flags)
+
+
+_SIGNS = str.maketrans(
+    {"œ": "oe", "Œ": "Oe", "æ": "ae", "Æ": "Ae", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "ß": "ss", "’": "'"}
+)
+_ALONE = re.compile(r"\b(?:(n)ó(s?)|ár)\b", re.IGNORECASE)
+"""Portuguese nodes, and a Hungarian price: without accents these are other words."""
+
+
+def folded(text: str) -> str:
+    """Return a text without accents, its capitals kept."""
+    text = _ALONE.sub(lambda one: f"{one[1]}odo{one[2]}" if one[1] else "cena", text)
+    text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
+    return "".join(letter for letter in text if not unicodedata.combining(letter))

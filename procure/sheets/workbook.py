@@ -241,17 +241,24 @@ def _from_ods(content: bytes) -> list[Grid]:
 
     document = Document(io.BytesIO(content))
     body: Any = document.body
-    parts: list[Any] = [document.get_part(name) for name in ("content.xml", "styles.xml")]
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        held = [name for name in ("content.xml", "styles.xml") if name in packed.namelist()]
+    parts: list[Any] = [document.get_part(name) for name in held]
     struck = {
         str(one.get_attribute("style:name"))
         for part in parts
         for one in part.get_elements("//style:style")
         if re.search(r'text-line-through-(style|type)="(?!none)', one.serialize())
     }
+    unseen = {
+        str(one.get_attribute("style:name"))
+        for part in parts
+        for one in part.get_elements("//style:style")
+        if 'table:display="false"' in one.serialize()
+    }
     grids = []
     for table in body.tables:
-        style = document.get_style("table", table.style) if table.style else None
-        if style is not None and 'table:display="false"' in style.serialize():
+        if table.style in unseen:
             grids.append(Grid(table.name or "", [], is_hidden=True))
             continue
         grids.append(_ods_grid(table, struck))

@@ -1,0 +1,115 @@
+"""A server whose whole configuration stands in one text: its parts are read, or the text is asked about."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, chips_of, cores_of, gpu_models, states_cores
+from procure.sheets.grid import Cell
+from procure.sheets.headings import plain_words
+from procure.sheets.words import MACHINE, folded, pattern, themed
+
+_BRACKETS = re.compile(r"\([^()]*\)")
+_TWO = re.compile(r"^(?:dual|two|zwei|deux|dos|due|twee|två|to|dva|dwa|kaksi|2P|2S)\b\s*(?:x\s*)?", re.IGNORECASE)
+_CLOCK = re.compile(r"\b(?:up to|bis(?: zu)?|max\.?|jusqu'à|fino a|hasta|tot)\s*[\d.,]+\s*[GM]Hz", re.IGNORECASE)
+_MODULES = re.compile(r"\d{1,2}\s*[x×*]\s*\d{1,3}\s*G[Bo]\b\W*", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?:\b(?:de|di|da|of|d)\b\W*)?\b" + pattern("memories").pattern + r"(?:\s+RAM)?\b|\bd[ei] (?=RAM)", re.I
+)
+_NODES = re.compile(rf"\b([2-9]|\d\d+)\W*x?\W*{MACHINE}\b|\b\d+ ?u ?[2-9] ?n\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a text says of one server, as the quote table writes it; ``name`` is what stands before its parts."""
+
+    name: str
+    processor: str
+    cpus: str
+    mem_gb: str
+    gpus: str
+    gpu_type: str
+
+
+def parts_of(text: str) -> list[str]:
+    """Cut a text where its parts begin: at commas, lines and semicolons, and before ``2x``; not within brackets."""
+    held, count = _BRACKETS.findall(text), itertools.count()
+    text = _BRACKETS.sub(lambda _: f"\0{next(count)}\0", text)
+    parts = [one.strip(" ,;:-–") for one in pattern("cuts", re.I).split(text) if one]
+    return [re.sub(r"\0(\d+)\0", lambda one: held[int(one[1])], part) for part in parts if part]
+
+
+def described(text: str, reader: Reader) -> Described | None:
+    """Read the processors, memory and GPUs of one server from its description; None where it is no such text.
+
+    Raises
+    ------
+    Unreadable
+        It names processors and memory, and more than one server, or none plainly.
+    """
+    parts, name = parts_of(_CLOCK.sub(" ", text.replace("\xa0", " "))), list[str]()
+    found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": []}
+    for part in parts:
+        if (chips := chips_in(_TWO.sub("2x ", part))) != "":
+            before, _, rest = _TWO.sub("2x ", part).partition(chips)
+            found["processors"].append(chips + rest)
+            name += [before] if len(found["processors"]) == 1 else []
+            continue
+        kind = _kind(part)
+        if kind == "other" and not any(found.values()):
+            name.append(part)
+        else:
+            found[kind].append(part)
+    memory = found["memory"] or found["bare"]
+    if not found["processors"] or not memory:
+        return None
+    plain = plain_words(text)
+    if pattern("not_plainly").search(plain) or _NODES.search(folded(text)):
+        raise Unreadable("may describe more than one server, or not all of it; give cores, memory and GPUs in columns")
+    if len(found["processors"]) > 1 or len(memory) > 1 or len(found["gpus"]) > 1:
+        more = next(of_it for of_it in (found["processors"], memory, found["gpus"]) if len(of_it) > 1)
+        raise Unreadable(f"names both {more[0]!r} and {more[1]!r}; give cores, memory and GPUs in columns")
+    cores, processor = _cores(found["processors"][0])
+    reader.others = {}
+    memory = [_NAMED.sub("RAM", memory[0]), *memory[1:]]
+    label = re.sub(rf"^(?:(?:{pattern('is_memory').pattern}|\W)\s*)+", "", memory[0], flags=re.IGNORECASE)
+    mem_gb = Reader("mem_gb", None, reader.decimal, reader.to_usd, is_told=reader.is_told).read(Cell("", label))
+    if not re.fullmatch(r"\d+(\.\d+)?", mem_gb):
+        raise Unreadable(f"holds {memory[0]!r}, which is not plainly the memory of one node; give it in a column")
+    gpu, gpus = Reader("gpus", None, None, reader.to_usd), "0"
+    if found["gpus"]:
+        gpus = gpu.read(Cell("", re.sub(r"^[^\d]*:\s*", "", found["gpus"][0])))
+    elif pattern("says_gpu").search(NO_GPU.sub(" ", plain)):
+        raise Unreadable("names GPUs, and not plainly how many; give their number and model in columns")
+    if not re.fullmatch(r"\d{1,2}", gpus):
+        raise Unreadable(f"holds {found['gpus'][0]!r}, not plainly GPUs of one node; give them in columns")
+    name = [one for one in name if not themed("parts").issuperset(plain_words(one).split())]
+    title = " ".join(re.sub(r'["“”„=\']', "", "; ".join(name)).replace(",", ";").split()).strip(" :;-–")
+    return Described(title, processor, str(cores), mem_gb, gpus, gpu.others.get("gpu_type", "") if gpus != "0" else "")
+
+
+def _kind(part: str) -> str:
+    """Return what a part of a description is."""
+    plain = plain_words(part)
+    is_sure = pattern("sure_gpus").search(part) is not None
+    if is_sure or (re.search(r"\b(nvidia|instinct|tesla|gpus?)\b", plain) and gpu_models(part)):
+        return "gpus"
+    size = re.search(r"\d\s*[GT](?:i?B|o)\b", part, re.IGNORECASE)
+    if size is None or pattern("no_memory").search(plain):
+        return "other"
+    if pattern("is_memory").search(plain):
+        return "memory"
+    return "bare" if _MODULES.fullmatch(part) else "other"
+
+
+def _cores(text: str) -> tuple[int, str]:
+    """Return the cores of all processors of a text, and their model."""
+    read = cores_of(text)
+    if read is None and not states_cores(text):
+        n, known = chips_of(text)
+        read = (n * known, re.sub(r"^\d\s*[x×*]\s*", "", text)) if n and known else None
+    if read is None or not read[0]:
+        raise Unreadable(f"holds {text!r}, which does not plainly say the cores of one node; give them in a column")
+    return read
