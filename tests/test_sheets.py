@@ -181,7 +181,7 @@ def test_every_problem_is_listed_at_once(tmp_path: Path, procure) -> None:
     assert {(one["sheet"], one["cell"], one["column"]) for one in errors} == {
         ("One", "B2", "cpus"), ("One", "C3", "mem_gb"), ("Two", "E2", "price_usd"),
     }  # fmt: skip
-    assert set(errors[0]) == {"sheet", "cell", "column", "given", "allowed", "severity"}
+    assert set(errors[0]) == {"sheet", "cell", "column", "given", "allowed", "severity", "harmless"}
 
 
 def test_csv_of_three_decimals_is_asked_about(tmp_path: Path) -> None:

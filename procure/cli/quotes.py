@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 from dataclasses import asdict
 from decimal import Decimal
 from enum import StrEnum
@@ -14,7 +15,8 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.packages.quote_file import OfferReading, QuoteFile, currency_code, read_quote_file
+from procure.errors import TableError
+from procure.packages.quote_file import OfferReading, QuoteFile, all_harmless, currency_code, read_quote_file
 from procure.packages.quotes import price_notes, summarise_quotes
 from procure.packages.template import write_rows, write_template
 from procure.settings import validated
@@ -63,6 +65,7 @@ FixOption = Annotated[
 
 @app.command("check")
 def check_(
+    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="A quote file, .xlsx, .ods, .csv or .parquet; - for stdin.")
     ],
@@ -87,7 +90,7 @@ def check_(
 
     A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
     (US$ of one node; text such as $6,960 is accepted). Other sheets are looked through for tables of
-    offers: headings in six languages, units in cells (1.5 TB, 2x32, 14.950,00 €), currencies by their
+    offers: headings in 14 languages, units in cells (1.5 TB, 2x32, 14.950,00 €), currencies by their
     rate. Ranges are of one node. With a logged speed, run times are multiplied by logged speed /
     spec_rate: speed_ratio.
 
@@ -97,7 +100,8 @@ def check_(
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    found = read_quote_file(path, _reading(rate, currency, decimal, tax, harmless))
+    reading = _reading(rate, currency, decimal, tax, harmless)
+    found = read_quote_file(path, reading)
     if fix is not None:
         rows = found.understood.astype(str).to_dict(orient="records")
         write_rows(rows, list(found.understood.columns), fix, found.lines)
@@ -105,7 +109,7 @@ def check_(
         if found.n_lines_unread:
             common.note(f"careful: {fix} lacks {counted(found.n_lines_unread, 'line')} of the order with an error")
     if found.errors:
-        _refuse(found, output)
+        _refuse(found, output, _answer(context, path, reading))
     table = found.quotes
     with common.bad_option("--logged-speed"):
         speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
@@ -175,13 +179,28 @@ def _float(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _refuse(found: QuoteFile, output: common.Format) -> None:
-    """Say every error, and end."""
+def _answer(context: typer.Context, path: Path, reading: OfferReading) -> tuple[str, int]:
+    """Return the command that answers all questions on words and remarks, and how many others it leaves."""
+    words, rest = all_harmless(path, reading)
+    given = common.given_again(context) if words else []
+    command = ["procure", "quotes", "check", *given, *(part for one in words for part in ("--harmless", one))]
+    return shlex.join(command) if words else "", len(rest.errors)
+
+
+def _refuse(found: QuoteFile, output: common.Format, answer: tuple[str, int]) -> None:
+    """Say every error, and end with the one command that answers those on words and remarks."""
+    command, n_left = answer
     if output is common.Format.JSON:
-        common.print_json(_document(found))
+        common.print_json(_document(found) | {"answer": command})
         raise typer.Exit(1)
     _say_findings(found)
-    raise found.error()
+    if not command:
+        raise found.error()
+    left = f"; {counted(n_left, 'other question')} will be left" if n_left else ""
+    raise TableError(
+        f"{found.error()}\nIf none of the words and remarks asked about changes an amount, a number or what is bought, "
+        f"this command says so of all of them{left}:\n{command}"
+    )
 
 
 def _say_findings(found: QuoteFile) -> None:

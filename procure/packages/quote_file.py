@@ -71,7 +71,8 @@ class OfferReading(Settings):
         """Return what a reader of sheets needs, in exact decimals."""
         tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
         rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
-        harmless = frozenset(word for text in self.harmless for word in plain_words(text).split())
+        tokens = (token for text in self.harmless for token in text.split())
+        harmless = frozenset(word for token in tokens for word in plain_words(token).split() or [token])
         return Convention(rates, self.currency, self.decimal, tax, harmless)
 
 
@@ -175,7 +176,7 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
     """Read a quote file of any kind, and list all that was found in it.
 
     A quote table in its own columns is read as it is. What it is not, and every spreadsheet, is looked through for
-    header rows in six languages; units and currencies are taken from cells, number formats and headings. A cell
+    header rows in 14 languages; units and currencies are taken from cells, number formats and headings. A cell
     that could mean several things is an error that names the option which answers it; a cell that was understood in
     one of several ways is a guess.
 
@@ -193,6 +194,20 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
         return _read(path, reading)
     found = _read_once(path, hashlib.blake2b(content).digest(), reading.model_dump_json())
     return replace(found, quotes=found.quotes.copy(), understood=found.understood.copy())
+
+
+def all_harmless(path: str | Path, reading: OfferReading) -> tuple[list[str], QuoteFile]:
+    """Return what answers every question of a file that may be about nothing, and how the file is read with it.
+
+    Answers show further questions at times: they are given until none of this kind is left.
+    """
+    given, found = list(reading.harmless), read_quote_file(path, reading)
+    while more := [one.harmless for one in found.errors if one.harmless and one.harmless not in given]:
+        if any(one.startswith("remarks") for one in more):  # the answer for all remarks takes the place of one before
+            given = [one for one in given if one in reading.harmless or not one.startswith("remarks")]
+        given += dict.fromkeys(more)
+        found = read_quote_file(path, reading.model_copy(update={"harmless": given}))
+    return given[len(reading.harmless) :], found
 
 
 @functools.lru_cache(maxsize=8)

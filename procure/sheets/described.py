@@ -62,7 +62,7 @@ def described(text: str, reader: Reader) -> Described | None:
             name.append(part)
         else:
             found[kind].append(part)
-    memory = found["memory"] or found["bare"]
+    memory = [*found["memory"], *found["bare"]]
     if not found["processors"] or not memory:
         return None
     plain = plain_words(text)
@@ -71,6 +71,9 @@ def described(text: str, reader: Reader) -> Described | None:
     if len(found["processors"]) > 1 or len(memory) > 1 or len(found["gpus"]) > 1:
         more = next(of_it for of_it in (found["processors"], memory, found["gpus"]) if len(of_it) > 1)
         raise Unreadable(f"names both {more[0]!r} and {more[1]!r}; give cores, memory and GPUs in columns")
+    odd = [one for one in (*name, *found["other"]) if re.search(r"\d", one) and _says_memory(one)]
+    if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
+        raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
     cores, processor = _cores(found["processors"][0])
     reader.others = {}
     memory = [_NAMED.sub("RAM", memory[0]), *memory[1:]]
@@ -90,6 +93,10 @@ def described(text: str, reader: Reader) -> Described | None:
     return Described(title, processor, str(cores), mem_gb, gpus, gpu.others.get("gpu_type", "") if gpus != "0" else "")
 
 
+def _says_memory(part: str) -> bool:
+    return pattern("is_memory").search(plain_words(part)) is not None
+
+
 def _kind(part: str) -> str:
     """Return what a part of a description is."""
     plain = plain_words(part)
@@ -99,7 +106,7 @@ def _kind(part: str) -> str:
     size = re.search(r"\d\s*[GT](?:i?B|o)\b", part, re.IGNORECASE)
     if size is None or pattern("no_memory").search(plain):
         return "other"
-    if pattern("is_memory").search(plain):
+    if _says_memory(part):
         return "memory"
     return "bare" if _MODULES.fullmatch(part) else "other"
 

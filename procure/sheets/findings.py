@@ -30,6 +30,8 @@ class Finding:
         What the cell holds.
     allowed
         For an error what is allowed; for a guess what was understood; for a warning why it was left out.
+    harmless
+        Of an error that may be about nothing: the words that answer it, if they change no amount.
     """
 
     severity: Severity
@@ -38,6 +40,7 @@ class Finding:
     column: str
     given: str
     allowed: str
+    harmless: str = ""
 
     def __str__(self) -> str:
         """Return the finding as one sentence, without the file's name."""

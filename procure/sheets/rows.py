@@ -397,7 +397,7 @@ class TableReader:
                 continue
             if name == "_price" and self.table.headings[name].gross:
                 continue
-            unit, usd_of = self.table.headings[name].unit, self.pricing.usd(name)
+            unit, usd_of = self.table.headings[name].unit or reader.unit, self.pricing.usd(name)
             said = amount_of(total.value) if isinstance(total.value, str) else None
             if (
                 n
@@ -477,6 +477,7 @@ class TableReader:
         if share is None or price is None or share.is_empty or share.text in NOTHING | {"0"}:
             return
         full, percent = self.table.cell(row, "_list_price"), _percent(share)
+        percent = figure(share) if percent is None and "%" in self.table.header["_discount"].text else percent
         before, after = (figure(cell) if cell is not None else None for cell in (full, price))
         if before is not None and after is not None:
             shares = [percent / 100] if percent is not None else [Decimal(str(share.value))] if share.is_number else []

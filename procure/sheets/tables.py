@@ -229,7 +229,7 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
 
 def _by_cells(heading: Heading, cells: list[str]) -> Heading:
     """Return a heading in the sense that its cells have: Spanish ``Nombre`` heads names, ``Processors`` a number."""
-    if heading.column == "_quantity" and cells and not any(re.search(r"\d", text) for text in cells):
+    if heading.column == "_quantity" and cells and not re.search(r"\d", cells[0]):
         return replace(heading, column="name", unit=None)
     if heading.column == "processor" and cells and all(re.fullmatch(r"\d", text) for text in cells):
         return replace(heading, column="_sockets")

@@ -152,7 +152,7 @@ class Ledger:
 
     def __init__(self, grid: Grid, tables: list[Table], harmless: frozenset[str]) -> None:
         """Take a sheet as a person sees it, its tables, and the words that the user knows to change nothing."""
-        self.grid, self.tables = grid, tables
+        self.grid, self.tables, self.harmless = grid, tables, harmless
         self.known, self.on_prices = known_words() | harmless, themed(*_ON_PRICES) | harmless
         self.on_names = themed("machines", "parts", "makers", "papers", "in_names") | harmless
         self.found: list[Finding] = []
@@ -184,16 +184,20 @@ class Ledger:
         self.remarks = [one for one in self.remarks if one[1].address not in asked]
         return self.found
 
-    def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
+    def _say(self, severity: Severity, cell: Cell, column: str, text: str, harmless: str = "") -> None:
         if (self.grid.sheet, cell.address) not in self._asked:
-            self.found.append(Finding(severity, self.grid.sheet, cell.address, column, cell.shown, text))
+            self.found.append(Finding(severity, self.grid.sheet, cell.address, column, cell.shown, text, harmless))
 
-    def _ask(self, cell: Cell, column: str, words: list[str]) -> None:
-        if words:
-            said = f"{', '.join(map(repr, words))}: not known; the amount beside it is in a total, to the cent"
-            self._say(
-                *(("guess", cell, column, said) if self._is_held else ("error", cell, column, asked_about(words)))
-            )
+    def _ask(self, cell: Cell, column: str, words: list[str]) -> bool:
+        """Ask about words that are not known, and tell whether there are any."""
+        words = [word for word in words if not set(plain_words(word).split() or [word]) <= self.harmless]
+        quoted = ", ".join(map(repr, words))
+        if words and self._is_held:
+            self._say("guess", cell, column, f"{quoted}: not known; the amount beside it is in a total, to the cent")
+        elif words:
+            asked = f"{quoted}: not known; change the cell, or say that it changes no amount (--harmless WORD)"
+            self._say("error", cell, column, asked, " ".join(words))
+        return bool(words)
 
     # Tables
 
@@ -355,7 +359,7 @@ class Ledger:
             text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", folded(text)), flags=re.IGNORECASE)
         words = strange_words(without_models(counted(text)), known, in_table=column != "_number")
         if known is self.on_names:
-            words += re.findall(r"[/&;|*]|\+(?!\s|$|\))", text)
+            words += re.findall(r"[/&;|*]|\+(?!\s|$|\))|(?<=\s)\+", text)
             if not re.search(rf"\b{MACHINE}\b", plain_words(text)):  # a part of a server, not one
                 head = re.split(r"\w*(?:knoten|server)\b", plain_words(re.split(r"\w*\d", text)[0]))[0].split()
                 parts = [one for one in head if _is_known(one, themed("parts"))]
@@ -444,10 +448,10 @@ class Ledger:
         weighs = weighs and not is_firm and pattern("people", re.I).search(folded(cell.text).strip()) is None
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
-            self._say("error", cell, "", asked_about(words))
+            self._ask(cell, "", words)
         elif is_title and self.tables:
             if other.is_optional(text) or any(_is_known(one.casefold(), themed("stale")) for one in words):
-                self._say("error", cell, "", asked_about(words))
+                self._ask(cell, "", words)
             else:
                 self._say("guess", cell, "", f"{', '.join(map(repr, words))}: taken as a name in the sheet's title")
         elif not is_title and not self._is_letter(
@@ -491,7 +495,7 @@ def about_remarks(remarks: list[tuple[str, Cell]], harmless: frozenset[str]) -> 
     others = ", ".join(f"{text[:70]!r} ({at})" for text, at in list(said)[1:])
     asked = f"may change what is bought, or its price; change the cell, or, if none does, --harmless {answer}"
     asked = f"and {others}: {asked}" if others else asked
-    return [Finding("error", remarks[0][0], remarks[0][1].address, "", remarks[0][1].text, asked)]
+    return [Finding("error", remarks[0][0], remarks[0][1].address, "", remarks[0][1].text, asked, answer)]
 
 
 def _figures_in(text: str) -> set[str]:
@@ -508,13 +512,6 @@ _QUOTED = re.compile(r"\((?:([^()!]+)!)?([A-Z]+\d+)\)")
 def _unit(cell: Cell) -> Unit | None:
     read = amount_of(cell.shown)
     return read.unit if read is not None else None
-
-
-def asked_about(words: list[str]) -> str:
-    """Return what is said of words that are not known."""
-    return (
-        f"{', '.join(map(repr, words))}: not known; change the cell, or say that it changes no amount (--harmless WORD)"
-    )
 
 
 def _has_amount(table: Table, row: list[Cell]) -> bool:

@@ -1,0 +1,245 @@
+"""Offers in many languages are read at once; what they leave open is asked about, and answered by one command."""
+
+from __future__ import annotations
+
+import shlex
+import zipfile
+from pathlib import Path
+
+import pytest
+import strange_sheets
+from openpyxl import Workbook
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.packages.quote_file import OfferReading, QuoteFile, all_harmless, read_quote_file
+from procure.sheets.cells import Reader, Unreadable
+from procure.sheets.described import Described, described
+
+READING = OfferReading(rates=dict.fromkeys(("EUR", "CZK", "PLN", "SEK", "NOK", "DKK", "HUF"), 2))
+HEAD, NODE = ["Server", "Cores", "RAM (GB)", "GPUs", "Price (EUR)"], ["Node A", 64, 768, 0, 14_960]
+
+
+def book(path: Path, *rows: list) -> QuoteFile:
+    """Write a workbook, and read it."""
+    made = Workbook()
+    for row in rows:
+        made.active.append(row)
+    made.save(path / "offer.xlsx")
+    return read_quote_file(path / "offer.xlsx", READING)
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (
+            ["Typ uzlu", "Počet jader", "Paměť RAM (GB)", "Počet GPU", "Cena za kus bez DPH (Kč)"],
+            "Uzel s velkou pamětí",
+        ),
+        (["Nazwa", "Liczba rdzeni", "Pamięć [GB]", "Liczba GPU", "Cena jedn. netto (zł)"], "Węzeł z dużą pamięcią"),
+        (["Nod", "Antal kärnor", "Minne (GB)", "Antal GPU:er", "Pris per nod, SEK exkl. moms"], "Fet nod"),
+        (["Nodetype", "Antall kjerner", "Minne (GB)", "Antall GPU", "Enhetspris ekskl. mva. (NOK)"], "Tynn node"),
+        (["Servertype", "Antal kerner", "Hukommelse (GB)", "Antal GPU", "Stykpris ekskl. moms (DKK)"], "Stor server"),
+        (["Solmutyyppi", "Ytimien määrä", "Keskusmuisti (GB)", "GPU kpl", "Yksikköhinta ALV 0 % (EUR)"], "Ohut solmu"),
+        (["Designação", "Nº de núcleos", "Memória (GB)", "Nº de GPU", "Preço unitário s/ IVA (EUR)"], "Nó de cálculo"),
+        (["Megnevezés", "Magok száma", "Memória (GB)", "GPU-k száma", "Nettó egységár (Ft)"], "Számítási csomópont"),
+    ],
+)
+def test_headings_of_many_languages_are_known(tmp_path: Path, head: list, name: str) -> None:
+    """A node of ordinary size under them is read without a question."""
+    found = book(tmp_path, head, [name, 64, 768, 2, 50_000])
+    assert not found.errors
+    row = found.quotes.iloc[0]
+    assert (row["cpus"], row["mem_gb"], row["gpus"], row["price_usd"]) == (64, 768, 2, 100_000)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Paměť dodá zákazník.",
+        "Ceny nie zawierają pamięci.",
+        "Priset gäller för två noder.",
+        "Legalább 10 db rendelése esetén.",
+        "Hinta on kotelolle.",
+        "Preços com IVA.",
+        "Käytetyt palvelimet.",
+        "Leje pr. måned.",
+        "Ceny v tis. Kč.",
+        "Leveras utan minne.",
+        "Prosessoriton palvelin.",
+        "Rabat 5 % nie jest uwzględniony.",
+        "Account manager: Used Hardware",
+        "Lieferzeit ca. 6 Wochen. RAM gegen Aufpreis.",
+        "Frakt tillkommer.",
+        "Irányár.",
+    ],
+)
+def test_remarks_that_change_something_are_asked_about(tmp_path: Path, sentence: str) -> None:
+    """In these languages too a remark on memory, sets, least numbers, rent, tax or used goods is a question."""
+    assert {"A4", "E2"} & {one.cell for one in book(tmp_path, HEAD, NODE, [], [sentence]).errors}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Lieferzeit ca. 6 Wochen nach Auftragseingang. Zahlungsziel 30 Tage netto.",
+        "i.A. Jörg Wältermann",
+        "Dodací lhůta: 8 týdnů",
+        "E&OE. Prices valid for 30 days. Delivery 6-8 weeks.",
+        "Termin płatności: 30 dni",
+        "Account manager: Hannah Price",
+        "Leveranstid 8 veckor. Betalningsvillkor 30 dagar netto.",
+        "Toimitusaika: 6 viikkoa",
+        "Szállítási határidő: 6 hét",
+    ],
+)
+def test_what_letters_say_is_not_asked_about(tmp_path: Path, sentence: str) -> None:
+    """Delivery, payment, signatures and people behind a label change no price."""
+    assert not book(tmp_path, HEAD, NODE, [], [sentence]).errors
+
+
+@pytest.mark.parametrize(("page", "said"), [("cp1250", "Windows-1250"), ("iso8859_2", "ISO-8859-2"), ("utf-16", "")])
+def test_the_code_page_is_that_which_makes_words_known(tmp_path: Path, page: str, said: str) -> None:
+    """A Czech offer is read in each, which is a guess where no mark says so; messages count empty lines."""
+    rows = [
+        "Nabídka",
+        "",
+        "Název;Počet jader;Paměť (GB);Cena za kus (Kč)",
+        "Štíhlý uzel;64;768;412 000,00",
+        "",
+        "RAM navíc",
+    ]
+    text = "\r\n".join(rows)
+    (tmp_path / "offer.csv").write_bytes(text.encode(page))
+    found = read_quote_file(tmp_path / "offer.csv", READING)
+    assert [one.allowed.split()[-1] for one in found.findings if "not UTF-8" in one.allowed] == ([said] if said else [])
+    assert [one.cell for one in found.errors] == ["line 4", "line 6"]
+
+
+READER = Reader("price_usd", None, None, lambda value, _: value)
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        (
+            "4U GPU server: 2 x AMD EPYC 9355 (32-core), 24 x 64GB DDR5-6400, 8 x NVIDIA H200, 2 x 3.84TB NVMe",
+            Described("4U GPU server", "AMD EPYC 9355", "64", "1536", "8", "H200"),
+        ),
+        (
+            "XE8640\n2x Intel Xeon Platinum 8468 (48 Kerne)\n16x 64 GB DDR5-4800\n4x H100 80 GB\n2x 3,84 TB NVMe",
+            Described("XE8640", "Intel Xeon Platinum 8468", "96", "1024", "4", "H100-80GB"),
+        ),
+        (
+            "R6625 with 2x AMD EPYC 9354 and 768GB RAM, 2x 960GB SSD",
+            Described("R6625", "AMD EPYC 9354", "64", "768", "0", ""),
+        ),
+        ("Switch, 48x 25 GbE, 2x 100 GbE", None),
+    ],
+)
+def test_a_configuration_in_one_text_is_read(text: str, truth: Described | None) -> None:
+    """Processors by the table, modules times GB, GPUs; disks and a text without processors are none of these."""
+    assert described(text, READER) == truth
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "12x 64 GB DDR5 or 12x 96 GB DDR5",
+        "12x 64 GB, 2x 480 GB",
+        "64 GB DDR5 x12",
+        "12 of 24 DIMMs 64 GB DDR5",
+        "12x 64 GB DDR5 per CPU",
+        "12x 64 GB DDR5, NVIDIA H100",
+        "12x 64 GB DDR5, HGX H100 8-GPU",
+        "12x 64 GB DDR5, 8x GPU",
+        "12x 64 GB DDR5, 4x H100 (optional)",
+        "12x 64 GB DDR5, 2x A100, 2x L40S",
+        "768 GB DDR5 (12x 32 GB)",
+        "12x 64 GB DDR5, 4 nodes",
+        "12x 64 GB DDR5, without disks",
+    ],
+)
+def test_a_configuration_that_is_not_plain_is_asked_about(rest: str) -> None:
+    """Choices, amounts of something else, GPUs without a number, several nodes."""
+    with pytest.raises(Unreadable):
+        described(f"R6625, 2x AMD EPYC 9354, {rest}", READER)
+
+
+@pytest.mark.parametrize(
+    ("rows", "errors"),
+    [
+        ([["Options"], ["Switch", None, None, None, 2_000]], []),
+        (
+            [["Optionen (nicht enthalten)"], ["Netzteil", None, None, None, 420], ["Summe", None, None, None, 14_960]],
+            [],
+        ),
+        ([["Options"], ["Node B", 128, 768, 0, 20_000]], ["A4"]),
+        ([["Options"], ["Switch", None, None, None, 2_000], [None], ["Installation", None, None, None, 500]], ["A6"]),
+        (
+            [["Options"], ["Switch", None, None, None, 2_000], ["Services"], ["Installation", None, None, None, 500]],
+            ["A6"],
+        ),
+        ([["Options included"], ["Switch", None, None, None, 2_000]], ["A3"]),
+    ],
+)
+def test_lines_beneath_options_do_not_count(tmp_path: Path, rows: list, errors: list[str]) -> None:
+    """They are left out with a warning each; servers, and what stands behind a gap or another text, are asked about."""
+    found = book(tmp_path, HEAD, NODE, *rows)
+    assert [one.cell for one in found.errors] == errors
+    assert errors or (not found.lines and len(found.quotes) == 1)
+
+
+def test_a_workbook_without_styles_is_read(tmp_path: Path) -> None:
+    """Not every program writes the part of an OpenDocument spreadsheet that holds its styles."""
+    from odfdo import Cell, Document, Row, Table
+
+    document, table = Document("spreadsheet"), Table("Offer")
+    document.body.clear()
+    for values in (HEAD, NODE):
+        row = Row()
+        for value in values:
+            row.append_cell(Cell(value))
+        table.append_row(row)
+    document.body.append(table)
+    document.save(str(tmp_path / "whole.ods"))
+    with zipfile.ZipFile(tmp_path / "whole.ods") as whole, zipfile.ZipFile(tmp_path / "bare.ods", "w") as bare:
+        for part in whole.namelist():
+            if part != "styles.xml":
+                bare.writestr(part, whole.read(part))
+    assert len(read_quote_file(tmp_path / "bare.ods", READING).quotes) == 1
+
+
+def test_one_command_answers_all_words_and_remarks(tmp_path: Path) -> None:
+    """The command that ends the questions, pasted, leaves none of their kind, and keeps the options given."""
+    made = Workbook()
+    for row in (
+        ["Zwirbel 'Knoten' & Co 4x"],
+        HEAD,
+        ["Node zwarbel", *NODE[1:]],
+        [],
+        ["GPUs: zworbel."],
+        ["Zwerbel = 5 €/Server"],
+    ):
+        made.active.append(row)
+    path = tmp_path / "an offer.xlsx"
+    made.save(path)
+    first = CliRunner().invoke(app, ["quotes", "check", str(path), "--rate", "EUR=1.25"])
+    command = shlex.split(str(first.exception).splitlines()[-1])
+    assert command[:4] == ["procure", "quotes", "check", str(path)] and "EUR=1.25" in command
+    again = CliRunner().invoke(app, command[1:])
+    assert again.exit_code == 0
+
+
+@pytest.mark.parametrize("kinds", ["first", "third"])
+def test_no_word_is_asked_about_after_all_are_answered(tmp_path: Path, kinds: str) -> None:
+    """Of offers with one strange thing each: what is left are questions that another option, or the cell, answers."""
+    n_answered = 0
+    for n, case in enumerate(strange_sheets.KINDS[kinds][:15]):
+        path = tmp_path / f"{n}.{case.kind}"
+        strange_sheets.judge(case, path)
+        reading = OfferReading(rates=strange_sheets.RATE)
+        words, rest = all_harmless(path, reading)
+        n_answered += bool(words)
+        assert not [one for one in rest.errors if "--harmless" in one.allowed]
+    assert n_answered
