@@ -211,18 +211,76 @@ def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     return judge_adaptation(found, split)
 
 
+def curves_of(found: Evaluation, split: str) -> dict[str, np.ndarray]:
+    """Return the quantiles (n, 5) that we, every expert and every baseline state of the judged jobs, s, by name."""
+    rows, _ = found.forecasts[split, "procure"]
+    asked, stated = found.stated[split]
+    at = np.searchsorted(asked, rows)
+    curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
+    for (part, name), (_, one) in found.forecasts.items():
+        if part == split:  # a baseline without a spread may have the name of an expert that has one
+            known = np.repeat(one.point[:, None], 5, 1) if one.quantiles is None else one.quantiles
+            curves[f"{name} alone" if name in NAMES else name] = known
+    return curves
+
+
+def simple_rules(found: Evaluation, split: str) -> dict[str, tuple[float, float]]:
+    """Return MAE and pinball loss, over the best known afterwards, of us and of what anybody could have chosen before.
+
+    ``median`` is the median of the boosters' quantiles, ``leader`` the expert that has lost least so far, each burst
+    counting alike: of jobs that have started by now; before there are any, the one that the mixture weighs most.
+    """
+    rows, _ = found.forecasts[split, "procure"]
+    asked, stated = found.stated[split]
+    wait, at = found.wait[rows], np.searchsorted(asked, rows)
+    curves = curves_of(found, split)
+    ours = curves.pop("procure")
+    each = {name: _losses(wait, curve) for name, curve in curves.items()}
+    best = np.min([one.mean(axis=0) for one in each.values()], axis=0)
+    places = [NAMES.index(name) for name in BOOSTERS]
+    middle = np.median(stated.experts[at][:, places].astype(float), axis=1)
+    rules = {"procure": _losses(wait, ours), "median": _losses(wait, five(np.expm1(middle)))}
+    rules |= {f"always {name}": each[name] for name in (*BOOSTERS, *RIVALS[1:], "recent") if name in each}
+    submit, burst = (
+        found.jobs["submit_time"].to_numpy()[rows],
+        np.unique(bursts(found.jobs)[rows], return_inverse=True)[1],
+    )
+    lost = np.stack([each[name] for name in NAMES], axis=1)
+    rules["leader"] = _leader(lost, submit, wait, burst, int(stated.weights[at[0]].argmax()))
+    return {name: tuple((one.mean(axis=0) / best).tolist()) for name, one in rules.items()}
+
+
+BOOSTERS = ("together", "quantile", "chance", "hgb", "hgb_mean", "hgb_log", "again", "kmeans_gbt")
+
+
+def _losses(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
+    """Return absolute error and pinball loss, (n, 2), s."""
+    return np.column_stack([np.abs(curve[:, 2] - wait), _pinballs(wait, curve)])
+
+
+def _leader(lost: np.ndarray, submit: np.ndarray, wait: np.ndarray, burst: np.ndarray, first: int) -> np.ndarray:
+    """Return the losses (n, 2) of following the leader among experts that lose (n, K, 2)."""
+    total, count = np.zeros((burst.max() + 1, *lost.shape[1:])), np.zeros(burst.max() + 1)
+    known, begins, found = np.argsort(submit + wait, kind="stable"), 0, np.empty((len(submit), 2))
+    for job in range(len(submit)):
+        while submit[known[begins]] + wait[known[begins]] < submit[job]:
+            total[burst[known[begins]]] += lost[known[begins]]
+            count[burst[known[begins]]] += 1
+            begins += 1
+        seen = count > 0
+        mean = (total[seen] / count[seen, None, None]).mean(axis=0) if seen.any() else None
+        picked = [first, first] if mean is None else mean.argmin(axis=0)
+        found[job] = lost[job, picked, [0, 1]]
+    return found
+
+
 def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     """Compare our forecast with every expert's and baseline's, by month of submission; calibration by job and burst."""
     rows, said = found.forecasts[split, "procure"]
     asked, stated = found.stated[split]
     wait, at = found.wait[rows], np.searchsorted(asked, rows)
     month = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s").to_period("M").astype(str)
-    others = {name: one for (part, name), (_, one) in found.forecasts.items() if part == split}
-    curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
-    curves |= {
-        name: np.repeat(one.point[:, None], 5, 1) if one.quantiles is None else one.quantiles
-        for name, one in others.items()
-    }
+    curves = curves_of(found, split)
     losses = {name: _pinballs(wait, curve) for name, curve in curves.items()}
     errors = {name: np.abs(curve[:, 2] - wait) for name, curve in curves.items()}
     burst = bursts(found.jobs)[rows]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from queue_time_claims import RIVALS, judge_adaptation, kept_in
+from queue_time_claims import RIVALS, judge_adaptation, kept_in, simple_rules
 
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.model import Settings
@@ -119,6 +119,13 @@ def long_bursts(jobs: pd.DataFrame, nodes: int, seed: int = 0, few: Few | None =
     return _queued(jobs.sort_values("submit_time", kind="stable").reset_index(drop=True), nodes, "easy")
 
 
+def few_bursts(jobs: pd.DataFrame, nodes: int, seed: int) -> pd.DataFrame:
+    """Return `long_bursts` of 10,000 jobs in a row from a drawn one on, of drawn numbers; all follow from the seed."""
+    rng = np.random.default_rng(seed)
+    first = int(rng.integers(0, len(jobs) - 10_000))
+    return long_bursts(jobs.iloc[first : first + 10_000], nodes, seed, Few.drawn(rng))
+
+
 def _queued(jobs: pd.DataFrame, nodes: int, policy: str) -> pd.DataFrame:
     """Queue each partition's jobs on its own share of the nodes."""
     parts = []
@@ -141,22 +148,18 @@ def main() -> None:
     parser.add_argument(
         "--kept", help="begin of the names of files for the boosters' forecasts: written, or read if there"
     )
+    parser.add_argument("--few", type=int, nargs="+", metavar="SEED", help="logs of few bursts in place of regimes")
     arguments = parser.parse_args()
-    jobs = import_log(arguments.log).jobs.tail(arguments.last)
-    for regime in arguments.regime or REGIMES:
-        kept = arguments.kept and Path(f"{arguments.kept}_{regime}.npz")
-        with kept_in(kept):
-            found = evaluate(
-                changed(jobs, arguments.nodes, regime),
-                ["chronological"],
-                RIVALS,
-                k=57,
-                settings=Settings(members=1),
-            )
-        print(
-            json.dumps({"regime": regime} | judge_adaptation(found, "chronological"), default=float),
-            flush=True,
-        )
+    jobs, nodes = import_log(arguments.log).jobs, arguments.nodes
+    for name in arguments.few or arguments.regime or REGIMES:
+        few = isinstance(name, int)
+        table = few_bursts(jobs, nodes, name) if few else changed(jobs.tail(arguments.last), nodes, name)
+        with kept_in(arguments.kept and Path(f"{arguments.kept}_{name}.npz")):
+            found = evaluate(table, ["chronological"], RIVALS, k=57, settings=Settings(members=1))
+        row = {"regime": name} | judge_adaptation(found, "chronological")
+        if few:
+            row["rules"] = simple_rules(found, "chronological")
+        print(json.dumps(row, default=float), flush=True)
 
 
 if __name__ == "__main__":

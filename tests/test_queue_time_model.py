@@ -24,7 +24,7 @@ from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, ver
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, wait_times
 from procure.queue_time.metrics import Forecast, beats, judge
-from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.model import QueueTimeModel, Settings, _through
 from procure.queue_time.predict import (
     Request,
     check_request,
@@ -94,6 +94,19 @@ def site(jobs: pd.DataFrame) -> store.SiteModel:
 
 def curves_of(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(np.expm1(rng.uniform(0, 12, (n, len(calibrate.GRID)))), axis=1)
+
+
+@pytest.mark.parametrize("share_at_once", [0.0, 0.3, 0.97])
+def test_a_curve_through_quantiles_stays_between_them(share_at_once: float) -> None:
+    """Whatever shape is lent, a curve holds the five quantiles, rises, and ends within the longest wait there is."""
+    rng = np.random.default_rng(0)
+    shape = np.sort(rng.lognormal(9, 2, (200, len(calibrate.GRID))), axis=1)
+    shape = np.where(share_at_once >= calibrate.GRID, 0.0, shape)
+    shape[:, -1] = 1e7
+    five = np.sort(rng.lognormal(9, 2, (200, 5)), axis=1)
+    curve = _through(five, shape)
+    assert np.allclose(calibrate.quantiles_at(curve, metrics.LEVELS), five)
+    assert (np.diff(curve, axis=1) >= 0).all() and np.allclose(curve[:, -1], np.maximum(five[:, -1], 1e7))
 
 
 def test_scores_say_which_interval_holds_the_wait() -> None:

@@ -361,12 +361,20 @@ def _starts_known(outcomes: Outcomes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _through(five: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Return curves (n, len(GRID)) through quantiles (n, 5) at `LEVELS`, elsewhere shaped as others, s."""
-    shift = np.log1p(np.maximum(np.sort(five, axis=1), 0)) - np.log1p(quantiles_at(shape, LEVELS))
-    at = np.clip(np.searchsorted(LEVELS, GRID, side="left"), 1, len(LEVELS) - 1)
+    """Return curves (n, len(GRID)) through quantiles (n, 5) at `LEVELS`, elsewhere shaped as others, s.
+
+    Between two levels a curve stays between their quantiles, and above the last within the others' longest wait: where
+    the others start at once up to some level, the step behind it would be added to what the quantiles say there.
+    """
+    known, longest = np.log1p(np.maximum(np.sort(five, axis=1), 0)), np.log1p(shape[:, -1:])
+    shift = known - np.log1p(quantiles_at(shape, LEVELS))
+    after, since = (np.searchsorted(LEVELS, GRID, side=side) for side in ("left", "right"))
+    at = np.clip(after, 1, len(LEVELS) - 1)
     part = np.clip((GRID - LEVELS[at - 1]) / (LEVELS[at] - LEVELS[at - 1]), 0, 1)
     moved = np.log1p(shape) + shift[:, at - 1] * (1 - part) + shift[:, at] * part
-    moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], np.log1p(shape[:, -1]))
+    ends = np.column_stack([np.zeros(len(known)), known, np.maximum(known[:, -1:], longest)])
+    moved = np.clip(moved, ends[:, since], ends[:, after + 1])
+    moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], longest[:, 0])
     return np.expm1(np.maximum.accumulate(np.maximum(moved, 0), axis=1))
 
 
