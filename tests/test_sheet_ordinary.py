@@ -72,6 +72,9 @@ def test_headings_of_many_languages_are_known(tmp_path: Path, head: list, name: 
         "Lieferzeit ca. 6 Wochen. RAM gegen Aufpreis.",
         "Frakt tillkommer.",
         "Irányár.",
+        "Garantia 3 anos paga à parte.",
+        "Termin dostawy: 8 tygodni (minimum 10 sztuk)",
+        "Dodání 6 týdnů, bez pamětí.",
     ],
 )
 def test_remarks_that_change_something_are_asked_about(tmp_path: Path, sentence: str) -> None:
@@ -96,6 +99,28 @@ def test_remarks_that_change_something_are_asked_about(tmp_path: Path, sentence:
 def test_what_letters_say_is_not_asked_about(tmp_path: Path, sentence: str) -> None:
     """Delivery, payment, signatures and people behind a label change no price."""
     assert not book(tmp_path, HEAD, NODE, [], [sentence]).errors
+
+
+@pytest.mark.parametrize(
+    ("line", "per", "years"),
+    [
+        ("Instalace na uzel", "node", None),
+        ("Instalação por nó", "node", None),
+        ("Záruka 5 let", "order", 5),
+        ("Takuu 5 vuotta", "order", 5),
+        ("Telepítés csomópontonként", "", None),
+        ("Podpora na rok", "", None),
+        ("Licence na jádro", "", None),
+        ("Alennus 5 % muistista", "", None),
+    ],
+)
+def test_lines_of_many_languages_are_of_a_node_or_asked_about(
+    tmp_path: Path, line: str, per: str, years: int | None
+) -> None:
+    """What is charged for each node is; per core, each year, off a part, or in a word that is not known, is a question."""
+    found = book(tmp_path, HEAD, NODE, [line, None, None, None, None if "%" in line else 500])
+    assert bool(found.errors) is not bool(per)
+    assert found.errors or [(one.per, one.years) for one in found.lines] == [(per, years)]
 
 
 @pytest.mark.parametrize(("page", "said"), [("cp1250", "Windows-1250"), ("iso8859_2", "ISO-8859-2"), ("utf-16", "")])

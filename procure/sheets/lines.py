@@ -15,7 +15,7 @@ Kind = _Bought | Literal["support", "discount", "other"]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
-_PER_NODE = re.compile(rf"\b({PER}|a|each|jeden?|chaque|cada)\s+{NODE}\b")
+_PER_NODE = re.compile(rf"\b({PER}|a|na|each|jeden?|chaque|cada)\s+{NODE}\b")
 INCLUDED = themed("free") | frozenset(vocabulary()["free_phrases"])
 """What stands in place of the price of what costs nothing more."""
 _SCOPE = re.compile(rf"{_ON}(\w+)")

@@ -69,7 +69,9 @@ _LONGEST_WORD = 60
 
 
 _STEMS_OF_FIGURES = tuple(sorted(themed("stems_of_figures")))
-_STEMS = (*_STEMS_OF_FIGURES, *sorted(themed("stems_of_machines")))
+_INFLECTED = re.compile(
+    f"(?:{'|'.join((*_STEMS_OF_FIGURES, *sorted(themed('stems_of_machines'))))})(?:{pattern('inflections').pattern})?"
+)
 
 
 def _is_known(word: str, known: frozenset[str]) -> bool:
@@ -80,7 +82,7 @@ def _is_known(word: str, known: frozenset[str]) -> bool:
         len(word) > 4 and any(word.removesuffix(end) in known for end in ("s", "n", "e", "en", "es", "em"))
     ):
         return True
-    if not pattern("without_endings").search(word) and word.startswith(_STEMS):
+    if _INFLECTED.fullmatch(word):
         return True
     return any(
         {word[:n], word[:n].removesuffix("s")} & (known if n > 3 else themed("machines"))
@@ -350,7 +352,7 @@ class Ledger:
         if line is not None and column == "name":
             text = _EACH_NODE.sub(" ", folded(text))
             if line.kind == "discount":
-                text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), known | themed("discounts")
+                text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), (known - themed("parts")) | themed("discounts")
         if line is None and cores_of(text) is not None:
             text = _JOINED.sub(" ", text)
         if column == "gpus":
@@ -358,6 +360,8 @@ class Ledger:
         if column == "name" and "pack_size" in table.columns:
             text = re.sub(SEVERAL.pattern, " ", _COUNTED.sub(" ", folded(text)), flags=re.IGNORECASE)
         words = strange_words(without_models(counted(text)), known, in_table=column != "_number")
+        if line is not None and line.kind == "discount":
+            words += sorted(_figures_in(text))
         if known is self.on_names:
             words += re.findall(r"[/&;|*]|\+(?!\s|$|\))|(?<=\s)\+", text)
             if not re.search(rf"\b{MACHINE}\b", plain_words(text)):  # a part of a server, not one
@@ -473,6 +477,7 @@ class Ledger:
             return True
         parts = [part for part in re.split(r"[,;!]|\.\s+(?=[^\W\d_a-z])", text) if any(word in part for word in words)]
         has_part = plain & (themed("parts", "machines", "goods") - themed("services") | {"hardware"})
+        has_part = has_part or pattern("no_terms").search(plain_words(text))
         terms = [not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()) for one in parts]
         if all(term or pattern("topics", re.I).search(one) for term, one in zip(terms, parts, strict=True)):
             return True
