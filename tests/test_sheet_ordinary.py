@@ -78,7 +78,7 @@ def test_headings_of_many_languages_are_known(tmp_path: Path, head: list, name: 
     ],
 )
 def test_remarks_that_change_something_are_asked_about(tmp_path: Path, sentence: str) -> None:
-    """In these languages too a remark on memory, sets, least numbers, rent, tax or used goods is a question."""
+    """In these languages too a remark on memory, sets, least numbers, rent, tax or used goods is asked."""
     assert {"A4", "E2"} & {one.cell for one in book(tmp_path, HEAD, NODE, [], [sentence]).errors}
 
 
@@ -117,7 +117,7 @@ def test_what_letters_say_is_not_asked_about(tmp_path: Path, sentence: str) -> N
 def test_lines_of_many_languages_are_of_a_node_or_asked_about(
     tmp_path: Path, line: str, per: str, years: int | None
 ) -> None:
-    """What is charged for each node is; per core, each year, off a part, or in a word that is not known, is a question."""
+    """What is charged for each node is; per core, per year or off a part is asked."""
     found = book(tmp_path, HEAD, NODE, [line, None, None, None, None if "%" in line else 500])
     assert bool(found.errors) is not bool(per)
     assert found.errors or [(one.per, one.years) for one in found.lines] == [(per, years)]

@@ -413,6 +413,15 @@ def cores_of(text: str) -> tuple[int, str] | None:
     return 0 if is_wrong else n * (known or stated), model.strip(" ,;(-")
 
 
+def cores_said(text: str, n: int = 0) -> tuple[int, str] | None:
+    """Return the cores and model that a processor's text states, or else those of ``n`` of its model by the table."""
+    if (read := cores_of(text)) is not None:
+        return read
+    stated, known = chips_of(text) if not states_cores(text) else (0, 0)
+    n = n or stated
+    return (n * known, re.sub(r"^\d\s*[x×*]\s*", "", text)) if n and known else None
+
+
 def gpu_model(text: str) -> str:
     """Return the short name of a GPU model, ``H100`` of ``NVIDIA H100 80GB SXM``; empty where none is known."""
     return next(iter(gpu_models(text)), "")

@@ -6,7 +6,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, chips_of, cores_of, gpu_models, states_cores
+from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, cores_said, gpu_models
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.words import MACHINE, folded, pattern, themed
@@ -74,7 +74,10 @@ def described(text: str, reader: Reader) -> Described | None:
     odd = [one for one in (*name, *found["other"]) if re.search(r"\d", one) and _says_memory(one)]
     if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
         raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
-    cores, processor = _cores(found["processors"][0])
+    chips = found["processors"][0]
+    cores, processor = cores_said(chips) or (0, "")
+    if not cores:
+        raise Unreadable(f"holds {chips!r}, which does not plainly say the cores of one node; give them in a column")
     reader.others = {}
     memory = [_NAMED.sub("RAM", memory[0]), *memory[1:]]
     label = re.sub(rf"^(?:(?:{pattern('is_memory').pattern}|\W)\s*)+", "", memory[0], flags=re.IGNORECASE)
@@ -109,14 +112,3 @@ def _kind(part: str) -> str:
     if _says_memory(part):
         return "memory"
     return "bare" if _MODULES.fullmatch(part) else "other"
-
-
-def _cores(text: str) -> tuple[int, str]:
-    """Return the cores of all processors of a text, and their model."""
-    read = cores_of(text)
-    if read is None and not states_cores(text):
-        n, known = chips_of(text)
-        read = (n * known, re.sub(r"^\d\s*[x×*]\s*", "", text)) if n and known else None
-    if read is None or not read[0]:
-        raise Unreadable(f"holds {text!r}, which does not plainly say the cores of one node; give them in a column")
-    return read

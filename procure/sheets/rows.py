@@ -19,11 +19,11 @@ from procure.sheets.cells import (
     chips_in,
     chips_of,
     cores_of,
+    cores_said,
     gpu_models,
     gpu_pools,
     gpus_in,
     is_likely,
-    states_cores,
 )
 from procure.sheets.described import Described, described
 from procure.sheets.findings import Finding, Severity
@@ -502,7 +502,7 @@ class TableReader:
             if not (re.fullmatch(r"\d+", sockets.text) and re.fullmatch(r"\d+", each.text)):
                 return
             cores = int(sockets.text) * int(each.text)
-        elif processor is not None and (read := cores_of(processor.text) or self._of_model(processor, sockets)):
+        elif processor is not None and (read := cores_said(processor.text, _digit(sockets))):
             cores, texts["processor"] = read
             if not cores:
                 said = f"states other cores than a CPU of this model has ({chips_of(processor.text)[1]})"
@@ -519,20 +519,13 @@ class TableReader:
         said = chips_in(name.text) if name is not None and not self.table.is_ours else ""
         return replace(name, value=said) if name is not None and said and (cell is None or cell.is_empty) else cell
 
-    @staticmethod
-    def _of_model(processor: Cell, sockets: Cell | None) -> tuple[int, str] | None:
-        """Return the cores that the table of processors tells of processors whose number is stated, and their text."""
-        n, known = chips_of(processor.text) if not states_cores(processor.text) else (0, 0)
-        n = int(sockets.text) if sockets is not None and re.fullmatch(r"[1-9]", sockets.text) else n
-        return (n * known, re.sub(r"^\d\s*[x×*]\s*", "", processor.text)) if n and known else None
-
     def _check_processor(self, row: list[Cell], cores: str, number: int) -> None:
         """Refuse cores that are not those which the processor's text, or the table of processors, states."""
         processor, cell = self._processor(row), self.table.cell(row, "cpus")
         if processor is None or cell is None or not re.fullmatch(r"\d+", cores):
             return
         (n, known), sockets = chips_of(processor.text), self.table.cell(row, "_sockets")
-        n = int(sockets.text) if sockets is not None and re.fullmatch(r"[1-9]", sockets.text) else n
+        n = _digit(sockets) or n
         text, read = f"{processor.text!r} ({processor.address})", cores_of(processor.text)
         if known and (int(cores) != n * known if n else int(cores) % known):
             whole = f"{n} × {known} = {n * known}" if n else f"{known} each"
@@ -691,6 +684,11 @@ class TableReader:
             self._say("guess", Cell(""), "category", said)
         if "gpus" in lacking:
             self._say("guess", Cell(""), "gpus", "no column says GPUs: there are none")
+
+
+def _digit(cell: Cell | None) -> int:
+    """Return the number of processors in a cell; 0 where it holds none."""
+    return int(cell.text) if cell is not None and re.fullmatch(r"[1-9]", cell.text) else 0
 
 
 def _percent(cell: Cell) -> Decimal | None:

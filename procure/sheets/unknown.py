@@ -477,8 +477,8 @@ class Ledger:
             return True
         parts = [part for part in re.split(r"[,;!]|\.\s+(?=[^\W\d_a-z])", text) if any(word in part for word in words)]
         has_part = plain & (themed("parts", "machines", "goods") - themed("services") | {"hardware"})
-        has_part = has_part or pattern("no_terms").search(plain_words(text))
-        terms = [not has_part and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()) for one in parts]
+        is_plain = not has_part and pattern("no_terms").search(plain_words(text)) is None
+        terms = [is_plain and pattern("terms", re.I).search(one) and _LASTS.search(one.lower()) for one in parts]
         if all(term or pattern("topics", re.I).search(one) for term, one in zip(terms, parts, strict=True)):
             return True
         things = (themed("parts", "services") - themed("calls")) | themed("goods")
