@@ -141,6 +141,14 @@ def test_the_code_page_is_that_which_makes_words_known(tmp_path: Path, page: str
     assert [one.cell for one in found.errors] == ["line 4", "line 6"]
 
 
+def test_a_pound_is_no_polish_letter(tmp_path: Path) -> None:
+    """The byte of £ in Windows-1252 is Ł in Windows-1250: before a number it is money."""
+    text = 'Server,Cores,RAM (GB),Price\nNode A,64,768,"£14,960.00"\n'
+    (tmp_path / "offer.csv").write_bytes(text.encode("cp1252"))
+    found = read_quote_file(tmp_path / "offer.csv", OfferReading(rates={"GBP": 2}))
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_920]
+
+
 READER = Reader("price_usd", None, None, lambda value, _: value)
 
 

@@ -157,8 +157,8 @@ def _decoded(content: bytes) -> tuple[str, str]:
     """
 
     def score(text: str) -> int:
-        words = {word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii()}
-        n_known = sum(is_known_word(word) for word in words)
+        words = {word for word in re.findall(r"[^\W\d_]{2,}", text) if not word.isascii()}
+        n_known = sum(is_known_word(word) for word in words) + len(re.findall(r"[€£](?=\s?\d|\s*[\])])", text))
         return n_known - len(re.findall("[\x80-\x9f\ufffd]", text))
 
     texts = {page: content.decode(page, errors="replace") for page in _PAGES}
