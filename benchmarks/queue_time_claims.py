@@ -12,6 +12,7 @@ python benchmarks/queue_time_claims.py trend LOG.swf --last N
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import resource
 import sys
@@ -173,18 +174,21 @@ class Kept(QueueTimeModel):
 
 
 @contextmanager
-def kept_in(path: Path | None) -> Iterator[None]:
-    """Keep what the boosters say in this file, or take it from there."""
+def kept_in(path: Path | None, settings: Settings | None = None) -> Iterator[None]:
+    """Keep what the boosters say in this file, or take it from there if these settings and this code made it."""
     if path is None:
         yield
         return
     Kept.said.clear()
     Kept.told.clear()
+    made_by = _made_by(settings)
     if path.exists():
         with np.load(path) as file:
-            asked = 1 + max(int(key.split("/")[0]) for key in file.files)
-            Kept.told.extend({} for _ in range(asked))
-            for key in file.files:
+            if "made_by" not in file.files or file["made_by"].item() != made_by:
+                raise SystemExit(f"{path}: other settings or other code made these kept forecasts; name a new file")
+            keys = [key for key in file.files if key != "made_by"]
+            Kept.told.extend({} for _ in range(1 + max(int(key.split("/")[0]) for key in keys)))
+            for key in keys:
                 number, name = key.split("/")
                 Kept.told[int(number)][name] = file[key]
     plain = evaluation._plain
@@ -198,15 +202,23 @@ def kept_in(path: Path | None) -> Iterator[None]:
     evaluation.QueueTimeModel, evaluation._plain = QueueTimeModel, plain  # type: ignore[misc]
     if not path.exists():
         arrays = {f"{i}/{name}": values for i, one in enumerate(Kept.said) for name, values in one.items()}
-        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(path, made_by=np.array(made_by), **arrays)  # type: ignore[arg-type]
+
+
+def _made_by(settings: Settings | None) -> str:
+    """Return what the boosters' forecasts follow from beside the log: the settings, and a hash of the code."""
+    names = ("booster", "events", "experts", "features", "forest", "log", "model", "published", "recent")
+    text = "".join(Path(evaluation.__file__).with_name(f"{name}.py").read_text("utf-8") for name in names)
+    return f"{settings} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     """How far the mixture is from the best single expert or baseline, in all and in its worst month."""
     split = arguments.split
-    chosen = Settings(members=arguments.members) if arguments.members else None
+    given = {name: getattr(arguments, name) for name in ("members", "seed") if getattr(arguments, name) is not None}
+    chosen = Settings(**given) if given else None
     jobs = _log(arguments)
-    with kept_in(arguments.kept):
+    with kept_in(arguments.kept, chosen):
         found = evaluate(jobs, [split], RIVALS, k=57, last=arguments.last, settings=chosen, progress=_say)
     return judge_adaptation(found, split)
 
@@ -455,6 +467,7 @@ def main() -> None:
     parser.add_argument("--preset")
     parser.add_argument("--kept", type=Path, help="file for the boosters' forecasts: written, or read if it is there")
     parser.add_argument("--members", type=int, help="booster pairs at most; by default as trained")
+    parser.add_argument("--seed", type=int, help="of the boosters, for adapt; by default 0")
     parser.add_argument("--split", default="chronological", choices=("chronological", "rolling"))
     arguments = parser.parse_args()
     if arguments.what != "features" and arguments.log is None:

@@ -154,7 +154,7 @@ def main() -> None:
     for name in arguments.few or arguments.regime or REGIMES:
         few = isinstance(name, int)
         table = few_bursts(jobs, nodes, name) if few else changed(jobs.tail(arguments.last), nodes, name)
-        with kept_in(arguments.kept and Path(f"{arguments.kept}_{name}.npz")):
+        with kept_in(arguments.kept and Path(f"{arguments.kept}_{name}.npz"), Settings(members=1)):
             found = evaluate(table, ["chronological"], RIVALS, k=57, settings=Settings(members=1))
         row = {"regime": name} | judge_adaptation(found, "chronological")
         if few:
