@@ -4,7 +4,7 @@ python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blu
 python benchmarks/why_claims.py fidelity --log FILE 16 5832   a log of your own: SWF or job table, CPUs a node, nodes
 python benchmarks/why_claims.py halves --data ../shared/data --last 30000 blue hpc2n     each half learnt from the other
 python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
-python benchmarks/why_claims.py counterfactual [slurm]                                    a centre with hidden rules
+python benchmarks/why_claims.py counterfactual [slurm | drains]                           a centre with hidden rules
 python benchmarks/why_claims.py purchase --data ../shared/data kth                        what 20 % more nodes cut
 """
 
@@ -168,7 +168,8 @@ def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
     """Return jobs, and rules that a fit does not know: limits, closed hours, pauses that differ by user."""
     rng = np.random.default_rng(seed)
     n = 5000
-    run = np.maximum(30, rng.lognormal(7.3, 1.4, n)).astype(int)
+    # A job that is ended at its limit has another run time in a log than in the jobs that were replayed.
+    run = np.clip(rng.lognormal(7.3, 1.4, n), 30, 200_000).astype(int)
     user = rng.choice(12, n, p=rng.dirichlet(np.ones(12)))
     submit = 1_600_041_600 + np.sort(rng.integers(0, 40 * 86_400, n))
     jobs = pd.DataFrame(
@@ -187,6 +188,14 @@ def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
     rules += [Rule(kind="pause", subject=f"user u{i}", value=int(rng.integers(10, 900))) for i in range(12)]
     rules += [Rule(kind="limit", subject=f"user u{i} cpus", value=int(rng.integers(4, 12))) for i in range(0, 12, 2)]
     return check(jobs, JOB), Site(rules=tuple(rules))
+
+
+def drained(seed: int) -> tuple[pd.DataFrame, Site]:
+    """Return the same jobs and rules, and six of 20 nodes drained for six days that the fit does not know of either."""
+    jobs, site = hidden_centre(seed)
+    first = int(jobs["submit_time"].min())
+    event = NodeEvent(nodes="k0-[2-7]", start=first + 15 * 86_400, end=first + 21 * 86_400)
+    return jobs, site.model_copy(update={"events": (event,)})
 
 
 def slurm_centre(seed: int) -> tuple[pd.DataFrame, Site]:
@@ -237,9 +246,10 @@ def cut_of(log: pd.DataFrame, now: pd.DataFrame, more: pd.DataFrame) -> tuple[fl
 
 def measure_counterfactual(arguments: argparse.Namespace) -> None:
     """Predict what 20 % more nodes do to the mean wait, against what they do under the hidden rules."""
-    hidden_by = arguments.logs[0] if arguments.logs else "rules"
-    for seed in range(arguments.seeds):
-        jobs, hidden = slurm_centre(seed) if hidden_by == "slurm" else hidden_centre(seed)
+    centre = arguments.logs[0] if arguments.logs else "rules"
+    hidden_by = "slurm" if centre == "slurm" else "rules"
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        jobs, hidden = {"slurm": slurm_centre, "drains": drained, "rules": hidden_centre}[centre](seed)
         now, more = nodes_of([(20, 1, 1000)]), nodes_of([(24, 1, 1000)])
         with tempfile.TemporaryDirectory() as folder:
             truth, own = Path(folder) / "truth", Path(folder) / "own"
@@ -248,7 +258,7 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
             bought = simulate(jobs, more, f"{hidden_by}:site={truth}").schedule
             before, after = (float((one["start_time"] - jobs["submit_time"]).mean()) for one in (log, bought))
             print(
-                f"{hidden_by}, seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
+                f"{centre}, seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
                 flush=True,
             )
             least, most = cut_of(log, now, more)
@@ -298,7 +308,7 @@ def measure_purchase(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["fidelity", "halves", "account", "counterfactual", "purchase"])
-    parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm")
+    parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm or drains")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument(
         "--log", nargs=3, metavar=("FILE", "CPUS", "NODES"), help="a log of your own, CPUs a node, nodes"
@@ -310,6 +320,7 @@ def main() -> None:
     )
     parser.add_argument("--tz", help="the centre's zone, of fidelity")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
     if arguments.log:

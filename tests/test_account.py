@@ -270,6 +270,51 @@ def test_missing_capacity_is_found():
     assert share(found, "outage") > 0.98
 
 
+def without(jobs: pd.DataFrame, nodes: pd.DataFrame, events: tuple[NodeEvent, ...]) -> pd.DataFrame:
+    """Return the log of EASY on nodes that events take away."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(Site(events=events), nodes, folder)
+        return simulate(jobs, nodes, f"rules:site={folder}").schedule
+
+
+def test_nodes_that_ran_nothing_while_jobs_waited_are_found():
+    """Where nodes are drained for six days these are found, node by node; where none is, none is found."""
+    nodes = check(pd.DataFrame({"node_id": [f"n{i:02}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    jobs = check(crowd(4000, every=600).assign(cpus_per_node=1), JOB)
+    first = int(jobs["submit_time"].min())
+    event = NodeEvent(nodes="n[02-11]", start=first + 8 * DAY, end=first + 14 * DAY)
+    found = account_waits(without(jobs, nodes, (event,)), nodes)
+    assert {one.node_id for one in found.outages} == {f"n{i:02}" for i in range(2, 12)}
+    assert all(abs(one.begin - 8 * DAY) <= DAY and abs(one.end - 14 * DAY) <= DAY for one in found.outages)
+    assert share(found, "outage") > 0.5
+    assert account_waits(without(jobs, nodes, ()), nodes).outages == []
+
+
+def test_idle_nodes_that_waiting_jobs_may_not_use_are_not_missing():
+    """Jobs wait for the six nodes of their partition; the ten of the other one ran but a job at either end."""
+    nodes = check(pd.DataFrame({"node_id": [f"n{i:02}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    jobs = check(crowd(3000, every=600).assign(cpus_per_node=1, partition="few"), JOB)
+    busy = simulate(jobs, nodes.iloc[:6].reset_index(drop=True), "fcfs").schedule
+    ends = busy.iloc[[0, -1]].assign(partition="rest", job_id=["a", "b"], n_nodes=10, run_time=60)
+    ends = ends.assign(start_time=ends["submit_time"], node_ids=",".join(nodes["node_id"].iloc[6:]))
+    log = pd.concat([busy, ends.assign(end_time=ends["start_time"] + 60)]).sort_values("submit_time", kind="stable")
+    found = account_waits(log.reset_index(drop=True), nodes)
+    assert found.causes["hours"].sum() > 100
+    assert found.outages == []
+
+
+def test_a_log_that_is_cut_by_submission_shows_no_outage_at_its_end():
+    """What still ran after the last submission is left out of a part, so that its nodes look empty."""
+    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    jobs = check(crowd(300, every=600).assign(cpus_per_node=1), JOB)
+    log = simulate(jobs, nodes, "easy").schedule.drop(columns="node_ids")
+    last = log.iloc[[-1]].assign(job_id="held", run_time=60)
+    held = last.assign(start_time=last["start_time"] + 9 * DAY, end_time=last["start_time"] + 9 * DAY + 60)
+    long = last.assign(job_id="long", run_time=10 * DAY, start_time=last["submit_time"])
+    log = pd.concat([log, held, long.assign(end_time=long["start_time"] + 10 * DAY)], ignore_index=True)
+    assert account_waits(check(log, JOB), nodes).outages == []
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_events_of_the_site_are_outages(named):
     """Ten of sixteen nodes were down from the tenth to the twentieth day: what waited for them is outage, to 2 %."""

@@ -157,6 +157,47 @@ def test_a_limit_that_changes_is_fitted_at_its_latest_level(levels):
     assert all(("in the last" in one.rule.evidence) for one in found)
 
 
+def test_jobs_larger_than_their_users_limit_do_not_hide_it(tmp_path):
+    """Users may run three CPUs at once; their jobs of six run alone, for a third of the time."""
+    rng = np.random.default_rng(2)
+    n = 2500
+    jobs = log_of(n).assign(
+        user=[f"u{one}" for one in rng.integers(0, 6, n)],
+        submit_time=MONDAY + np.arange(n) * 400,
+        n_nodes=rng.choice([1, 2, 6], n, p=[0.6, 0.3, 0.1]),
+        run_time=rng.integers(600, 3000, n),
+    )
+    jobs = check(jobs.assign(requested_time=jobs["run_time"] + 1).drop(columns="start_time"), JOB)
+    write_site(Site(rules=(Rule(kind="limit", subject="user * cpus", value=3),)), nodes_of(60), tmp_path)
+    log = started_jobs(simulate(jobs, nodes_of(60), f"rules:site={tmp_path}").schedule)
+    found = account_waits(log, nodes_of(60)).limits
+    assert len(found) >= 4 and {(one.resource, one.value) for one in found} == {("cpus", 3)}
+
+
+def test_a_part_of_a_log_begins_with_what_ran_and_waited():
+    """Of six earlier jobs two ran and one waited as the part began; what ran is submitted as it started."""
+    first = pd.DataFrame(
+        {"job_id": list("abcdef"), "submit_time": [0, 0, 10, 20, 30, 90], "start_time": [0, 5, 60, 200, 40, 90],
+         "end_time": [50, 300, 150, 400, 100, 95]}
+    )  # fmt: skip
+    later = pd.DataFrame({"submit_time": [100, 120]})
+    got = fit._open(first, later)
+    assert got[["job_id", "submit_time"]].to_numpy().tolist() == [["b", 5], ["c", 60], ["d", 100]]
+
+
+@pytest.mark.parametrize(("level", "taken"), [(1.1, True), (3.0, False), (0.3, False)])
+def test_a_rest_that_takes_the_sum_of_the_waiting_further_from_the_log_is_not_used(level, taken, monkeypatch):
+    """However much closer it is in the three measures: the rules' mean wait is 1.2 of the log's."""
+    easy, rules = ([Fidelity(100 * far, far, 0.0, 1.2)] * 3 for far in (1.0, 0.8))
+    monkeypatch.setattr(fit, "_rules", lambda held, first: ())
+    monkeypatch.setattr(fit, "_learn", lambda first, system, options: None)
+    monkeypatch.setattr(fit, "_used", lambda rest, first, options: None)
+    firsts = [fit._Seen(pd.DataFrame(), SimpleNamespace(), "", [], [])] * 3
+    close = [Fidelity(50.0, 0.5, 0.5, level)] * 3
+    options, found = fit._choose_rest(firsts, pd.DataFrame(), [], easy, rules, lambda learnt, policy: close)
+    assert (options is not None) == taken and found == (close if taken else rules)
+
+
 def test_a_limit_that_comes_to_count_something_else_is_fitted_as_it_is_now():
     """Users held to so many CPUs, and in the last quarter to so many jobs, when they now and then exceed those CPUs."""
     rng = np.random.default_rng(8)
@@ -314,6 +355,24 @@ def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
+def test_nodes_that_the_log_shows_to_have_been_away_become_events(tmp_path):
+    """They are written with their evidence, a record of drains stands before them, and a second fit finds them anew."""
+    rng = np.random.default_rng(3)
+    run = rng.integers(1000, 12_000, 2000)
+    jobs = log_of(2000, span=20 * DAY).drop(columns="start_time").assign(n_nodes=1, run_time=run, requested_time=run)
+    away = NodeEvent(nodes="n[1-5]", start=MONDAY + 6 * DAY, end=MONDAY + 13 * DAY)
+    write_site(Site(events=(away,)), nodes_of(9), tmp_path)
+    log = simulate(check(jobs, JOB), nodes_of(9), f"rules:site={tmp_path}").schedule
+    found = fit_site(log, nodes_of(9))
+    nodes = {name for one in found.site.events for name in one.nodes.split(",")}
+    assert nodes == {f"n{i}" for i in range(1, 6)}
+    assert all(one.reason.startswith("inferred: ") for one in found.site.events)
+    assert "were away" in found.notes[0]
+    assert fit_site(log, nodes_of(9), found.site).site.events == found.site.events
+    assert fit_site(log, nodes_of(9), Site(events=(away,))).site.events == (away,)
+
+
+@pytest.mark.slow
 def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     """Jobs of one CPU that the log shows to have had nodes of four whole run alone there; EASY does not see it."""
     jobs = log_of(60, span=3000)
@@ -360,7 +419,7 @@ def test_a_pause_that_is_everybodys_is_no_rule_of_a_name():
     jobs = pd.DataFrame({"user": ["a"] * 40 + ["b"] * 40 + ["c"] * 40})
     held = np.zeros((120, len(CAUSES)), np.int64)
     held[:, fit.PAUSE] = np.repeat([5, 5, 900], 40)
-    seen = SimpleNamespace(log=jobs, account=SimpleNamespace(by_job=held))
+    seen = fit._Seen(jobs, SimpleNamespace(by_job=held), "", [], [])
     rules = fit._rules(["pause", "pause by user"], seen)
     assert [(rule.subject, rule.value) for rule in rules] == [("", 5), ("user c", 900)]
     every = [rule for kind in ("pause", "pause by user") for rule in fit._KINDS[kind](seen)]

@@ -12,10 +12,7 @@ import pandas as pd
 from procure.account.inferred import (
     RESOURCES,
     Limit,
-    Outage,
-    columns_of,
     infer_limits,
-    infer_outages,
     infer_pause,
     with_limits,
     with_most,
@@ -29,6 +26,7 @@ from procure.account.layout import (
     with_hours,
     with_outages,
 )
+from procure.account.outages import Outage, columns_of, infer_outages
 from procure.account.rules import closed_hours, pauses_of
 from procure.account.sweep import (
     CAUSES,

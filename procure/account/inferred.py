@@ -1,9 +1,8 @@
-"""What a log shows of the rules that hold its jobs back: limits, capacity that was not there, the scheduler's pause."""
+"""What a log shows of the rules that hold its jobs back: limits, and the scheduler's pause."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +10,14 @@ import pandas as pd
 from scipy.stats import binom
 
 from procure.account.layout import OWNERS, Laid, Levels, levels, seconds_after_starts
-from procure.account.sweep import ELIGIBLE_NOW, ENDED, PAUSE, STARTED, SUBMITTED, UNEXPLAINED, Centre
+from procure.account.sweep import PAUSE, UNEXPLAINED, Centre
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
 LEAST_SHARE = 0.6
-"""Share of the time with room that an owner must have spent at its most."""
+"""Share of the time with room that a job must have spent at its owner's most, and of the owner's jobs that did."""
+LEAST_TIME = 0.4
+"""Share of the time with room that an owner must have spent at its most: hours that are closed hold it beside that."""
 CHANCE = 1e-4
 """Most probability that chance alone kept as many of an owner's waiting jobs at its most."""
 MOST_BASE = 0.9
@@ -27,9 +28,6 @@ LEAST_BASE = 0.05
 """Least of that for CPU-seconds, of which no two jobs ask for as many."""
 RESOURCES = ("jobs", "cpus", "cpu_seconds", "remaining_cpu_seconds")
 """What a limit counts of all that runs: jobs, CPUs, CPUs × time asked for, and × what remains of that time."""
-DAY = 86_400
-PRESSED = 0.5
-"""Share of a day that usage must press against its most, though more would have had room, to show missing nodes."""
 
 
 class Limit(NamedTuple):
@@ -43,16 +41,6 @@ class Limit(NamedTuple):
     share: float  # of the time that the owner's next job waited with room
     chance: float  # that as many were at the most by chance
     kind: str  # of `procure.account.layout.OWNERS`
-
-
-class Outage(NamedTuple):
-    """CPUs that were not there for some days."""
-
-    node: int
-    cpus: int
-    begin: int  # s after the first submission
-    end: int
-    share: float  # of its time during which jobs with room waited while usage pressed against its most
 
 
 def _time_at_most(some: Levels, most: np.ndarray) -> np.ndarray:
@@ -118,7 +106,9 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
         hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique().reindex(range(n), fill_value=0)
         n_apart = hours.to_numpy(np.int64)
         chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), base)
-        for owner in np.flatnonzero((n_at >= LEAST_JOBS) & (share >= LEAST_SHARE) & (chance < CHANCE)):
+        for owner in np.flatnonzero(
+            (n_at >= LEAST_JOBS) & (n_at >= LEAST_SHARE * n_room) & (share >= LEAST_TIME) & (chance < CHANCE)
+        ):
             found.append(
                 Limit(
                     int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
@@ -152,70 +142,3 @@ def infer_pause(seconds: np.ndarray) -> int:
     own = seconds[:, PAUSE] + seconds[:, UNEXPLAINED]
     alone = (own == seconds.sum(1)) & (own <= SHORT_WAIT) & (own > 0)
     return int(np.median(own[alone])) if alone.sum() >= LEAST_JOBS else 0
-
-
-def infer_outages(laid: Laid) -> list[Outage]:
-    """Infer from usage alone when CPUs of a centre that is seen as one node were missing.
-
-    A day shows missing CPUs where jobs waited that the nominal capacity had room for, throughout, and where usage
-    pressed against its most of that day: the smallest waiting job would not have fitted below it. Two such days in
-    a row are an outage, of the least that was missing on them.
-    """
-    log = laid.log
-    if laid.has_nodes:
-        return []
-    total = laid.total_cpus
-    n_days = int(log.event_at[-1]) // DAY + 1
-    used, least = _levels(laid)
-    at = np.unique(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]))
-    place = np.searchsorted(log.event_at, at, side="right") - 1
-    used, least = used[place], least[place]
-    lasts = np.diff(np.append(at, at[-1]))
-    day = np.minimum(at // DAY, n_days - 1)
-    most = np.zeros(n_days)
-    np.maximum.at(most, day, used)
-    with_room = np.bincount(day, lasts * (least <= total - used), minlength=n_days) / DAY
-    pressed = np.bincount(day, lasts * (least > most[day] - used) * (least < 1 << 40), minlength=n_days) / DAY
-    shows = (with_room > 0.95) & (pressed > PRESSED) & (most < total)
-    found: list[Outage] = []
-    first = 0
-    while first < n_days:
-        if not shows[first]:
-            first += 1
-            continue
-        last = first
-        while last + 1 < n_days and shows[last + 1]:
-            last += 1
-        if last > first:
-            missing = int(total - most[first : last + 1].max())
-            share = float(pressed[first : last + 1].mean())
-            found.append(Outage(0, missing, first * DAY, (last + 1) * DAY, share))
-        first = last + 1
-    return found
-
-
-def columns_of(outages: list[Outage]) -> list[np.ndarray]:
-    """Return nodes, CPUs, begins and ends of outages."""
-    return [np.array([one[i] for one in outages], np.int64) for i in range(4)]
-
-
-def _levels(laid: Laid) -> tuple[np.ndarray, np.ndarray]:
-    """Return after each event the CPUs in use, and the fewest that an eligible waiting job needs (huge if none)."""
-    log = laid.log
-    used, least = np.zeros(len(log.event_at), np.int64), np.zeros(len(log.event_at), np.int64)
-    waiting: list[tuple[int, int]] = []
-    started = np.zeros(len(log.submit), bool)
-    now = 0
-    for i, (event, job) in enumerate(zip(log.event.tolist(), log.about.tolist(), strict=True)):
-        if event == ENDED:
-            now -= int(log.cpus[job])
-        elif (event == SUBMITTED and log.eligible[job] <= log.submit[job]) or event == ELIGIBLE_NOW:
-            heappush(waiting, (int(log.cpus[job]), job))
-        elif event == STARTED:
-            started[job] = True
-            if log.end[job] > log.start[job]:
-                now += int(log.cpus[job])
-        while waiting and started[waiting[0][1]]:
-            heappop(waiting)
-        used[i], least[i] = now, waiting[0][0] if waiting else 1 << 40
-    return used, least

@@ -181,6 +181,16 @@ def usual_most(some: Levels, n: int) -> np.ndarray:
     return np.where(total > 0, found, 0)
 
 
+def _most_beside(start: np.ndarray, end: np.ndarray, of: np.ndarray, cpus: np.ndarray, n: int) -> np.ndarray:
+    """Return the usual most CPUs of each owner while several of its jobs run; of all where that never is.
+
+    A job that runs alone shows no limit: one that is larger than its owner's may do so.
+    """
+    every, jobs = levels(start, end, of, cpus), levels(start, end, of, np.minimum(cpus, 1))
+    several = usual_most(every._replace(lasted=every.lasted * (jobs.level > 1)), n)
+    return np.where(several > 0, several, usual_most(every, n))
+
+
 def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
     """Return a node table of the most that ran on each node at once."""
     first, number, names = nodes
@@ -421,7 +431,7 @@ def lay_out(
     for row in owner:
         if (row >= 0).any():
             peaks[0] += usual_most(levels(times[2], times[3], row, np.ones(n, np.int64)), len(names))
-            peaks[1] += usual_most(levels(times[2], times[3], row, cpus), len(names))
+            peaks[1] += _most_beside(times[2], times[3], row, cpus, len(names))
     unlimited = np.full(len(names), FAR, np.int64)
     most_seconds = _most_seconds(log, len(names))
     centre = Centre(  # type: ignore[misc]

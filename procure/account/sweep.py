@@ -314,7 +314,7 @@ def _beside(log, centre, work, job, stretch):
         if owner < 0:
             continue
         at_jobs = work.jobs_of[owner] >= centre.peak_jobs[owner]
-        at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
+        at_cpus = work.jobs_of[owner] > 0 and work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
         work.kept[kind, job, 0] += dt if at_jobs else 0
         work.kept[kind, job, 1] += dt if at_cpus else 0
         whole, remaining = _over_seconds(log, work, job, owner, centre.peak_seconds[:, owner], stretch.now)

@@ -15,6 +15,12 @@ class Fidelity(NamedTuple):
     mean_error: float  # s, mean of the absolute differences
     distance: float  # Wasserstein distance of log(1 + wait)
     rank_correlation: float
+    level: float = 1.0  # mean wait of the schedule over the log's
+
+    @property
+    def off(self) -> float:
+        """How far the mean wait is from the log's: the logarithm of their ratio, without its sign."""
+        return abs(float(np.log(max(self.level, 1e-9))))
 
     def ratios(self, other: Fidelity) -> tuple[float, float, float]:
         """Return how far this is beside another in each of the three, 1 = as far."""
@@ -56,4 +62,5 @@ def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
         float(np.abs(logged - simulated).mean()),
         float(wasserstein_distance(np.log1p(logged), np.log1p(simulated))),
         float(np.corrcoef(*ranks)[0, 1]) if varied else 0.0,
+        float((simulated.mean() + 1) / (logged.mean() + 1)),
     )

@@ -13,7 +13,8 @@ import pandas as pd
 
 from procure.account.account import Account, account_part, account_waits, zone_of
 from procure.account.held import held_cpus
-from procure.account.layout import started_jobs
+from procure.account.layout import ALL, started_jobs
+from procure.account.outages import Outage
 from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError
 from procure.fitting.fidelity import Fidelity, fidelity
@@ -26,7 +27,7 @@ from procure.fitting.windows import infer_windows
 from procure.progress import step
 from procure.run import simulate
 from procure.schemas import JOB, NODE
-from procure.site.model import Rule, Site
+from procure.site.model import NodeEvent, Rule, Site
 from procure.site.store import node_list, write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
@@ -49,6 +50,8 @@ MOST_LEARNT = 60_000
 """Jobs, the last ones, from which the rest is learnt."""
 LEAST_OF_NAME = 30
 """Jobs that a user, partition or account must have for a pause of its own."""
+INFERRED = "inferred"
+"""How the reason of an event begins that the log shows; it is replaced when a site is fitted anew."""
 HELD = [ELIGIBLE, LIMIT, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED]
 """Causes during which there was room."""
 
@@ -68,6 +71,12 @@ class _Seen(NamedTuple):
     tz: str
     order: list[Rule]
     limits: list[Level]
+    explained: tuple[int, ...] = ()  # causes that what is kept brings about by itself
+
+    @property
+    def held(self) -> np.ndarray:
+        """How long each job waited with room, s, by causes that no limit or event of its own brings about."""
+        return self.account.by_job[:, [cause for cause in HELD if cause not in self.explained]].sum(1)
 
 
 class _Options(NamedTuple):
@@ -194,6 +203,8 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     tz = zone_of(log, None, site)
     parts = [(log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS]
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
+    replayed = [pd.concat([_open(first, later), later], ignore_index=True) for first, later in parts]
+    site = site.model_copy(update={"events": _events(log, system, site, folder)})
     names = set(system["node_id"])
     gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
     whole = _see(account_waits(log, system, gone), log, system, tz, gone)
@@ -201,11 +212,12 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
 
     def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
         found = []
-        for one, (_, later) in zip(learnt, parts, strict=True):
+        for one, (_, later), every in zip(learnt, parts, replayed, strict=True):
             write_site(gone.model_copy(update={"rules": one.rules, "tz": tz}), system, folder)
             write_rest(one.rest, folder)
             label = policy if policy == "easy" else f"{policy}:site={folder.as_posix()}"
-            found.append(fidelity(later, simulate(later, system, label).schedule))
+            schedule = simulate(every, system, label).schedule.tail(len(later)).reset_index(drop=True)
+            found.append(fidelity(later, schedule))
         return found
 
     with step("replaying under EASY"):
@@ -224,20 +236,67 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     held = [kind for kind in kinds if not kind.startswith("pause")]
     options, rested = _choose_rest(firsts, system, held, easy, seen, tried)
     rules = _rules(kinds, whole)
-    rest = no_rest() if options is None else _learn(whole, system, options)
+    rest = no_rest() if options is None else _learn(_beside(held, whole), system, options)
     rows = [
         {"policy": policy, "part": f"{a:.0%} to {b:.0%}", **one._asdict()}
         for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
         for (a, b), one in zip(FOLDS, found, strict=True)
     ]
-    notes = _notes(kinds, options, bool(gone.events))
+    notes = _notes(kinds, options, gone.events)
     fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
     shown = pd.DataFrame([rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"])
     return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
 
 
+def _open(first: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
+    """Return the earlier jobs that a later part of a log begins with.
+
+    What ran then is submitted as it started, what waited as the part begins.
+    """
+    begin = int(later["submit_time"].iloc[0])
+    left = first[first["end_time"] > begin]
+    left = left.assign(submit_time=np.minimum(left["start_time"], begin))
+    return left.sort_values("submit_time", kind="stable")
+
+
+def _events(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> tuple[NodeEvent, ...]:
+    """Return when nodes were away: as the site says, else as the log shows where its replay comes closer by that."""
+    known = tuple(one for one in site.events if not one.reason.startswith(INFERRED))
+    if known:
+        return known
+    found = tuple(_away(account_waits(log, system).outages, int(log["submit_time"].min()), system))
+    if not found:
+        return ()
+    with step("trying nodes that were away"):
+        write_site(Site(events=found), system, folder)
+        labels = ("easy", f"rules:site={folder.as_posix()}")
+        easy, away = ([fidelity(log, simulate(log, system, label).schedule)] for label in labels)
+    return found if _score(away, easy) < 1 - GAIN and _no_worse(away, easy) else ()
+
+
+def _away(outages: list[Outage], origin: int, system: pd.DataFrame) -> Iterator[NodeEvent]:
+    """Turn outages into events; of CPUs without a node the last nodes are taken that have no more."""
+    spans: dict[tuple[int, int], list[Outage]] = {}
+    for one in outages:
+        spans.setdefault((one.begin, one.end), []).append(one)
+    names, last = set(system["node_id"]), system.iloc[::-1]
+    for (begin, end), given in sorted(spans.items()):
+        nodes = [one.node_id for one in given if one.node_id in names]
+        if [one.node_id for one in given] == [ALL]:
+            nodes = last["node_id"][(last["cpus"].cumsum() <= given[0].cpus).to_numpy()].tolist()
+        if nodes:
+            share = np.mean([one.share for one in given])
+            yield NodeEvent(
+                nodes=",".join(nodes),
+                start=origin + begin,
+                end=origin + end,
+                reason=f"{INFERRED}: ran nothing while jobs waited, for {share:.0%} of the time with no room elsewhere",
+            )
+
+
 def _see(account: Account, log: pd.DataFrame, system: pd.DataFrame, tz: str, gone: Site) -> _Seen:
-    return _Seen(log, account, tz, infer_order(log, system, account), latest_limits(log, system, account, gone))
+    order, limits = infer_order(log, system, account), latest_limits(log, system, account, gone)
+    return _Seen(log, account, tz, order, limits, (OUTAGE,) if gone.events else ())
 
 
 def _choose_rest(
@@ -251,13 +310,17 @@ def _choose_rest(
     """Return how the rest comes closest to the parts that follow, and how close; None where the rules do."""
     ways: list[tuple[_Options, list[Fidelity]]] = []
     rules = [_rules(held, first) for first in firsts]
+    firsts = [_beside(held, first) for first in firsts]
 
     def take(options: _Options, rests: list[Rest]) -> None:
         used = [
             _Learnt(rule, _used(rest, first, options)) for rule, rest, first in zip(rules, rests, firsts, strict=True)
         ]
         found = tried(used, "as-logged")
-        if _score(found, easy) < (1 - GAIN) * _score(seen, easy) and _no_worse(found, easy):
+        # What a purchase cuts is a share of the waiting: a rest that takes its sum further from the log's than the
+        # rules do would sell more of it, however well it tells who waits.
+        closer = _score(found, easy) < (1 - GAIN) * _score(seen, easy) and _off(found) <= _off(seen)
+        if closer and _no_worse(found, easy):
             ways.append((options, found))
 
     for of_room in (False, True):
@@ -309,7 +372,7 @@ def _used(rest: Rest, seen: _Seen, options: _Options) -> Rest:
 
 def _target(seen: _Seen, of_room: bool) -> np.ndarray:
     """Return what the rest learns of each job, s: the time that it waited with room, or the whole wait."""
-    return seen.account.by_job[:, HELD].sum(1) if of_room else waits_of(seen.log)
+    return seen.held if of_room else waits_of(seen.log)
 
 
 def _learn(seen: _Seen, system: pd.DataFrame, options: _Options) -> Rest:
@@ -333,11 +396,17 @@ def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
     return bool((_ratios(found, easy).mean(0) <= 1).all())
 
 
+def _off(found: list[Fidelity]) -> float:
+    """Return how far the mean waits are from the log's, in the mean over the parts."""
+    return float(np.mean([one.off for one in found]))
+
+
 def _ratios(found: list[Fidelity], easy: list[Fidelity]) -> np.ndarray:
     return np.array([one.ratios(other) for one, other in zip(found, easy, strict=True)])
 
 
 def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
+    seen = _beside(kinds, seen)
     rules = tuple(rule for kind in kinds for rule in _KINDS[kind](seen))
     if sum(kind.startswith("pause") for kind in kinds) == 2:  # of more, a name's pause may stand above another name's
         everybody = {rule.value for rule in rules if rule.kind == "pause" and not rule.subject}
@@ -345,9 +414,15 @@ def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
     return rules
 
 
+def _beside(kinds: list[str], seen: _Seen) -> _Seen:
+    """Return what is seen where rules of some kinds are kept."""
+    limited = any(kind.startswith("limits") for kind in kinds)
+    return seen._replace(explained=(*seen.explained, LIMIT)) if limited else seen
+
+
 def _pause(seen: _Seen) -> list[Rule]:
     """Return everybody's pause: the median of the time that jobs waited with room."""
-    held = seen.account.by_job[:, HELD].sum(1)
+    held = seen.held
     evidence = f"median time with room of {len(held):,} jobs; quartiles {_quartiles(held)} s"
     return [Rule(kind="pause", value=int(np.median(held)), evidence=evidence)]
 
@@ -358,7 +433,7 @@ def _pauses_of(key: str) -> Callable[[_Seen], list[Rule]]:
         log = seen.log
         if key not in log:
             return []
-        held = pd.Series(seen.account.by_job[:, HELD].sum(1))
+        held = pd.Series(seen.held)
         given = log[key].fillna("").astype(str)
         if len(given.unique()) < 2:
             return []
@@ -421,10 +496,15 @@ _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
 _INFERRED = ("pause", "limit", "closed_hours", "order")
 
 
-def _notes(kinds: list[str], options: _Options | None, with_events: bool) -> tuple[str, ...]:
+def _notes(kinds: list[str], options: _Options | None, events: tuple[NodeEvent, ...]) -> tuple[str, ...]:
     notes = []
+    if inferred := [one for one in events if one.reason.startswith(INFERRED)]:
+        notes.append(
+            f"the log shows {counted(len(inferred), 'time')} at which nodes were away: they stand as events in the "
+            "site, for replays of this log; the parts tried are replayed with them"
+        )
     if not kinds:
-        but = " but for the site's events" if with_events else ""
+        but = " but for the site's events" if events else ""
         notes.append(f"no rule brought a replay of unseen jobs closer to the log: policy rules is EASY{but}")
     if options is None:
         notes.append(

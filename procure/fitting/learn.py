@@ -17,10 +17,10 @@ from procure.fitting.watch import FEATURES, see
 PRIOR = 10
 """Jobs that the mean of all counts for in that of a user, partition or account."""
 SETTINGS = {
-    "max_depth": 5, "eta": 0.07, "subsample": 0.7, "tree_method": "hist", "nthread": 1, "seed": 0,
+    "max_depth": 5, "eta": 0.04, "subsample": 0.7, "tree_method": "hist", "nthread": 1, "seed": 0,
     "objective": "reg:squarederror",
 }  # fmt: skip
-N_TREES = 150
+N_TREES = 300
 
 
 class LogArrays(NamedTuple):

@@ -10,8 +10,9 @@ import pandas as pd
 
 from procure.account.account import Account
 from procure.account.choices import choice_sets
-from procure.account.inferred import columns_of, with_limits
+from procure.account.inferred import with_limits
 from procure.account.layout import lay_out, with_outages
+from procure.account.outages import columns_of
 from procure.account.rules import number
 from procure.account.usage import Usage, share_of
 from procure.fitting.logit import fit_logit
