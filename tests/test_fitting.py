@@ -572,6 +572,8 @@ def test_fidelity():
     jobs = pd.DataFrame({"submit_time": [0, 0, 0], "start_time": [10, 20, 30]})
     got = fidelity(jobs, pd.DataFrame({"start_time": [20, 10, 30]}))
     assert got == pytest.approx(Fidelity(20 / 3, 0.0, 0.5))
+    exact = Fidelity(0.0, 0.0, 1.0)
+    assert exact.ratios(exact) == pytest.approx((1, 1, 1))  # what is as exact as EASY is no closer
 
 
 @pytest.mark.parametrize(

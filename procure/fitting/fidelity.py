@@ -24,11 +24,13 @@ class Fidelity(NamedTuple):
 
     def ratios(self, other: Fidelity) -> tuple[float, float, float]:
         """Return how far this is beside another in each of the three, 1 = as far."""
-        return (
-            self.mean_error / max(other.mean_error, 1e-9),
-            self.distance / max(other.distance, 1e-9),
-            (1 - self.rank_correlation) / max(1 - other.rank_correlation, 1e-9),
+        pairs = (
+            (self.mean_error, other.mean_error),
+            (self.distance, other.distance),
+            (1 - self.rank_correlation, 1 - other.rank_correlation),
         )
+        error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
+        return error, distance, order
 
     def against(self, other: Fidelity) -> float:
         """Return how far this is beside another, 1 = as far: the mean of the three ratios."""

@@ -150,10 +150,10 @@ def fit_site(
     Rules are pauses (of all, of partitions, accounts and users), limits of users, accounts and partitions, closed
     hours, and the order in which jobs are served; the rest is a hold that boosted trees predict of each job as it is
     submitted. Both are learnt on the first part of the log, three times, and tried by replaying the part that follows
-    with what ran and waited as it began: a rule is kept if mean error, distance and rank correlation come closer to the log than
-    without it, in their mean and in the worst of them, and none of the three is further than EASY's. Of the ways to use
-    the rest that are within one standard error of the closest, the one that holds jobs least is used. What is kept is
-    then learnt again on the whole log.
+    with what ran and waited as it began: a rule is kept if mean error, distance and rank correlation come closer to
+    the log than without it, in their mean and in the worst of them, and none of the three is further than EASY's. Of
+    the ways to use the rest that are within one standard error of the closest, the one that holds jobs least is used.
+    What is kept is then learnt again on the whole log.
 
     Parameters
     ----------
