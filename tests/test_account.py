@@ -287,6 +287,7 @@ def test_nodes_that_ran_nothing_while_jobs_waited_are_found():
     assert {one.node_id for one in found.outages} == {f"n{i:02}" for i in range(2, 12)}
     assert all(abs(one.begin - 8 * DAY) <= DAY and abs(one.end - 14 * DAY) <= DAY for one in found.outages)
     assert share(found, "outage") > 0.5
+    assert any(note.startswith("10 nodes ran nothing while jobs waited, for ") for note in found.notes)
     assert account_waits(without(jobs, nodes, ()), nodes).outages == []
 
 

@@ -370,7 +370,10 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage], 
         )
     if outages:
         days = sum(one.end - one.begin for one in outages) / 86_400
-        notes.append(f"capacity was missing on {days:,.0f} days, as usage shows")
+        nodes = counted(len({one.node_id for one in outages}), "node")
+        ran_nothing = f"{nodes} ran nothing while jobs waited, for {days:,.1f} node-days in all: `outage` goes by that"
+        missing = f"capacity was missing on {days:,.0f} days, as usage shows"
+        notes.append(ran_nothing if laid.has_nodes else missing)
     causes = pd.DataFrame(
         {
             "cause": CAUSES,
