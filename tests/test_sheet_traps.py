@@ -11,6 +11,9 @@ from openpyxl import Workbook, load_workbook
 from procure.errors import TableError
 from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file, read_quotes
 from procure.packages.template import write_rows
+from procure.sheets.cells import Reader, Unreadable, gpus_in
+from procure.sheets.described import described
+from procure.sheets.grid import Cell
 from procure.sheets.lines import percentages
 from procure.workload.gpu_table import find_gpu, propose_mapping
 
@@ -381,3 +384,79 @@ def test_a_heading_that_names_gpus_is_read_or_asked_about(tmp_path, procure):
     (tmp_path / "o.csv").write_text("Server,Cores,RAM GB,GPUs,Type GPU,Price USD\nnode,64,512,2,L40S,90000\n")
     code, out, err = procure("quotes", "check", tmp_path / "o.csv", "--format", "json")
     assert code == 0 and json.loads(out)["rows"][0]["gpu_type"] == "L40S", err
+
+
+BILL = [["Description", "Qty", "Unit price (EUR)", "Total (EUR)"]]
+TEXT = "2x AMD EPYC 9354 32-Core, 768 GB RAM"
+BILL += [[f"Node, {TEXT}", 10, 10_000, 100_000], ["Delivery", 1, 500, 500], ["Total", None, None, 100_500]]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Hukommelsen genbruges fra kundens eksisterende servere og er ikke med i prisen.",
+        "Angesichts der Marktlage behalten wir uns eine Anpassung der Speicherpreise bei Lieferung vor.",
+        "Higher-ed discount of 8% applies to this order.",
+        "Discount 8 %",
+        "The servers are refurbished.",
+        "Memory modules are supplied by the customer",
+        "Prices valid only for orders of 50 nodes or more.",
+        "An import duty of 12% will be added.",
+    ],
+)
+def test_a_sentence_beneath_a_total_that_agrees_is_asked_about(tmp_path: Path, sentence: str) -> None:
+    made = Workbook()
+    for row in (*BILL, [sentence]):
+        made.active.append(row)
+    made.save(tmp_path / "offer.xlsx")
+    read = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 1}))
+    assert "A5" in {one.cell for one in read.findings if one.severity == "error"}
+    assert [line.kind for line in read.lines] == ["delivery"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "gb"),
+    [
+        ("1 536 GB RAM", "1536"),
+        ("1\u00a0536 GB RAM", "1536"),
+        ("1\u202f536 GB RAM", "1536"),
+        ("24 moduli da 32 GB DDR5", "768"),
+        ("24 Module à 32 GB DDR5", "768"),
+        ("2 512 GB RAM", None),
+        ("24 stavki po 32 GB DDR5", None),
+        ("24 32 GB DDR5", None),
+    ],
+)
+def test_memory_is_read_whole_or_asked_about(memory: str, gb: str | None) -> None:
+    text = f"2x AMD EPYC 9454 48-Core, {memory}, 2x 960 GB NVMe SSD"
+    reader = Reader("price_usd", None, None, lambda value, unit: value)
+    if gb is None:
+        with pytest.raises(Unreadable, match="memory"):
+            described(text, reader)
+    else:
+        assert described(text, reader).mem_gb == gb
+
+
+def test_the_variant_of_a_gpu_is_kept() -> None:
+    reader = Reader("gpus", None, None, lambda value, unit: value)
+    assert reader.read(Cell("A1", "4x NVIDIA H100 NVL 94 GB")) == "4"
+    assert reader.others == {"gpu_type": "H100 NVL"}
+    assert gpus_in("Node with 4x H200 NVL") == ("4", "H200 NVL")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2x AMD EPYC 9354, 24 stavki po 32 GB RAM, 5 years warranty",
+        "2x AMD EPYC 9354, InfiniBand NDR",
+        f"{TEXT} or 1 TB, NBD",
+    ],
+)
+def test_a_server_that_is_not_plain_is_no_line(tmp_path: Path, text: str) -> None:
+    made = Workbook()
+    for row in (*BILL[:2], [f"Compute node: {text}", 4, 20_000, 80_000]):
+        made.active.append(row)
+    made.save(tmp_path / "offer.xlsx")
+    read = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 1}))
+    assert any(one.severity == "error" for one in read.findings)
+    assert not read.lines

@@ -451,6 +451,8 @@ def gpu_pools(text: str) -> tuple[tuple[str, int], ...]:
 
 def _with_size(model: str, text: str) -> str:
     """Return a model's name with the memory that the text states: ``A100-80GB``."""
+    if re.search(rf"{model}[\s-]+(?:\d+\s*GB\s+)?(?:PCIe\s+)?NVL\b", text, re.IGNORECASE):
+        return f"{model} NVL"  # another product, of one memory each
     size = re.search(r"(\d{2,3})\s*GB", text, re.IGNORECASE)
     return f"{model}-{size[1]}GB" if size else model
 

@@ -18,6 +18,8 @@ _MODULES = re.compile(r"\d{1,2}\s*[x×*]\s*\d{1,3}\s*G[Bo]\b\W*", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?:\b(?:de|di|da|of|d)\b\W*)?\b" + pattern("memories").pattern + r"(?:\s+RAM)?\b|\bd[ei] (?=RAM)", re.I
 )
+_GROUPED = re.compile(r"(?<![\w.,-])(\d) (\d{3})(?= ?G(?:i?B|o)\b)", re.IGNORECASE)
+"""Memory with a blank between thousands: ``1 536 GB``."""
 _NODES = re.compile(rf"\b([2-9]|\d\d+)\W*x?\W*{MACHINE}\b|\b\d+ ?u ?[2-9] ?n\b", re.IGNORECASE)
 
 
@@ -49,7 +51,9 @@ def described(text: str, reader: Reader) -> Described | None:
     Unreadable
         It names processors and memory, and more than one server, or none plainly.
     """
-    parts, name = parts_of(_CLOCK.sub(" ", text.replace("\xa0", " "))), list[str]()
+    text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
+    text = pattern("modules_of", re.I).sub(r"\1\2x \3", text)
+    parts, name = parts_of(_CLOCK.sub(" ", text)), list[str]()
     found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": []}
     for part in parts:
         if (chips := chips_in(_TWO.sub("2x ", part))) != "":
@@ -68,6 +72,8 @@ def described(text: str, reader: Reader) -> Described | None:
     plain = plain_words(text)
     if pattern("not_plainly").search(plain) or _NODES.search(folded(text)):
         raise Unreadable("may describe more than one server, or not all of it; give cores, memory and GPUs in columns")
+    if (match := pattern("counted_sizes", re.I).search(text)) is not None:
+        raise Unreadable(f"holds {match[0]!r}, not plainly the memory of one node; give it in a column")
     if len(found["processors"]) > 1 or len(memory) > 1 or len(found["gpus"]) > 1:
         more = next(of_it for of_it in (found["processors"], memory, found["gpus"]) if len(of_it) > 1)
         raise Unreadable(f"names both {more[0]!r} and {more[1]!r}; give cores, memory and GPUs in columns")
@@ -94,6 +100,12 @@ def described(text: str, reader: Reader) -> Described | None:
     name = [one for one in name if not themed("parts").issuperset(plain_words(one).split())]
     title = " ".join(re.sub(r'["“”„=\']', "", "; ".join(name)).replace(",", ";").split()).strip(" :;-–")
     return Described(title, processor, str(cores), mem_gb, gpus, gpu.others.get("gpu_type", "") if gpus != "0" else "")
+
+
+def _joined(match: re.Match[str]) -> str:
+    """Join thousands where the number is one of memory: ``2 512 GB`` may be two of 512."""
+    whole = match[1] + match[2]
+    return whole if int(whole) % 64 == 0 else match[0]
 
 
 def _says_memory(part: str) -> bool:

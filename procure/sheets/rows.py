@@ -103,6 +103,8 @@ class TableReader:
         self.n_first, self.n_lines = len(found.rows), len(found.lines)
         self.sums = agreeing(table)[1]
         self.roles: list[tuple[str, list[Cell], str]] = []
+        self.unclear = set[int]()
+        """The `id` of rows that describe a server, not plainly."""
         self.described = self._described() if not table.is_ours else {}
 
     def _described(self) -> dict[int, tuple[Cell, Described]]:
@@ -125,6 +127,7 @@ class TableReader:
                     self.table.configured[cell.address] = said.name
                 except Unreadable as error:
                     self._say("error", cell, "cpus", str(error))
+                    self.unclear.add(id(row))
         return found
 
     def _called(self, said: Described, name: Cell) -> str:
@@ -162,7 +165,9 @@ class TableReader:
             if not self._is_offer(row, label):
                 continue
             is_server, n_unread = self._is_server(row, label), self.found.n_lines_unread
-            if not is_server:
+            if id(row) in self.unclear and other.kind_of(label):
+                self.found.n_lines_unread += 1  # a server whose text is asked about
+            elif not is_server:
                 self._line(row, label)
             elif not self._is_strange(row, label):
                 self._server(row)
@@ -242,6 +247,12 @@ class TableReader:
             self._say("warning", first, "", "is for paying early, and not counted")
             return False
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
+            beneath = [one for one in self.table.rows[self._place(row) + 1 :] if id(one) in self.sums]
+            if len(filled) == 1 and not beneath and any(role == "total" for role, _, _ in self.roles):
+                said = "stands beneath a total without it: write its amount in a row above the total, or lower prices"
+                self._say("error", first, "", f"{said}; if the prices have it, delete it")
+                self.found.n_lines_unread += 1
+                return False
             return True
         # A line of text under a table fills one or two cells, however they are headed.
         is_share = bool(other.kind_of(label) and other.percentages(label))
@@ -256,11 +267,16 @@ class TableReader:
             return False
         return True
 
+    def _place(self, row: list[Cell]) -> int:
+        return next(n for n, one in enumerate(self.table.rows) if one is row)
+
     def _is_server(self, row: list[Cell], label: str) -> bool:
         kind = self.table.cell(row, "_kind")
         if kind is not None and not kind.is_empty:
             return plain_words(kind.text) == "server"
-        return self._has_figures(row) or self.table.is_ours or not (other.kind_of(label) or other.is_optional(label))
+        if self._has_figures(row) or self.table.is_ours or not (other.kind_of(label) or other.is_optional(label)):
+            return True
+        return not other.is_optional(label) and (id(row) in self.unclear or chips_in(label) != "")
 
     def _is_strange(self, row: list[Cell], label: str) -> bool:
         """Say that a row is neither a server nor a line that is known, where it is."""

@@ -68,6 +68,9 @@ _LONGEST_WORD = 60
 """Longer than any compound of an office; what has more letters is no word."""
 
 
+_LONGEST_NAME = 12
+"""More words are a sentence, not the name of a line."""
+
 _STEMS_OF_FIGURES = tuple(sorted(themed("stems_of_figures")))
 _INFLECTED = re.compile(
     f"(?:{'|'.join((*_STEMS_OF_FIGURES, *sorted(themed('stems_of_machines'))))})(?:{pattern('inflections').pattern})?"
@@ -194,7 +197,8 @@ class Ledger:
         """Ask about words that are not known, and tell whether there are any."""
         words = [word for word in words if not set(plain_words(word).split() or [word]) <= self.harmless]
         quoted = ", ".join(map(repr, words))
-        if words and self._is_held:
+        is_name = column in ("name", "") and len(re.findall(r"[^\W\d_]+", cell.text)) <= _LONGEST_NAME
+        if words and self._is_held and is_name and not re.search(r"[^\W\d_]{3}[.!]$", cell.text):
             self._say("guess", cell, column, f"{quoted}: not known; the amount beside it is in a total, to the cent")
         elif words:
             asked = f"{quoted}: not known; change the cell, or say that it changes no amount (--harmless WORD)"
@@ -222,6 +226,7 @@ class Ledger:
         for n, row in enumerate(table.rows):
             if any(cell.address in table.optional for cell in row):
                 continue
+            self._is_held = False
             is_line = any((self.grid.sheet, cell.address) in self._lines for cell in row if not cell.is_empty)
             if not is_line and not _has_amount(table, row) and all(not cell.is_number for cell in row):
                 texts = [cell for cell in row if not cell.is_empty]
