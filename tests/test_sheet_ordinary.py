@@ -276,3 +276,43 @@ def test_no_word_is_asked_about_after_all_are_answered(tmp_path: Path, kinds: st
         n_answered += bool(words)
         assert not [one for one in rest.errors if "--harmless" in one.allowed]
     assert n_answered
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("Server: 2 processori AMD EPYC 9334 (32 core, 2,7 GHz), 768 GB RAM DDR5 (24 x 32 GB)", ("64", "768")),
+        ("Nod 1U, 2 st AMD EPYC 9654 (96 kärnor), 768 GB minne (24 x 32 GB), 1,92 TB NVMe SSD", ("192", "768")),
+        ("2U Large Memory Server: (2) AMD EPYC 9554 64-Core Processors, (24) 128GB DDR5-4800 RDIMM", ("128", "3072")),
+        ("Node: 2x AMD EPYC 9354 (32 kerner), 24x 32 GB DDR5, 1x NVIDIA ConnectX-7 NDR200", ("64", "768")),
+        ("4 Stück AMD EPYC 9554 System, 768 GB RAM", None),
+        ("2x AMD EPYC 9554, 768 GB RAM DDR5 (24 x 16 GB)", None),
+        ("2x AMD EPYC 9554, 2 banchi da 12 x 32 GB RAM", None),
+        ("2x AMD EPYC 9554, 384 GB RAM, 1x NVIDIA ConnectX-7, 4x NVIDIA", None),
+    ],
+)
+def test_parts_are_counted_by_words_and_in_brackets(text: str, truth: tuple[str, str] | None) -> None:
+    reader = Reader("price_usd", None, None, lambda value, unit: value)
+    if truth is None:
+        with pytest.raises(Unreadable):
+            described(text, reader)
+    else:
+        read = described(text, reader)
+        assert read is not None
+        assert (read.cpus, read.mem_gb, read.gpus) == (*truth, "0")
+
+
+def test_a_text_file_with_a_configuration_is_read_at_once(tmp_path: Path) -> None:
+    """Numbers and units of its columns are read; a title states the currency."""
+    rows = [
+        "Prix unitaires (€ HT);;;;;",
+        "Réf.;Désignation;Qté;P.U. HT;TVA;Montant HT",
+        "CN-01;Serveur - 2 x AMD EPYC 9454 (48 cœurs, 2,75 GHz) - 12 x 64 Go DDR5;12;16 320,00;20%;195 840,00",
+        "SW-01;Commutateur Ethernet 100 Gb/s, 32 ports;1;12 450,00;20%;12 450,00",
+        "Conditions de règlement : 30 jours fin de mois;;;;;",
+    ]
+    (tmp_path / "offre.csv").write_text("\n".join(rows), encoding="utf-8")
+    read = read_quote_file(tmp_path / "offre.csv", READING)
+    assert [one for one in read.findings if one.severity == "error"] == []
+    assert read.quotes.loc[0, ["cpus", "mem_gb", "price_usd"]].tolist() == [96, 768, 32_640]
+    assert [(line.kind, line.usd) for line in read.lines] == [("network", 24_900)]

@@ -414,6 +414,17 @@ def test_a_sentence_beneath_a_total_that_agrees_is_asked_about(tmp_path: Path, s
     assert [line.kind for line in read.lines] == ["delivery"]
 
 
+def test_a_discount_beneath_a_total_is_asked_about_in_any_column(tmp_path: Path) -> None:
+    made = Workbook()
+    for n, row in enumerate(BILL):
+        made.active.append([n or "Line", *row])
+    made.active.append(["Discount 8 %"])
+    made.save(tmp_path / "offer.xlsx")
+    read = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 1}))
+    assert "A5" in {one.cell for one in read.findings if one.severity == "error"}
+    assert [line.kind for line in read.lines] == ["delivery"]
+
+
 @pytest.mark.parametrize(
     ("memory", "gb"),
     [

@@ -327,7 +327,10 @@ SEVERAL_MODELS = (
 """What is said of a cell with two models, and what to do."""
 _SLICES = pattern("slices", re.I)
 """``4x A100, 2 of them as 7x 1g.5gb``."""
-_CORES = r"(?<!\d)(\d{1,3})[\s-]*(?:cores?|kernen?|c|coeurs|cœurs|nucleos|núcleos)\b"
+_CORES = (
+    r"(?<!\d)(\d{1,3})[\s-]*"
+    r"(?:cores?|kerne[nr]?|c|coeurs|cœurs|nucleos|núcleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dra)\b"
+)
 
 
 _PROCESSORS = re.compile(r"^(\d)\s+(?=(AMD|Intel|EPYC|Xeon|NVIDIA Grace|Ampere|IBM)\b)", re.IGNORECASE)
@@ -379,9 +382,9 @@ def chips_in(text: str) -> str:
 
 def states_cores(text: str) -> bool:
     """Tell whether a processor's text says more than its model: a number of cores, a choice."""
-    return re.search(r"\d\W*(?:c\b|core|kern|coeur|cœur|n[uú]cle)", text, re.IGNORECASE) is not None or bool(
-        _CHOICE.search(text)
-    )
+    return re.search(
+        r"\d\W*(?:c\b|core|kern|k[aä]rn|kjern|rdzen|j[aá]d[er]|coeur|cœur|n[uú]cle)", text, re.IGNORECASE
+    ) is not None or bool(_CHOICE.search(text))
 
 
 def gpus_in(text: str) -> tuple[str, str]:
@@ -404,7 +407,11 @@ def cores_of(text: str) -> tuple[int, str] | None:
         or _CHOICE.search(text)
         or pattern("cores_of_all", re.I).search(text)
         or len(re.findall(r"\d\s*[x×]\s", text)) > 1
-        or re.search(r",\s*\d+\s*(cores|kerne|coeurs|cœurs|n[uú]cleos)\s*$", text, re.IGNORECASE)
+        or re.search(
+            r",\s*\d+\s*(cores|kerner?|coeurs|cœurs|n[uú]cleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dra)\s*$",
+            text,
+            re.IGNORECASE,
+        )
     ):
         return None
     model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)

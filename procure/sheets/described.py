@@ -43,6 +43,14 @@ def parts_of(text: str) -> list[str]:
     return [re.sub(r"\0(\d+)\0", lambda one: held[int(one[1])], part) for part in parts if part]
 
 
+def written_plainly(text: str) -> str:
+    """Write counts as ``2x`` and memory without blanks: ``(2) AMD EPYC``, ``24 moduli da 32 GB``, ``1 536 GB``."""
+    text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
+    text = re.sub(r"((?:^|[,;:\n])\s*)\((\d{1,2})\)\s*(?=[^\s,;:).])", r"\1\2x ", text)
+    text = pattern("processors_of", re.I).sub(r"\1x ", text)
+    return pattern("modules_of", re.I).sub(r"\1\2x \3", text)
+
+
 def described(text: str, reader: Reader) -> Described | None:
     """Read the processors, memory and GPUs of one server from its description; None where it is no such text.
 
@@ -51,8 +59,7 @@ def described(text: str, reader: Reader) -> Described | None:
     Unreadable
         It names processors and memory, and more than one server, or none plainly.
     """
-    text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
-    text = pattern("modules_of", re.I).sub(r"\1\2x \3", text)
+    text = written_plainly(text)
     parts, name = parts_of(_CLOCK.sub(" ", text)), list[str]()
     found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": []}
     for part in parts:
@@ -77,7 +84,8 @@ def described(text: str, reader: Reader) -> Described | None:
     if len(found["processors"]) > 1 or len(memory) > 1 or len(found["gpus"]) > 1:
         more = next(of_it for of_it in (found["processors"], memory, found["gpus"]) if len(of_it) > 1)
         raise Unreadable(f"names both {more[0]!r} and {more[1]!r}; give cores, memory and GPUs in columns")
-    odd = [one for one in (*name, *found["other"]) if re.search(r"\d", one) and _says_memory(one)]
+    sizes = [re.sub(r"\b\d{1,2} ?(?:U|HE|RU)\b", " ", one, flags=re.IGNORECASE) for one in (*name, *found["other"])]
+    odd = [one for one in sizes if re.search(r"\d", one) and _says_memory(one)]
     if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
         raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
     chips = found["processors"][0]

@@ -90,7 +90,7 @@ def may_be_total(text: str) -> bool:
 
 def question(kind: Kind, text: str) -> str:
     """Return what must be asked of a line of the order before its amount can count; empty = nothing."""
-    words = plain_words(text.replace("/", " per "))
+    words = plain_words(re.sub(r"\b[GMT](?:b|bit|B|T)/s\b", " ", text).replace("/", " per "))
     if kind == "discount":
         if not themed("already").isdisjoint(words.split()):
             return "may be in the prices already; delete the row, or say only how much is taken off"

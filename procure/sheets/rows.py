@@ -124,7 +124,7 @@ class TableReader:
                     if id(row) in found:
                         raise Unreadable(f"and {found[id(row)][0].address} both describe a server; leave one")
                     found[id(row)] = cell, said
-                    self.table.configured[cell.address] = said.name
+                    self.table.configured[cell.address, cell.text] = said.name
                 except Unreadable as error:
                     self._say("error", cell, "cpus", str(error))
                     self.unclear.add(id(row))
@@ -139,7 +139,7 @@ class TableReader:
         """Take from a description of a server what no column says, and hold the columns against it."""
         cell, said = self.described[id(row)]
         name = self.table.cell(row, "name")
-        if name is not None and name.address == cell.address:
+        if name is cell:
             texts["name"] = self._called(said, name)
         for column in ("processor", "cpus", "mem_gb", "gpus", "gpu_type"):
             value, given = getattr(said, column), texts.get(column, "")
@@ -248,7 +248,8 @@ class TableReader:
             return False
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             beneath = [one for one in self.table.rows[self._place(row) + 1 :] if id(one) in self.sums]
-            if len(filled) == 1 and not beneath and any(role == "total" for role, _, _ in self.roles):
+            is_alone = sum(not cell.is_empty for cell in row) == 1
+            if is_alone and not beneath and any(role == "total" for role, _, _ in self.roles):
                 said = "stands beneath a total without it: write its amount in a row above the total, or lower prices"
                 self._say("error", first, "", f"{said}; if the prices have it, delete it")
                 self.found.n_lines_unread += 1
@@ -310,7 +311,7 @@ class TableReader:
             cell = self.table.cell(row, column) or Cell("")
             places[column], given[column] = (self.table.sheet, cell.address), cell.shown
             reader.said, reader.others = [], {}
-            if column == "name" and self.described.get(id(row), (Cell(""),))[0].address == cell.address:
+            if column == "name" and self.described.get(id(row), (None,))[0] is cell:
                 continue
             try:
                 if column == "price_usd" and cell.rows > 1:
@@ -483,7 +484,7 @@ class TableReader:
         cell = self.table.cell(row, "name")
         if self.table.is_ours or cell is None or "pack_size" in self.table.columns:
             return
-        if match := SEVERAL.search(plain_words(self.table.configured.get(cell.address, cell.text))):
+        if match := SEVERAL.search(plain_words(self.table.configured.get((cell.address, cell.text), cell.text))):
             said = "if cores, memory and price are those of one, name it without this"
             self._refuse(number, cell, "price_usd", f"may be several nodes ({match[0]}); {said}")
 

@@ -62,7 +62,7 @@ class Table:
     titles: list[Cell] = field(default_factory=list)
     top: list[Cell] = field(default_factory=list)
     settled: set[str] = field(default_factory=set)
-    configured: dict[str, str] = field(default_factory=dict)
+    configured: dict[tuple[str, str], str] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:

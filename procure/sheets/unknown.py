@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from procure.sheets import lines as other
 from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models
+from procure.sheets.described import written_plainly
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import NUMBERS, amount_words, heading_of, heading_words, plain_words
@@ -43,7 +44,12 @@ _JOINED = re.compile(r"\bje(?= \d+[ -]*(?:kern|core))|(?<=cores )each\b|(?<=kern
 """What stands beside the cores of each of several processors."""
 _EACH_NODE = re.compile(rf"(?:\b{PER}\b|/|\ba|\bna)\s*(?:{MACHINE})\b\.?|\beach\b", re.I)
 _EACH_PART = re.compile(rf"(?:\b{PER}\b|/)\s*(?:gpus?|cores?|kerne?|cpus?|sockets?|sockel|coeurs?)\b", re.I)
-_IN_CURRENCY = re.compile(r"\b(?:in|en|i|v|ve|w|em)\s+([^\s,.;()]+)|\b(euroina|euroissa|euroban|forintban)\b")
+_IN_CURRENCY = re.compile(
+    r"\b(?:in|en|i|v|ve|w|em)\s+([^\s,.;()]+)|\b(euroina|euroissa|euroban|forintban)\b"
+    r"|\(([€£$]|[A-Z]{3})(?= ?(?:HT\b|hors|net|excl|ex\b|\)))"
+)
+_NO_NODE = re.compile(r"\bfin de mois\b|\bstandard (?=(?:\w+ )?warranty\b)", re.IGNORECASE)
+"""What is no fine node, and no standard one."""
 _LASTS = pattern("lasts")
 """What a time beside prices may be that of."""
 
@@ -239,7 +245,7 @@ class Ledger:
                     continue
             figures = (table.cell(row, one) for one in ("cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"))
             is_server = not is_line and any(one is not None and not one.is_empty for one in figures)
-            is_server = is_server or any(cell.address in table.configured for cell in row)
+            is_server = is_server or any((cell.address, cell.text) in table.configured for cell in row)
             if not is_server and not is_line and other.is_optional(row_label(row)):
                 continue  # it is not counted, and that is said
             self._is_held = id(row) in held and not is_server
@@ -247,6 +253,10 @@ class Ledger:
                 column = places.get(place, "")
                 if place in notes and _figures_in(folded(cell.text)):
                     self.remarks.append((self.grid.sheet, cell))
+                head = table.titles[place].text if place < len(table.titles) else ""
+                is_tax = not column and other.is_total(head) and other.is_tax(head) and "%" in cell.text
+                if is_tax and re.fullmatch(r"\d{1,2}(?:[.,]\d+)? ?%", cell.text):
+                    continue
                 if not cell.is_empty and not (is_told and column == "name") and row[0].text != EXAMPLE:
                     self._cell(table, cell, column, names if is_server else None)
         self._is_held = False
@@ -333,8 +343,9 @@ class Ledger:
         if cell.problem:
             self._say("warning", cell, "", "is not read")
             return
-        if (name := table.configured.get(cell.address)) is not None:
-            rest = re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", folded(text).replace(folded(name), " ", 1))
+        if (name := table.configured.get((cell.address, cell.text))) is not None:
+            rest = folded(written_plainly(text)).replace(folded(name), " ", 1)
+            rest = re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", rest)
             self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
             if column != "name":
                 return
@@ -423,7 +434,7 @@ class Ledger:
             return
         of_prices = _PRICE.search(text) is not None
         for one in _IN_CURRENCY.finditer(text):
-            if (unit := unit_of(one[1] or one[2])) is not None and unit.kind == "money":
+            if (unit := unit_of(one[1] or one[2] or one[3])) is not None and unit.kind == "money":
                 text = text.replace(one[0], " ")
         of_tax = pattern("but_tax", re.I) if tax_of(text) is None else _OF_TAX
         bare = _EACH_NODE.sub(" ", of_tax.sub(" ", pattern("all_prices", re.I).sub("", without_tax(text))))
@@ -453,7 +464,11 @@ class Ledger:
             or other.is_optional(text)
             or any(re.search(r"\d", word) or (unit_of(word) is not None and word not in "CGUWcguw") for word in words)
         )
-        is_firm = not of_prices and pattern("firms").search(text) is not None and all(word.istitle() for word in words)
+        is_firm = (
+            not of_prices
+            and pattern("firms").search(text) is not None
+            and all(word.istitle() or word.isupper() for word in words)
+        )
         weighs = weighs and not is_firm and pattern("people", re.I).search(folded(cell.text).strip()) is None
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
@@ -472,7 +487,7 @@ class Ledger:
 
     def _is_letter(self, text: str, words: list[str]) -> bool:
         """Tell whether a remark is what letters have: an address, names, a date, who is to be asked."""
-        plain = set(plain_words(text).split())
+        plain = set(plain_words(_NO_NODE.sub(" ", text)).split())
         if _figures_in(text) or not plain.isdisjoint(themed("second_hand")):
             return False
         if pattern("people", re.I).search(text.strip()):
@@ -488,7 +503,8 @@ class Ledger:
             return True
         things = (themed("parts", "services") - themed("calls")) | themed("goods")
         is_thing = plain & things or re.search(rf"\b{NODE}\b", " ".join(plain))
-        is_title = self._is_signed and not is_thing and text[-1] not in ".!" and len(words) < 7
+        is_title = self._is_signed and not is_thing and len(words) < 7
+        is_title = is_title and re.search(r"[.!]$", re.sub(r"\b(?:s\.r\.o|Lda|Ltd|Inc|Co|a\.s)\.$", "", text)) is None
         is_proper = all(len(word) < 2 or not word[0].islower() for word in words)
         return is_title or (is_proper and pattern("anchors").search(text) is not None)
 
