@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
-from procure.errors import TableError
+from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.schemas import QUOTE
@@ -40,9 +40,10 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     tables = [(grid, table) for grid, of_it in by_sheet for table in of_it]
     beside = [grid for grid, of_it in by_sheet if not of_it]
     if not tables:
+        page = f"; {found.not_utf8}" if found.not_utf8 else ""
         raise TableError(
             f"{path}: no table of offers was found: a header row with a name, CPUs, memory and a price is needed; "
-            "`procure quotes template` writes one"
+            f"`procure quotes template` writes one{page}"
         )
     if not is_workbook(path):
         _check_width(path, tables)
@@ -115,10 +116,11 @@ def _text_grid(path: Path, found: SheetTable) -> Grid:
     content = as_utf8(read_bytes(path))
     try:
         text = content.decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         if b"\0" in content[:4096]:
             raise TableError(f"{path}: is neither text nor a spreadsheet (.xlsx, .ods)") from None
         text, page = _decoded(content)
+        found.not_utf8 = f"{reason(error)}, and it was read as {page}"
         found.findings.append(Finding("guess", "", "", "", "", f"the text is not UTF-8; it was read as {page}"))
     heads = [line for line in text[:65536].splitlines() if line.strip()][:40]
     marks = sorted(",;\t", key=lambda one: -max((line.count(one) for line in heads), default=0))

@@ -74,6 +74,8 @@ class SheetTable:
         Further lines of the order that an error is about.
     on_all
         Those of ``lines`` that are a percentage off the whole offer, other lines included.
+    not_utf8
+        Of text in a code page: the byte that shows it, and the page; else empty.
     """
 
     rows: list[dict[str, str]] = field(default_factory=list)
@@ -85,6 +87,7 @@ class SheetTable:
     missing: list[Finding] = field(default_factory=list)
     n_lines_unread: int = 0
     on_all: list[Line] = field(default_factory=list)
+    not_utf8: str = ""
 
 
 class TableReader:
