@@ -471,3 +471,12 @@ def test_a_server_that_is_not_plain_is_no_line(tmp_path: Path, text: str) -> Non
     read = read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 1}))
     assert any(one.severity == "error" for one in read.findings)
     assert not read.lines
+
+
+@pytest.mark.parametrize("rent", ["Leiepris EUR (36 md.)", "Mietpreis (36)", "Lejepris EUR", "Canone EUR (36 mesi)"])
+def test_a_rent_that_its_sum_shows_to_be_the_price_is_asked_about(tmp_path: Path, rent: str) -> None:
+    """Quantity times the rent is the sum: that tells which column has the amounts, not that they buy anything."""
+    head = ["Server", "Kerne", "RAM (GB)", "Menge", rent, "Gesamtpreis (EUR)"]
+    path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 30, 9_000, 270_000], head=head)
+    read = read_quote_file(path, READING)
+    assert any(one.severity == "error" and "E1" in one.cell for one in read.findings)

@@ -274,11 +274,13 @@ class Ledger:
         for cell in table.top:
             text = folded(cell.text)
             is_unit = unit_of(text.strip("()[] ")) is not None
-            is_told = cell.address in table.settled and not re.search(rf"\b{PER}\b|/", _EACH_NODE.sub(" ", text), re.I)
+            told = rf"\b{PER}\b|/|{pattern('rents').pattern}"
+            is_told = cell.address in table.settled and not re.search(told, _EACH_NODE.sub(" ", text), re.I)
             if cell.is_empty or is_told or heading_of(cell.text).column or is_unit:
                 continue
             bare = plain_words(re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text))
-            if any(bare in title and bare != title and places.get(n) for n, title in enumerate(titles)):
+            own = table.titles.index(cell) if cell in table.titles else -1
+            if any(bare in title and bare != title and places.get(n) for n, title in enumerate(titles) if n != own):
                 continue  # one of two rows of headings that are known together
             if cell.address in alone:
                 self._sentence(cell, [])
