@@ -51,8 +51,8 @@ def infer_outages(laid: Laid) -> list[Outage]:
             Outage(0, laid.total_cpus - int(days.most[a:b].max()), a * DAY, b * DAY, float(pressed[a:b].mean()), ALL)
             for a, b in _runs(shows, cut)
         ]
-    busy = _busy(laid, n_days)
-    cpus = laid.centre.cpus
+    held, cpus = _held_on(laid), laid.centre.cpus
+    busy = _busy(laid, held, n_days)
     shown, pressing = np.zeros((2, len(cpus), n_days))
     for nodes, waits in _sets(laid):
         used, least = _levels(laid.log, waits, _cpus_on(laid, nodes))
@@ -64,7 +64,7 @@ def infer_outages(laid: Laid) -> list[Outage]:
         Outage(
             node,
             int(cpus[node]),
-            *_around(laid, node, a * DAY, b * DAY),
+            *_around(laid, held[0][held[1] == node], a * DAY, b * DAY),
             float(pressing[node, a:b].mean()),
             laid.node_ids[node],
         )
@@ -119,9 +119,9 @@ def _held_on(laid: Laid) -> tuple[np.ndarray, np.ndarray]:
     return job[kept], log.node_list[kept]
 
 
-def _busy(laid: Laid, n_days: int) -> np.ndarray:
-    """Say on which days anything ran on a node: bool[n_nodes, n_days]."""
-    job, node = _held_on(laid)
+def _busy(laid: Laid, held: tuple[np.ndarray, np.ndarray], n_days: int) -> np.ndarray:
+    """Say on which days anything ran on a node: bool[n_nodes, n_days]; ``held`` as of `_held_on`."""
+    job, node = held
     change = np.zeros((len(laid.centre.cpus), n_days + 1), np.int64)
     np.add.at(change, (node, laid.log.start[job] // DAY), 1)
     np.add.at(change, (node, (laid.log.end[job] - 1) // DAY + 1), -1)
@@ -145,10 +145,8 @@ def _cpus_on(laid: Laid, nodes: np.ndarray) -> np.ndarray:
     return np.rint(laid.log.cpus * share).astype(np.int64)
 
 
-def _around(laid: Laid, node: int, begin: int, end: int) -> tuple[int, int]:
-    """Return since and until when a node ran nothing, at most a day beyond the days that show it."""
-    job, of = _held_on(laid)
-    own = job[of == node]
+def _around(laid: Laid, own: np.ndarray, begin: int, end: int) -> tuple[int, int]:
+    """Return since and until when a node ran none of its own jobs, at most a day beyond the days that show it."""
     before, after = laid.log.end[own], laid.log.start[own]
     since = int(before[before <= begin].max(initial=begin - DAY))
     until = int(after[after >= end].min(initial=end + DAY))

@@ -163,8 +163,8 @@ def given_again(context: typer.Context) -> list[str]:
         source, value = context.get_parameter_source(name), context.params.get(name)
         if source is not None and source.name == "COMMANDLINE":
             for item in value if isinstance(value, list | tuple) else [value]:
-                text = str(item.value if isinstance(item, Enum) else item)
-                again += [text] if one.param_type_name == "argument" else [one.opts[0], text]
+                text = [] if item is True else [str(item.value if isinstance(item, Enum) else item)]
+                again += text if one.param_type_name == "argument" else [one.opts[0], *text]
     return again
 
 
