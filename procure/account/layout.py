@@ -27,6 +27,7 @@ from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.site.model import Site
+from procure.text import be, counted
 
 OWNERS = ("user", "account", "partition")
 OVERBOOKED = 0.05
@@ -351,7 +352,7 @@ def lay_out(
             missing = sorted(set(given[2]) - set(nodes["node_id"]))
             raise TableError(
                 f"the nodes do not hold what ran on them: jobs ran on {missing[0]}, which is not in the node table"
-                + (f", nor are {len(missing) - 1} others" if len(missing) > 1 else "")
+                + (f", nor {be(n_more)} {counted(n_more, 'other')}" if (n_more := len(missing) - 1) else "")
             )
     if given is not None:
         first, number, names = given
