@@ -151,7 +151,12 @@ def test_interrupted_commands_end_alike(module, function, arguments):
     code = SLOW.format(module=module, function=function, arguments=arguments)
     root = Path(__file__).resolve().parent.parent
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background inherit it ignored
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
