@@ -316,3 +316,167 @@ def test_a_text_file_with_a_configuration_is_read_at_once(tmp_path: Path) -> Non
     assert [one for one in read.findings if one.severity == "error"] == []
     assert read.quotes.loc[0, ["cpus", "mem_gb", "price_usd"]].tolist() == [96, 768, 32_640]
     assert [(line.kind, line.usd) for line in read.lines] == [("network", 24_900)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rheintal Computer-Systeme GmbH & Co. KG",
+        "Great Lakes Server Solutions, LLC",
+        "TATRA SERVER, spol. s r.o.",
+        "SERWERY KOMPUTERY Sp. z o.o., ul. Długa 14, 31-147 Kraków, NIP 676-123-45-67",
+        "Calcul & Systèmes SARL au capital de 50 000 €",
+        "Sistemi Hardware S.p.A. - Via Tortona 33 - 20144 Milano (MI) - P. IVA 09876543211 - REA MI-2012345",
+        "HPC Hardware Nederland B.V., Science Park 402, 1098 XH Amsterdam",
+        "Fjord Datasystemer AS, Nedre Slottsgate 8, 0157 Oslo, Org.nr. NO 912 345 678 MVA",
+        "Računalniški Sistemi d.o.o., Tehnološki park 19, 1000 Ljubljana, ID za DDV SI12345678",
+        "Pannon Hardware Zrt., 6720 Szeged, Dugonics tér 13.",
+        "Deccan Computer Systems Pvt. Ltd., GSTIN: 36AABCD1234E1Z5 PAN: AABCD1234E",
+        "Zapsáno v OR u KS v Brně, oddíl C, vložka 45678",
+        "Wire: Comerica Bank, ABA 072000096, Acct 1852034417",
+        "Kontoverbindung: St. Galler Kantonalbank, IBAN CH93 0076 2011 6238 5295 7",
+    ],
+)
+@pytest.mark.parametrize("is_above", [True, False])
+def test_a_letterhead_is_not_asked_about(tmp_path: Path, text: str, is_above: bool) -> None:
+    """Companies of many legal forms, addresses, and numbers of registers and banks change no price."""
+    rows = [[text], HEAD, NODE] if is_above else [HEAD, NODE, [], [text]]
+    assert not book(tmp_path, *rows).errors
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ACME Systems GmbH, Rabatt 5 % auf Server",
+        "Thames Hardware Ltd, prices exclude memory",
+        "Nordic Hardware AS – prices are for 2 nodes",
+        "ACME GmbH, 10115 Berlin, Versand 350",
+        "ACME GmbH, 10115 Berlin, Zuschlag 500",
+        "ACME GmbH, 10115 Berlin, 4er Pack",
+        "ACME Ltd, Reading RG1 3BB, Lease only",
+        "ACME Ltd, Reading RG1 3BB, Per Pair",
+        "Firma s.r.o., 602 00 Brno, bez pamětí",
+        "Zusatz 12500, 10115 Berlin",
+        "Tel. Support 4500",
+        "10115 Aufschlag",
+    ],
+)
+def test_what_stands_in_a_letterhead_and_may_be_an_amount_is_asked_about(tmp_path: Path, text: str) -> None:
+    """An amount, a rent, a part or a number of nodes is no address, though it stands beside one."""
+    assert book(tmp_path, HEAD, NODE, [], [text]).errors
+
+
+@pytest.mark.parametrize("none", ["bez GPU", "ohne GPU", "no GPU", "sans GPU", "utan GPU", "ei ole", "nincs", "–"])
+def test_no_gpu_is_none(tmp_path: Path, none: str) -> None:
+    """What says that there is none is 0."""
+    found = book(tmp_path, HEAD, [*NODE[:3], none, NODE[4]])
+    assert not found.errors and found.quotes["gpus"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "piece", ["db", "szt.", "Sztuk", "kusov", "ks", "stk.", "buc.", "kos", "kpl", "un.", "uds.", "st", "pz", "τεμ."]
+)
+def test_a_count_has_a_word_for_pieces(tmp_path: Path, piece: str) -> None:
+    """The word beside a quantity is one of pieces; the price is that of one."""
+    found = book(tmp_path, [*HEAD, "Quantity", "Total (EUR)"], [*NODE, f"3 {piece}", 44_880])
+    assert not found.errors and found.quotes["price_usd"].tolist() == [29_920]
+
+
+@pytest.mark.parametrize(
+    ("head", "price"),
+    [
+        (["Denumire produs", "Nuclee", "Memorie RAM (GB)", "Plăci video", "Preț unitar fără TVA (EUR)"], 100_000),
+        (["Naziv", "Število jeder", "Pomnilnik (GB)", "Število GPU", "Cena na kos brez DDV (EUR)"], 100_000),
+        (["Naziv", "Broj jezgri", "Memorija (GB)", "Broj GPU", "Jedinična cijena bez PDV-a (EUR)"], 100_000),
+        (["Nazwa serwera", "Liczba rdzeni", "Pamięć (GB)", "Karty graficzne", "Cena jedn. netto (EUR)"], 100_000),
+        (["Tuote", "Ytimiä", "Muisti (Gt)", "Näytönohjaimet", "Yksikköhinta ALV 0 % (EUR)"], 100_000),
+        (["Concepto", "Núcleos", "Memoria (GB)", "Tarjetas gráficas", "Precio unitario (k€)"], 100_000_000),
+        (["Megnevezés", "Magok száma", "Memória (GB)", "GPU", "Egységár (ezer EUR)"], 100_000_000),
+    ],
+)
+def test_headings_made_of_known_words_are_known(tmp_path: Path, head: list, price: float) -> None:
+    """A name of a server, GPUs as cards, thousands of a currency."""
+    found = book(tmp_path, head, ["R6625", 64, 768, 2, 50_000 if price == 100_000 else 500])
+    assert not found.errors
+    row = found.quotes.iloc[0]
+    assert (row["cpus"], row["mem_gb"], row["gpus"]) == (64, 768, 2)
+    assert row["price_usd"] == (price if price == 100_000 else price / 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("2 stk. Intel Xeon Gold 6430, 16 stk. 32 GB DDR5, 2 stk. 960 GB SSD", ("64", "512", "0", "")),
+        ("2 db AMD EPYC 9354, 768 GB RAM DDR5 (24 x 32 GB), 2 db NVIDIA L40S", ("64", "768", "2", "L40S")),
+        (
+            "2x AMD EPYC 9554, 768 GB RAM, 4x NVIDIA RTX PRO 6000 Blackwell Server Edition 96GB",
+            ("128", "768", "4", "RTXPRO6000-96GB"),
+        ),
+        ("2x AMD EPYC 9554, 768 GB RAM, bez GPU", ("128", "768", "0", "")),
+        ("2x AMD EPYC 9554, 768 Gt DDR5, 4x H100 SXM5 80 Gt", ("128", "768", "4", "H100-80GB")),
+    ],
+)
+def test_parts_of_one_node_are_counted_by_words_for_pieces(text: str, truth: tuple[str, str, str, str]) -> None:
+    """Two pieces of a processor are one node's."""
+    read = described(text, READER)
+    assert read is not None and (read.cpus, read.mem_gb, read.gpus, read.gpu_type) == truth
+
+
+@pytest.mark.parametrize(
+    "name", ["Storage server", "Opslagserver", "Serveur de stockage", "Lagringsserver", "Dell storage server 200 TB"]
+)
+@pytest.mark.parametrize("figures", [[32, 256, 0], [None, None, None]])
+def test_a_storage_server_runs_no_jobs(tmp_path: Path, name: str, figures: list) -> None:
+    """It is a line of the order, with cores and memory beside it or not."""
+    found = book(tmp_path, HEAD, NODE, [name, *figures, 52_000])
+    assert not found.errors and len(found.quotes) == 1
+    assert [(line.kind, line.usd) for line in found.lines] == [("storage", 104_000)]
+
+
+def test_a_server_for_storage_or_with_memory_is_asked_about(tmp_path: Path) -> None:
+    """A German Speicherserver with cores and memory may be either; without them it is storage."""
+    assert [one.cell for one in book(tmp_path, HEAD, NODE, ["Speicherserver", 64, 3072, 0, 52_000]).errors] == ["A3"]
+    assert not book(tmp_path, HEAD, NODE, ["Speicherserver 200 TB", None, None, None, 52_000]).errors
+
+
+def sheets(path: Path, **content: list) -> QuoteFile:
+    """Write a workbook of several sheets, and read it."""
+    made = Workbook()
+    made.remove(made.active)
+    for title, rows in content.items():
+        sheet = made.create_sheet(title.replace("_", " "))
+        for row in rows:
+            sheet.append(row)
+    made.save(path / "offer.xlsx")
+    return read_quote_file(path / "offer.xlsx", READING)
+
+
+def test_two_lots_with_servers_may_be_two_offers(tmp_path: Path) -> None:
+    """They are asked about; one lot is not, nor are sheets that are called after nodes."""
+    other = ["Node B", 128, 768, 0, 20_000]
+    assert [one.harmless for one in sheets(tmp_path, Lot_1=[HEAD, NODE], Lot_2=[HEAD, other]).errors] == ["lots"]
+    assert not sheets(tmp_path, Los_2=[HEAD, NODE]).errors
+    assert not sheets(tmp_path, Compute=[HEAD, NODE], GPU=[HEAD, other]).errors
+
+
+@pytest.mark.parametrize("row", [["Delivery", 350], ["Hardware", -18_500], ["Installation", "€ 350,00"]])
+def test_an_amount_on_a_sheet_without_a_table_is_asked_about(tmp_path: Path, row: list) -> None:
+    """A credit or a delivery beside no table would else not count."""
+    assert [one.sheet for one in sheets(tmp_path, Offer=[HEAD, NODE], More=[row]).errors] == ["More"]
+
+
+@pytest.mark.parametrize(
+    "memory",
+    ["768 GB and 512 GB RAM", "768 GB & 512 GB RAM", "768 GB, 512 GB RAM", "RAM 768 GB, 512 GB", "768/512 GB RAM"],
+)
+def test_two_memories_in_one_text_are_asked_about(memory: str) -> None:
+    """Neither of the two is taken."""
+    with pytest.raises(Unreadable):
+        described(f"2x AMD EPYC 9354, {memory}, 2x 960 GB SSD", READER)
+
+
+@pytest.mark.parametrize("form", ["H100 SXM5 80GB", "H100 PCIe 80 GB", "H100-SXM5-80GB", "H100SXM 80GB", "H100 80 Go"])
+def test_forms_of_a_gpu_are_one_model(tmp_path: Path, form: str) -> None:
+    """SXM and PCIe leave the model and its memory."""
+    found = book(tmp_path, HEAD, [*NODE[:3], f"4x NVIDIA {form}", NODE[4]])
+    assert not found.errors and found.quotes["gpu_type"].tolist() == ["H100-80GB"]

@@ -280,7 +280,7 @@ def _checked(path: Path, sheet: SheetTable) -> QuoteFile:
         frame.loc[[row for row, _ in repeated], "name"] = [f"repeated {row}" for row, _ in repeated]
         quotes = check(frame, QUOTE)
         errors += list(quote_errors(quotes))
-    elif not sheet.lines:
+    elif not sheet.lines and not any(one.severity == "error" for one in findings):
         raise TableError(f"{path}: holds no quote; at least one row is needed")
     for error in errors:
         where = sheet.where[error.row].get(error.column, ("", ""))

@@ -329,7 +329,7 @@ _SLICES = pattern("slices", re.I)
 """``4x A100, 2 of them as 7x 1g.5gb``."""
 _CORES = (
     r"(?<!\d)(\d{1,3})[\s-]*"
-    r"(?:cores?|kerne[nr]?|c|coeurs|cœurs|nucleos|núcleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dra)\b"
+    r"(?:cores?|kerne[nr]?|c|coeurs|cœurs|nucleos|núcleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dr[ao]?|jadier|jeder|jezgr[aei]|mag(?:os)?|nuclee|ydin(?:tä)?|kernen)\b"
 )
 
 
@@ -460,7 +460,7 @@ def _with_size(model: str, text: str) -> str:
     """Return a model's name with the memory that the text states: ``A100-80GB``."""
     if re.search(rf"{model}[\s-]+(?:\d+\s*GB\s+)?(?:PCIe\s+)?NVL\b", text, re.IGNORECASE):
         return f"{model} NVL"  # another product, of one memory each
-    size = re.search(r"(\d{2,3})\s*GB", text, re.IGNORECASE)
+    size = re.search(r"(\d{2,3})\s*G[BOT]\b", text, re.IGNORECASE)
     return f"{model}-{size[1]}GB" if size else model
 
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, cores_said, gpu_models
+from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, cores_said, gpu_models, without_models
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.words import MACHINE, folded, pattern, themed
@@ -15,6 +15,8 @@ _BRACKETS = re.compile(r"\([^()]*\)")
 _TWO = re.compile(r"^(?:dual|two|zwei|deux|dos|due|twee|två|to|dva|dwa|kaksi|2P|2S)\b\s*(?:x\s*)?", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(?:up to|bis(?: zu)?|max\.?|jusqu'à|fino a|hasta|tot)\s*[\d.,]+\s*[GM]Hz", re.IGNORECASE)
 _MODULES = re.compile(r"\d{1,2}\s*[x×*]\s*\d{1,3}\s*G[Bo]\b\W*", re.IGNORECASE)
+_SIZE = re.compile(r"\W*\d[\d.,]*\s*[GT](?:i?B|o)\b\W*", re.IGNORECASE)
+"""A size of nobody knows what: a second memory, or a disk."""
 _NAMED = re.compile(
     r"(?:\b(?:de|di|da|of|d)\b\W*)?\b" + pattern("memories").pattern + r"(?:\s+RAM)?\b|\bd[ei] (?=RAM)", re.I
 )
@@ -47,7 +49,9 @@ def written_plainly(text: str) -> str:
     """Write counts as ``2x`` and memory without blanks: ``(2) AMD EPYC``, ``24 moduli da 32 GB``, ``1 536 GB``."""
     text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
     text = re.sub(r"((?:^|[,;:\n])\s*)\((\d{1,2})\)\s*(?=[^\s,;:).])", r"\1\2x ", text)
+    text = re.sub(r"(?<=\d)\s*([GT])t\b(?!/)", r" \1B", text)  # Finnish gigabytes
     text = pattern("processors_of", re.I).sub(r"\1x ", text)
+    text = pattern("pieces_of", re.I).sub(r"\1x ", text)
     return pattern("modules_of", re.I).sub(r"\1\2x \3", text)
 
 
@@ -61,7 +65,7 @@ def described(text: str, reader: Reader) -> Described | None:
     """
     text = written_plainly(text)
     parts, name = parts_of(_CLOCK.sub(" ", text)), list[str]()
-    found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": []}
+    found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": [], "size": []}
     for part in parts:
         if (chips := chips_in(_TWO.sub("2x ", part))) != "":
             before, _, rest = _TWO.sub("2x ", part).partition(chips)
@@ -77,7 +81,7 @@ def described(text: str, reader: Reader) -> Described | None:
     if not found["processors"] or not memory:
         return None
     plain = plain_words(text)
-    if pattern("not_plainly").search(plain) or _NODES.search(folded(text)):
+    if pattern("not_plainly").search(NO_GPU.sub(" ", plain_words(without_models(text)))) or _NODES.search(folded(text)):
         raise Unreadable("may describe more than one server, or not all of it; give cores, memory and GPUs in columns")
     if (match := pattern("counted_sizes", re.I).search(text)) is not None:
         raise Unreadable(f"holds {match[0]!r}, not plainly the memory of one node; give it in a column")
@@ -85,7 +89,8 @@ def described(text: str, reader: Reader) -> Described | None:
         more = next(of_it for of_it in (found["processors"], memory, found["gpus"]) if len(of_it) > 1)
         raise Unreadable(f"names both {more[0]!r} and {more[1]!r}; give cores, memory and GPUs in columns")
     sizes = [re.sub(r"\b\d{1,2} ?(?:U|HE|RU)\b", " ", one, flags=re.IGNORECASE) for one in (*name, *found["other"])]
-    odd = [one for one in sizes if re.search(r"\d", one) and _says_memory(one)]
+    odd = [chips for chips in found["processors"] if re.search(r"\d\s*[GT](?:i?B|o)\b", chips, re.IGNORECASE)]
+    odd += [one for one in sizes if re.search(r"\d", one) and _says_memory(one)]
     if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
         raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
     chips = found["processors"][0]
@@ -98,6 +103,9 @@ def described(text: str, reader: Reader) -> Described | None:
     mem_gb = Reader("mem_gb", None, reader.decimal, reader.to_usd, is_told=reader.is_told).read(Cell("", label))
     if not re.fullmatch(r"\d+(\.\d+)?", mem_gb):
         raise Unreadable(f"holds {memory[0]!r}, which is not plainly the memory of one node; give it in a column")
+    for size in found["size"]:
+        if size.strip(" .&") != f"{mem_gb} GB":
+            raise Unreadable(f"names both {size!r} and {memory[0]!r}; give the memory of one node in a column")
     gpu, gpus = Reader("gpus", None, None, reader.to_usd), "0"
     if found["gpus"]:
         gpus = gpu.read(Cell("", re.sub(r"^[^\d]*:\s*", "", found["gpus"][0])))
@@ -120,6 +128,11 @@ def _says_memory(part: str) -> bool:
     return pattern("is_memory").search(plain_words(part)) is not None
 
 
+def is_memory(part: str) -> bool:
+    """Tell whether a part of a description is memory, or modules of it."""
+    return any(_kind(one) in ("memory", "bare") for one in parts_of(part))
+
+
 def _kind(part: str) -> str:
     """Return what a part of a description is."""
     plain = plain_words(part)
@@ -131,4 +144,4 @@ def _kind(part: str) -> str:
         return "other"
     if _says_memory(part):
         return "memory"
-    return "bare" if _MODULES.fullmatch(part) else "other"
+    return "bare" if _MODULES.fullmatch(part) else "size" if _SIZE.fullmatch(part) else "other"

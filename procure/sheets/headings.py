@@ -105,6 +105,7 @@ def heading_of(text: str) -> Heading:
     if not column:
         bare = " ".join(word for word in short.split() if word not in themed("counting"))
         column, rank = known.get(bare, ("", 0)) if known.get(bare, ("", 0))[0] in NUMBERS else ("", 0)
+        column = column or _composed(bare.split() or words, words)
     if not short and unit is not None and unit.kind == "money" and (n_each or plain):
         column = "_price"  # ``EUR / pc``
     if column in ("_price", "_total") and (short != plain or n_each):
@@ -126,6 +127,26 @@ def heading_of(text: str) -> Heading:
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"
     return Heading(column, rank, unit, gross, odd, doubt)
+
+
+_GPUS = re.compile(rf"(?:{pattern('gpu_words').pattern})")
+_COUNTED = re.compile(rf"{NODE}|{PIECE}|pcs|d[ei]|of|von|der|av")
+
+
+def _composed(bare: list[str], words: list[str]) -> str:
+    """Return the column of a heading that is made of known words: a number of pieces, the name of a server, GPUs."""
+    left = [word for word in bare if word not in themed("of_all")]
+    whole, rank = _known().get(" ".join(left), ("", 0)) if left != bare or left != words else ("", 0)
+    if whole in ("cpus", "mem_gb", "gpus") and rank >= 0:
+        return whole
+    if _GPUS.fullmatch(" ".join(bare)):
+        return "gpus"
+    first, rest = words[:1], words[1:]
+    if rest and set(first) <= themed("numbers_of") and all(_COUNTED.fullmatch(word) for word in rest):
+        return "_quantity"
+    is_name = bool(first) and _known().get(first[0], ("",))[0] == "name" and not _COUNTED.fullmatch(first[0])
+    of_it = themed("machines", "products")
+    return "name" if is_name and rest and all(_COUNTED.fullmatch(word) or word in of_it for word in rest) else ""
 
 
 def _doubt(words: str, bracketed: list[str], column: str) -> str:

@@ -15,6 +15,7 @@ from procure.files.read import as_utf8
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding
 from procure.sheets.grid import Cell, Grid
+from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
 from procure.sheets.prices import Convention, Pricing, sheet_terms
@@ -22,7 +23,9 @@ from procure.sheets.rows import SheetTable, TableReader
 from procure.sheets.tables import Table, is_header, tables_of
 from procure.sheets.units import Decimals, amount_of
 from procure.sheets.unknown import Ledger, about_remarks, is_known_word
+from procure.sheets.words import pattern
 from procure.sheets.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_grids
+from procure.text import listed
 
 
 def read_sheets(path: Path, convention: Convention) -> SheetTable:
@@ -60,6 +63,7 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         said = "no row was read as a server: cores, memory and a price of one node are needed, each in a column"
         found.findings.append(Finding("error", tables[0][1].sheet, tables[0][1].top[0].address, "", "", said))
     _ask_bidders(found, offers)
+    _ask_lots(found, convention)
     _take_off_lines(found)
     ledgers = [Ledger(grid, of_it, convention.harmless) for grid, of_it in by_sheet]
     for ledger in ledgers:
@@ -88,6 +92,20 @@ def _ask_bidders(found: SheetTable, offers: list[tuple[Table, list[Line]]]) -> N
                 "file; if one offer, give both tables a column vendor"
             )
             found.findings.append(Finding("error", table.sheet, lines[0].cell, "vendor", lines[0].name, said))
+
+
+def _ask_lots(found: SheetTable, convention: Convention) -> None:
+    """Ask whether sheets that are named as lots are one list of servers: of each lot another bidder may be paid."""
+    named = [
+        next(iter(place.values()))[0] for place, row in zip(found.where, found.rows, strict=True) if not row.get("lot")
+    ]
+    titles = list(dict.fromkeys(one for one in named if pattern("lots").search(plain_words(one))))
+    if len(titles) > 1 and "lots" not in convention.harmless:
+        said = (
+            f"as well as {listed([repr(one) for one in titles[:-1]])}, has servers: if they are several offers, give "
+            "each its own file, or a column lot; if they are one list to choose from, --harmless lots"
+        )
+        found.findings.append(Finding("error", titles[-1], "", "lot", titles[-1], said, "lots"))
 
 
 def _take_off_lines(found: SheetTable) -> None:

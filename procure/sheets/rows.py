@@ -31,7 +31,7 @@ from procure.sheets.grid import Cell, row_label
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.prices import Pricing
-from procure.sheets.tables import Table
+from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
 from procure.sheets.words import pattern, themed
@@ -278,9 +278,19 @@ class TableReader:
         kind = self.table.cell(row, "_kind")
         if kind is not None and not kind.is_empty:
             return plain_words(kind.text) == "server"
+        if not self.table.is_ours and self._is_storage(row):
+            return False
         if self._has_figures(row) or self.table.is_ours or not (other.kind_of(label) or other.is_optional(label)):
             return True
         return not other.is_optional(label) and (id(row) in self.unclear or chips_in(label) != "")
+
+    def _is_storage(self, row: list[Cell]) -> bool:
+        """Tell whether a row with cores and memory is a server that stores files, and runs no jobs."""
+        name = self.table.cell(row, "name") or Cell("")
+        if self._has_figures(row) and pattern("storage_or_memory").search(plain_words(name.text)):
+            said = "may store files, or have much memory; call it storage server, or large memory node"
+            self._say("error", name, "", said)
+        return pattern("storage_servers").search(plain_words(name.text)) is not None
 
     def _is_strange(self, row: list[Cell], label: str) -> bool:
         """Say that a row is neither a server nor a line that is known, where it is."""
@@ -500,8 +510,9 @@ class TableReader:
         percent = figure(share) if percent is None and "%" in self.table.header["_discount"].text else percent
         before, after = (figure(cell) if cell is not None else None for cell in (full, price))
         if before is not None and after is not None:
-            shares = [percent / 100] if percent is not None else [Decimal(str(share.value))] if share.is_number else []
-            if any(abs(before * (1 - one) - after) <= Decimal("0.01") * abs(after) for one in shares):
+            n = self._count(row) or 1 if "_divide" in self.table.columns else 1
+            shares = [percent / 100] if percent is not None else shares_of(share)
+            if any(abs(before * (1 - one) * n - after) <= Decimal("0.01") * abs(after) for one in shares):
                 return
         said = (
             "is a discount: is it in the price, or still to be taken off? give the price after it, and empty this cell"

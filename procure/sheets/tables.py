@@ -11,7 +11,8 @@ from procure.schemas import QUOTE
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, plain_words
-from procure.sheets.lines import is_total
+from procure.sheets.lines import is_total, percentages
+from procure.sheets.parts import gather_parts, quantity_of
 from procure.sheets.units import figure, unit_of
 from procure.sheets.words import NODE, PER, TAX, pattern, themed
 from procure.text import nearest
@@ -46,6 +47,8 @@ class Table:
         By the address of a cell that describes a whole server, the name in it.
     optional
         Addresses of cells that head options, or are of one.
+    parts
+        Rows that were joined to one, as they stand in the sheet.
     titles, top
         The headings by place, of two rows as one; the cells of these rows as they stand in the sheet.
     """
@@ -64,6 +67,7 @@ class Table:
     settled: set[str] = field(default_factory=set)
     configured: dict[tuple[str, str], str] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
+    parts: list[list[Cell]] = field(default_factory=list)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -79,9 +83,13 @@ class Table:
             Finding(severity, self.sheet, cell.address, name, cell.text if given is None else given, allowed)
         )
 
+    def say(self, severity: Severity, cell: Cell, text: str) -> None:
+        """Note a finding about a cell."""
+        self.findings.append(Finding(severity, self.sheet, cell.address, "", cell.text, text))
+
     def leave(self, cell: Cell, text: str) -> None:
         """Note that the column under a heading is not read."""
-        self.findings.append(Finding("warning", self.sheet, cell.address, "", cell.text, text))
+        self.say("warning", cell, text)
 
 
 def tables_of(grid: Grid) -> list[Table]:
@@ -221,8 +229,13 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
             table.add("error", name, heading.doubt)
     _name_by_place(table, header, texts)
     if not table.is_ours:
+        gathered = gather_parts(table.rows, table.columns)
+        table.rows, table.parts = gathered.rows, gathered.joined
+        for cell, asked in gathered.open:
+            table.say("error", cell, asked)
         _settle_by_products(table)
         _settle_by_sums(table)
+        _settle_by_discounts(table)
     _choose_price(table)
     return table
 
@@ -352,6 +365,39 @@ def _settle_by_sums(table: Table) -> None:
         _rename(table, "_total")
 
 
+def shares_of(cell: Cell) -> list[Decimal]:
+    """Return what a discount may take of 1: of a number below 1 two readings, none of what is no number."""
+    if not cell.is_number:
+        return [one / 100 for one in percentages(cell.text)]
+    value = Decimal(str(cell.value))
+    return [value] if cell.unit == "%" else [value, value / 100] if abs(value) < 1 else [value / 100]
+
+
+def _settle_by_discounts(table: Table) -> None:
+    """Take as a total, or as the price of one, a column that in each row is the list price less the discount."""
+    if (
+        not {"_list_price", "_discount", "_total"} <= table.columns.keys()
+        or {"price_usd", "_price"} & table.columns.keys()
+    ):
+        return
+    fits = {True: 0, False: 0}
+    n_rows = n_several = 0
+    for row in table.rows:
+        full, whole = (_figure(table, row, table.columns[name]) for name in ("_list_price", "_total"))
+        if not full or whole is None:
+            continue
+        n, shares = quantity_of(table.columns, row), shares_of(table.cell(row, "_discount") or Cell(""))
+        n_rows, n_several = n_rows + 1, n_several + (n > 1)
+        for is_whole in fits:
+            times = n if is_whole else Decimal(1)
+            fits[is_whole] += any(abs(full * (1 - one) * times - whole) <= n / 100 for one in shares or [Decimal(0)])
+    if n_rows and n_several and fits[True] == n_rows > fits[False]:
+        table.settled.add(table.header["_total"].address)
+    elif n_rows and fits[False] == n_rows:
+        table.settled.add(table.header["_total"].address)
+        _rename(table, "_total")
+
+
 def _by_total(table: Table, name: str) -> str:
     """Return whose amounts a stated total beneath a column shows that it has, "one" or "all"; empty = it shows none."""
     one = of_all = Decimal(0)
@@ -367,7 +413,7 @@ def _by_total(table: Table, name: str) -> str:
 def _choose_price(table: Table) -> None:
     """Leave one column of prices, that of one node, or say what is open."""
     columns = table.columns
-    several = any(_is_several(table, row) for row in table.rows)
+    several = any(quantity_of(table.columns, row) > 1 for row in table.rows)
     before = {"price_usd", "_discount", "_price"} <= columns.keys() and columns["price_usd"] < columns["_price"]
     if before and "_list_price" not in columns:  # that each price is the list price less the discount is checked
         _rename(table, "price_usd", "_list_price")
@@ -387,6 +433,7 @@ def _choose_price(table: Table) -> None:
         shown = _by_total(table, "_total") if "_quantity" in columns else ""
         words = {word for word in plain_words(table.header["_total"].text).split() if unit_of(word) is None}
         is_open = several and not shown and words - {"net", "netto", "ht"} <= themed("either")
+        is_open = is_open and table.header["_total"].address not in table.settled
         if "_quantity" in columns and shown != "one" and not is_open:
             table.add("guess", "_total", "is divided by the quantity: the price of one node")
         elif shown != "one":
@@ -413,11 +460,3 @@ def _rename(table: Table, name: str, to: str = "price_usd") -> None:
     table.columns[to] = table.columns.pop(name)
     table.headings[to] = table.headings.pop(name)
     table.header[to] = table.header.pop(name)
-
-
-def _is_several(table: Table, row: list[Cell]) -> bool:
-    cell = table.cell(row, "_quantity")
-    if cell is None or cell.is_empty:
-        return False
-    number = re.match(r"\s*(\d+)", cell.text)
-    return number is not None and int(number[1]) > 1

@@ -17,7 +17,7 @@ _OF_A_KIND = {
     for kind, of_it in vocabulary()["units"].items()
 }
 _CURRENCIES = {word: code for code, words in vocabulary()["currencies"].items() for word in words.split()}
-_THOUSANDS = {"k": 1000, "t": 1000, "tsd": 1000, "m": 10**6, "mio": 10**6}
+_THOUSANDS = dict.fromkeys(("k", "t", "tsd", "ezer", "tis", "tys", "tuh", "mii"), 1000) | {"m": 10**6, "mio": 10**6}
 CODES = frozenset(code for code in _CURRENCIES.values() if len(code) == 3)
 
 

@@ -16,6 +16,7 @@ from procure.sheets.described import written_plainly
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import NUMBERS, amount_words, heading_of, heading_words, plain_words
+from procure.sheets.letterhead import without_letterhead
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
 from procure.sheets.prices import CURRENCY
@@ -77,6 +78,9 @@ _LONGEST_WORD = 60
 _LONGEST_NAME = 12
 """More words are a sentence, not the name of a line."""
 
+_LEAST = 100
+"""From this on a number outside of all tables may be an amount of money."""
+
 _STEMS_OF_FIGURES = tuple(sorted(themed("stems_of_figures")))
 _INFLECTED = re.compile(
     f"(?:{'|'.join((*_STEMS_OF_FIGURES, *sorted(themed('stems_of_machines'))))})(?:{pattern('inflections').pattern})?"
@@ -116,6 +120,13 @@ def _is_placed(text: str, number: re.Match[str], before: str, end: int) -> bool:
     return is_name and (len(before) == 1 or not _is_known(before.casefold(), themed("services", "glue")))
 
 
+def _is_code(word: str, behind: str) -> bool:
+    """Tell whether capitals before a hyphen and a number, or the hyphen alone, begin a model: ``SYS-421GE``."""
+    is_short = word.isupper() and 1 < len(word) < 5 and unit_of(word) is None
+    others = themed("no_codes", "stale", "second_hand", "nothing", "services")
+    return is_short and word.casefold() not in others and word not in others and bool(re.match(r"-(?:\d{3}|$)", behind))
+
+
 def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> list[str]:
     """Return the words of a text that may change what an amount means: all but those that are known not to.
 
@@ -130,7 +141,7 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
         touches = match.start() == end
         follows = text[match.end() : match.end() + 1].isdigit()
         if token[0].isdigit():
-            in_code = touches and in_code
+            in_code = (touches or _is_code(before, text[end : match.start()])) and in_code
             if re.search(r"[.,]\d\d$", token) and not touches and not re.match(r"\s*[^\W\d_]", text[match.end() :]):
                 found.append(token)  # cents
             elif in_table and not _is_placed(text, match, before if end >= 0 else "", end):
@@ -140,8 +151,8 @@ def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> l
             in_code = in_code or is_model
             if not (is_model or word in themed("behind") or _is_unit(word)):
                 found.append(before + token)
-        elif follows and (
-            token.isupper() or _is_known(word, known) or (len(word) < 3 and word not in ("x", "je", "ab"))
+        elif (in_table and _is_code(token, text[match.end() :][:4])) or (
+            follows and (token.isupper() or _is_known(word, known) or (len(word) < 3 and word not in ("x", "je", "ab")))
         ):
             in_code = True
         else:
@@ -181,7 +192,7 @@ class Ledger:
         self._lines = {(line.sheet, line.cell): line for line in lines}
         in_tables: set[int] = set()
         for table in self.tables:
-            in_tables |= {id(cell) for row in [table.top, *table.rows] for cell in row}
+            in_tables |= {id(cell) for row in [table.top, *table.rows, *table.parts] for cell in row}
             self._table(table)
         self._sentence(Cell("", self.grid.sheet), [], is_title=True)
         self._is_signed = True
@@ -425,12 +436,27 @@ class Ledger:
             if not cell.is_number:
                 self._sentence(cell, cells)
             self._is_signed = self._is_signed or pattern("greetings", re.I).search(folded(cell.text)) is not None
+        self._amounts_beside(cells)
         if cells and all(cell.is_number for cell in cells):
             self._say("warning", cells[0], "", "stands beside no table and no word; it is not read")
 
+    def _amounts_beside(self, cells: list[Cell]) -> None:
+        """Ask about amounts outside of all tables that a label makes a credit, a delivery or the like."""
+        label = row_label(cells)
+        texts = [cell for cell in cells if re.search(r"[^\W\d_]{3}", cell.text) and amount_of(cell.text) is None]
+        if not texts or other.is_total(label):
+            return
+        for cell in cells:
+            read = amount_of(cell.shown) if cell not in texts else None
+            value = next(iter(read.values.values())) if read is not None else 0
+            is_money = read is not None and read.unit is not None and read.unit.kind == "money"
+            if value < 0 or (other.kind_of(label) and (is_money or value >= _LEAST)):
+                self.remarks.append((self.grid.sheet, replace(texts[0], value=f"{texts[0].text} {cell.shown}")))
+
     def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
         """Ask about a sentence that may be about amounts and has a word that is not known; name any other."""
-        text = _OFFICIAL.sub(" ", folded(cell.text))
+        text = folded(cell.text)
+        text = _OFFICIAL.sub(" ", text if is_title else without_letterhead(text))
         is_amount = amount_of(text) is not None and not _figures_in(text)
         if not text.strip() or other.is_total(text) or is_amount or (cell.note and cell.note in OWN):
             return
@@ -447,6 +473,8 @@ class Ledger:
         if other.is_settled(text):
             bare, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", bare), known | themed("discounts") | themed("settled")
         words = strange_words(bare, known)
+        words += [amount for part in re.split(r"[,;|]", bare) if (amount := _bare_amount(part))]
+        words += re.findall(rf"\d{{3,}}(?=\s*(?:{_EACH_NODE.pattern}))", text, re.I) if not of_prices else []
         times = [one for one in plain_words(text).split() if one in themed("times")]
         if of_prices and not _LASTS.search(text.casefold()):
             words += times
@@ -466,12 +494,7 @@ class Ledger:
             or other.is_optional(text)
             or any(re.search(r"\d", word) or (unit_of(word) is not None and word not in "CGUWcguw") for word in words)
         )
-        is_firm = (
-            not of_prices
-            and pattern("firms").search(text) is not None
-            and all(word.istitle() or word.isupper() for word in words)
-        )
-        weighs = weighs and not is_firm and pattern("people", re.I).search(folded(cell.text).strip()) is None
+        weighs = weighs and pattern("people", re.I).search(folded(cell.text).strip()) is None
         weighs = weighs or any(one.is_number or "%" in one.text for one in row if one is not cell)
         if weighs:
             self._ask(cell, "", words)
@@ -524,6 +547,17 @@ def about_remarks(remarks: list[tuple[str, Cell]], harmless: frozenset[str]) -> 
     asked = f"may change what is bought, or its price; change the cell, or, if none does, --harmless {answer}"
     asked = f"and {others}: {asked}" if others else asked
     return [Finding("error", remarks[0][0], remarks[0][1].address, "", remarks[0][1].text, asked, answer)]
+
+
+def _bare_amount(part: str) -> str:
+    """Return the number of three digits and more that ends a part of a sentence, right behind what may cost it."""
+    match = re.search(r"\w[\W\s]{0,3}(?<![\d.,/-])(\d{1,3}(?:[ .,]\d{3})+|\d{3,7})\s*$", part)
+    if match is None or re.fullmatch(r"(?:19|20)\d\d", match[1]):
+        return ""
+    before = re.split(r"\W+", part[: match.start() + 1].strip())[-1]
+    kind = other.kind_of(before)
+    is_priced = kind not in (None, "network", "software") or (kind == "network" and len(match[1]) > 3)
+    return match[1] if is_priced or re.fullmatch(MACHINE, before.casefold()) else ""
 
 
 def _figures_in(text: str) -> set[str]:

@@ -1,7 +1,7 @@
 """Words that offices use, in one place: alternatives of regular expressions, without accents where they are plain.
 
 English, German, French, Spanish, Italian, Dutch, Swedish, Norwegian, Danish, Finnish, Polish, Czech, Portuguese,
-Hungarian. What heads a column stands in ``headings.toml``.
+Hungarian; the usual words in Romanian, Slovak, Slovenian and Croatian. What heads a column stands in ``headings.toml``.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ def themed(*themes: str) -> frozenset[str]:
 
 
 _IN_PATTERNS: dict[str, str] = vocabulary()["in_patterns"]
-PER, NODE, PIECE, TAX = (_IN_PATTERNS[name] for name in ("PER", "NODE", "PIECE", "TAX"))
-MACHINE = _IN_PATTERNS["MACHINE"].format(**_IN_PATTERNS)
+
+
+def _filled(text: str) -> str:
+    """Return a regular expression with ``{TAX}`` and the like in it filled in."""
+    while match := re.search(r"\{([A-Z_]+)\}", text):
+        text = text.replace(match[0], _IN_PATTERNS[match[1]])
+    return text
+
+
+PER, NODE, PIECE, TAX, MACHINE = (_filled(_IN_PATTERNS[name]) for name in ("PER", "NODE", "PIECE", "TAX", "MACHINE"))
 """Alternatives of regular expressions: an amount is for each …; a node, and what else is one; names of taxes."""
 
 
 @functools.cache
 def pattern(name: str, flags: int = 0) -> re.Pattern[str]:
     """Return the regular expressions of a list as one, with ``{TAX}`` and the like in them filled in."""
-    text = "|".join(vocabulary()[name])
-    while match := re.search(r"\{([A-Z_]+)\}", text):
-        text = text.replace(match[0], _IN_PATTERNS[match[1]])
-    return re.compile(text, flags)
+    return re.compile(_filled("|".join(vocabulary()[name])), flags)
 
 
 _SIGNS = str.maketrans(

@@ -1,0 +1,89 @@
+"""Servers whose parts stand in rows beneath them, and prices that a discount explains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook
+
+from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
+
+HEAD = ["Item", "Qty", "Unit price (EUR)", "Total (EUR)"]
+SERVER = ["Node A", 10, 14_500, 145_000]
+
+
+def read(tmp_path: Path, *rows: list) -> QuoteFile:
+    """Write a workbook, and read it."""
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "offer.xlsx")
+    return read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2}))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["2x 960 GB NVMe SSD"]],
+        [["   2x AMD EPYC 9354 (32 cores)", None, "incl."], ["   768 GB RAM", None, "incl."]],
+        [["2x AMD EPYC 9354", 10, 0, 0], ["24x 32 GB DDR5", 10, 0, 0]],
+        [["AMD EPYC 9354", 2], ["32 GB DDR5 RDIMM", 24]],
+        [["AMD EPYC 9354", 2, 3_000], ["32 GB DDR5 RDIMM", 24, 200], ["Board", 1, 3_700]],
+        [["AMD EPYC 9354", 20, 3_000], ["32 GB DDR5 RDIMM", 240, 200], ["Board", 10, 3_700]],
+    ],
+)
+def test_parts_beneath_a_server_are_its_own(tmp_path: Path, parts: list) -> None:
+    """Rows without a price, or that add up to the server's price or to that of all, say what is in one."""
+    found = read(tmp_path, HEAD, SERVER, *parts, ["Installation", 1, 2_000, 2_000], ["Total", None, None, 147_000])
+    assert not found.errors
+    row = found.quotes.iloc[0]
+    assert (row["name"], row["cpus"], row["mem_gb"], row["price_usd"]) == ("Node A", 64, 768, 29_000)
+    assert [(line.kind, line.usd) for line in found.lines] == [("installation", 4_000)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [["AMD EPYC 9354", 20], ["32 GB DDR5 RDIMM", 240]],
+        [["AMD EPYC 9354", 2, 3_000], ["32 GB DDR5 RDIMM", 24, 200], ["Board", 1, 3_000]],
+        [["2x AMD EPYC 9354", 2], ["24x 32 GB DDR5", 1]],
+    ],
+)
+def test_parts_that_are_of_nobody_knows_how_many_are_asked_about(tmp_path: Path, parts: list) -> None:
+    """Numbers that may be those of all servers, and prices that add up to no price, name the cause."""
+    assert any("parts of 'Node A'" in one.allowed for one in read(tmp_path, HEAD, SERVER, *parts).errors)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "24x 32 GB DDR5 (not included)",
+        "or 24x 64 GB DDR5",
+        "Option: 4x NVIDIA H100",
+        "10 % Rabatt",
+        "4 nodes",
+        "512 GB",
+    ],
+)
+def test_what_stands_among_parts_is_read_or_asked_about(tmp_path: Path, part: str) -> None:
+    """A choice, a discount, several nodes or a second memory among the parts make a question."""
+    assert read(tmp_path, HEAD, SERVER, ["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], [part]).errors
+
+
+def test_servers_in_one_text_are_no_parts(tmp_path: Path) -> None:
+    """Beneath a line of the order each is a server of its own."""
+    text = "R6625, 2x AMD EPYC 9354, 24x 32 GB DDR5"
+    found = read(tmp_path, HEAD, ["Switch", 1, 3_000, 3_000], [text, 2, 14_500, 29_000])
+    assert not found.errors and len(found.quotes) == len(found.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("amount", "share", "price"),
+    [(1_120_000, "30 %", 224_000), (112_000, "30 %", 224_000), (1_120_000, 0.3, 224_000), (1_200_000, "30 %", None)],
+)
+def test_a_discount_tells_whose_an_amount_is(tmp_path: Path, amount: float, share: object, price: float | None) -> None:
+    """List price less discount is the price of one, or times the quantity that of all; else it is asked about."""
+    head = ["Varenavn", "Kerner", "Hukommelse (GB)", "GPU", "Antal", "Listepris (EUR)", "Rabat", "Beløb (EUR)"]
+    found = read(tmp_path, head, ["R6625", 128, 768, "ingen", 10, 160_000, share, amount])
+    assert found.errors if price is None else found.quotes["price_usd"].tolist() == [price]
