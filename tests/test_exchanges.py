@@ -17,6 +17,7 @@ from procure.models.intervals import Spread
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.exchanges import MOST_EXCHANGED, TRIED, near, try_exchanges
 from procure.recommender.rank import confirm_list, ranking_table
+from procure.recommender.recommender import with_front
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
@@ -140,6 +141,14 @@ def test_recommend_says_what_exchanges_gave_and_keeps_their_runs(swept, monkeypa
     rows = json.loads(run("recommend", str(swept), "-k", "3", "--resamples", "0", "--format", "json"))
     assert rows[0]["exchanges"] == found.document() and rows[1]["exchanges"] is None
     assert records(plain)[0]["exchanges"] is None
+
+
+def test_nothing_on_the_front_that_a_report_draws_is_better_than_the_first_of_the_list(swept):
+    """What that front has simulated is in the list, so that a report simulates nothing for it and names no better."""
+    done = procure.recommend(swept, k=3, resamples=0, exchanges=0)
+    wider = with_front(done)
+    assert len(wider.front) > 1 and not wider.package_values.now.any()
+    assert wider.front["mean-wait"].min() == done.ranking["mean_wait_time"].iloc[0]
 
 
 def test_a_negative_number_of_exchanges_is_refused(swept):

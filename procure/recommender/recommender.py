@@ -11,21 +11,21 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.objectives import Quantity
+from procure.objectives import MEAN_WAIT, Quantity, objectives_of
 from procure.objectives.constraints import price_bound
-from procure.packages.costs import cost_notes
+from procure.packages.costs import Costs, cost_notes
 from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
 from procure.recommender import notes
 from procure.recommender.confidence import assess
-from procure.recommender.criteria import criteria_of
+from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.exchanges import MOST_EXCHANGED, try_exchanges
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.other_budget import FIRST_RUNS
 from procure.recommender.outlook import about_futures, about_saturation
-from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, find_front, ranking_table
+from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.values import PackageValues
+from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.recommender.waited import Waited, fidelity_of, waiting_cut
 from procure.recommender.waiting import about_owners, about_waiting
 from procure.study import Study, load_study
@@ -133,6 +133,8 @@ def recommend(
         confirm_list(values, criteria, asked, rule)
         most = MOST_EXCHANGED if exchanges is None else exchanges
         exchanged = try_exchanges(values, criteria, results.counts, asked, rule, most) if criteria.need_runs else None
+        if verify and rule == RUNS_ALL and criteria.need_runs:
+            _take_front(values, results, criteria, asked)
         ranking = ranking_table(values, criteria, rule)
         n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
         n = min(asked, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
@@ -172,17 +174,52 @@ def _waited(done: Recommendation) -> Waited:
     return waiting_cut(done.results, done.results.counts[first])
 
 
-def with_front(done: Recommendation, axes: Sequence[Quantity]) -> Recommendation:
-    """Find the front between other axes, from what a recommendation has simulated and learnt."""
-    criteria = replace(done.criteria, axes=tuple(axes))
-    wider, failures = values_of(done.results, criteria), list[str]()
-    wider.simulate = simulator(done.results, list(wider.results), failures) if done.verified else None
-    if done.rule == RUNS_ALL:
-        wider.adopt(done.package_values)
-    learn_values(wider, done.results, criteria, RUNS_ALL, done.verified)
-    # What was simulated to confirm the list is known here, too, but no model has learnt from it.
+def with_front(done: Recommendation) -> Recommendation:
+    """Find the front of wait against cost, from what a recommendation has simulated and learnt."""
+    criteria = replace(done.criteria, axes=_front_axes(done.results, done.criteria.objective))
+    known = done.package_values if done.rule == RUNS_ALL else None
+    wider = _front_values(done.results, criteria, known, done.verified)
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
     return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
+
+
+def _front_values(
+    results: StudyResults, criteria: Criteria, known: PackageValues | None, verify: bool
+) -> PackageValues:
+    """Gather what a front's axes ask for; no model of it learns from what was simulated to confirm a list."""
+    wider = values_of(results, criteria)
+    wider.simulate = simulator(results, list(wider.results), []) if verify else None
+    if known is not None:
+        wider.adopt(known)
+    learn_values(wider, results, criteria, RUNS_ALL, verify)
+    return wider
+
+
+def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, ...]:
+    """Return the objective, or the mean wait where it is no wait, the cost, and the energy where quotes state watts."""
+    by_wait = objective.source == "result" and objective.unit == "s"
+    names = [objective.name if by_wait else MEAN_WAIT.name]
+    names += ["price" if results.plan.study.costs == Costs() else "tco"]
+    if not results.costs["energy_kwh_per_year"].isna().any():
+        names.append("energy")
+    every = objectives_of(results.plan.study.classes)
+    return tuple(every[name] for name in names)
+
+
+def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int) -> None:
+    """Simulate the front of wait against cost, too, until nothing new is in it: none there is better than the first."""
+    wide = replace(criteria, axes=_front_axes(results, criteria.objective))
+    if not eligible(values, criteria).any():
+        return  # no package keeps what is asked for: there is no front of those that do
+    wider, every = _front_values(results, wide, values, True), np.arange(len(values.packages))
+    for _ in range(MOST_ROUNDS):
+        wider.add(every, values.results)
+        find_front(wider, wide)
+        new = np.flatnonzero(wider.simulated & ~values.simulated)
+        if not len(new):
+            return
+        values.confirm(lambda new=new: new)  # type: ignore[misc]
+        confirm_list(values, criteria, k)
 
 
 def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]) -> list[str]:

@@ -19,7 +19,6 @@ from procure.explanation.wording import (
     sentences,
 )
 from procure.models import Predicted
-from procure.objectives import objectives_of
 from procure.packages.costs import Costs
 from procure.page.html import write_page
 from procure.page.names import servers
@@ -329,16 +328,9 @@ def _applications(done: Recommendation) -> Markup:
 
 def _front(done: Recommendation) -> Markup:
     """Return the section on wait against cost (and energy, where the quotes state watts)."""
-    results, objective = done.results, done.criteria.objective
-    by_wait = objective.source == "result" and objective.unit == "s"
-    names = [objective.name if by_wait else "mean-wait"]
-    names += ["price" if results.plan.study.costs == Costs() else "tco"]
-    if not results.costs["energy_kwh_per_year"].isna().any():
-        names.append("energy")
     if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
         return Markup()  # no package keeps what is asked for: there is no front of those that do
-    every = objectives_of(results.plan.study.classes)
-    wider = with_front(done, [every[name] for name in names])
+    wider = with_front(done)
     values, axes = wider.package_values, wider.criteria.axes
     points = np.column_stack([values.value(axis)[0] for axis in axes])
     # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
