@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import forward_claims as claims
+import forward_elsewhere as elsewhere
 import numpy as np
 import pandas as pd
 from forward_choice import DAY, HORIZON, replay
@@ -29,7 +30,11 @@ from procure.workload.clock import day_bounds
 from procure.workload.futures import draw_futures
 
 ZONES = {"beocat": claims.CHICAGO, "wagap": claims.PRAGUE, "hpc2n": claims.STOCKHOLM}
+ZONES |= {centre: zone for centre, (_, zone) in elsewhere.CENTRES.items()}
 WRITE = {"beocat": claims.beocat, "wagap": claims.wagap_study, "hpc2n": claims.hpc2n_study}
+WRITE |= {centre: lambda one: elsewhere.study_of(one, one.cut[0], one.budget) for centre in elsewhere.CENTRES}
+ONE_LOG = "beocat", "wagap"
+"""Their cuts are of one study; of the others each cut is a study of its own, with a quarter before it."""
 
 
 def field_of(path: Path, zone: str, known: str, n: int) -> tuple[candidates.Candidates, pd.DataFrame]:
@@ -62,12 +67,11 @@ def main() -> None:
     for budget in arguments.budget:
         for keep in arguments.keep:
             one = argparse.Namespace(**vars(arguments) | {"budget": budget, "keep": keep})
-            # HPC2N's study is of a quarter before its cut, so each cut is a study of its own.
-            groups = [[cut] for cut in arguments.cut] if arguments.centre == "hpc2n" else [arguments.cut]
+            groups = [arguments.cut] if arguments.centre in ONE_LOG else [[cut] for cut in arguments.cut]
             for cuts in groups:
                 one.cut = cuts
                 path, began = WRITE[arguments.centre](one), time.process_time()
-                stem = f"{path.stem}" + (f"-{cuts[0]}" if arguments.centre == "hpc2n" else "")
+                stem = path.stem + (f"-{cuts[0]}" if arguments.centre == "hpc2n" else "")
                 known = "2021-03-28" if arguments.centre == "beocat" else cuts[0]
                 out = arguments.out / f"{stem}.{{}}.npz"
                 n = arguments.packages if arguments.what == "replay" else arguments.on_futures

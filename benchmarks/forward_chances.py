@@ -20,9 +20,10 @@ import numpy as np
 import pandas as pd
 from forward_cells import ZONES
 from forward_choice import DAY, HALVES, HORIZON, WARM_UP, _means
+from scipy.stats import binom
 
 from procure.models.intervals import SHARE
-from procure.objectives.aggregate import REGRET_FLOOR, class_shares, rank_shares
+from procure.objectives.aggregate import REGRET_FLOOR, behind_on_past, class_shares, rank_shares
 from procure.recommender.chances import NEAR, STATED, Drift, draw_periods, learn_drift
 from procure.workload.clock import day_bounds
 from procure.workload.past import N_PARTS, scenario_weights
@@ -56,12 +57,25 @@ def read_cell(folder: Path, path: Path, until: str | None) -> Cell:
     return Cell(f"{stem}.{cut}", centre, past, futures, _means(held, at, min(at + HORIZON, end))[0])
 
 
+def read_cells(
+    folder: Path, kind: str, centres: list[str] | None = None, since: str | None = None, until: str | None = None
+) -> list[Cell]:
+    """Read the cells of some centres; ``since`` and ``until`` are of Beocat's cuts."""
+    cells = []
+    for path in sorted(folder.glob(f"*.{kind}.*.npz")):
+        cut, centre = path.name.split(".")[2], path.name.split("-")[0]
+        out = (until is not None and cut >= until) or (since is not None and cut < since)
+        if (centres is None or centre in centres) and not (centre == "beocat" and out):
+            cells.append(read_cell(folder, path, until))
+    return cells
+
+
 def figures(cell: Cell) -> dict[str, np.ndarray]:
     """Return what each rule orders the packages by."""
     on_past, weights = class_shares(cell.past), np.array(scenario_weights(1))
     shares = np.vstack([on_past, class_shares(cell.futures).mean(axis=0)])
     return {
-        "recommended": np.average(shares, axis=0, weights=weights),
+        "recommended": np.average(shares, axis=0, weights=weights) + behind_on_past(cell.past[0, 0]),
         "past": cell.past[0, 0],
         "past and its parts": np.average(on_past, axis=0, weights=weights[:-1]),
         "futures": (rank_shares(cell.futures[:, 0]) ** 2).mean(axis=0),
@@ -140,8 +154,19 @@ def say(rows: pd.DataFrame) -> None:
                           f"{mine[f'is_{what}'].mean():.0%}")  # fmt: skip
     both = rows.melt(["cell", "rank"], ["best", "near"], value_name="stated")
     both["true"] = rows[["is_best", "is_near"]].to_numpy(dtype=bool).T.ravel()
-    middle = both[both["stated"].between(0.4, 0.6)]
-    print(f"best and near, 40 to 60 % stated: {len(middle)}, of which {middle['true'].astype(float).mean():.0%} true")
+    say_middle(both[both["stated"].between(0.4, 0.6)])
+
+
+def say_middle(middle: pd.DataFrame) -> None:
+    """Print how many statements of 40 to 60 % came true, and how many of fair ones would: a cell's stand together."""
+    n, stated, true = middle["cell"].nunique(), middle["stated"].mean(), middle["true"].astype(float)
+    print(f"best and near, 40 to 60 % stated: {len(middle)} in {n} cells, {int(true.sum())} true ({true.mean():.0%}); "
+          f"a mean over cells {true.groupby(middle['cell']).mean().mean():.0%}")  # fmt: skip
+    if n:
+        low, high = binom.interval(0.95, n, stated) / np.array(n)
+        print(f"  {stated:.0%} stated: of {n} independent cells {low:.0%} to {high:.0%} would be true (95 %)")
+        by_log = middle.assign(log=middle["cell"].str.split("-").str[0]).groupby("log")["true"].agg(["size", "sum"])
+        print("  " + "; ".join(f"{log}: {size}, {right} true" for log, size, right in by_log.itertuples()))
 
 
 def main() -> None:
@@ -150,18 +175,12 @@ def main() -> None:
     parser.add_argument("--kind", default="learnt")
     parser.add_argument("--until", help="only cuts before this day, judged until then")
     parser.add_argument("--since", help="only cuts from this day on")
-    parser.add_argument("--centre", nargs="+", default=["beocat", "hpc2n", "wagap"])
+    parser.add_argument("--centre", nargs="+", help="instead of all")
     parser.add_argument("--drift", type=float, nargs=2, help=f"instead of what is learnt; stated: {STATED}")
     parser.add_argument("--rules", action="store_true", help="compare the rules' choices instead")
     arguments = parser.parse_args()
-    drift, cells = None if arguments.drift is None else Drift(*arguments.drift), []
-    for path in sorted(arguments.out.glob(f"*.{arguments.kind}.*.npz")):
-        cut, beocat = path.name.split(".")[2], path.name.startswith("beocat")
-        late = arguments.until is not None and cut >= arguments.until
-        early = arguments.since is not None and cut < arguments.since
-        if path.name.split("-")[0] not in arguments.centre or (beocat and (late or early)):
-            continue
-        cells.append(read_cell(arguments.out, path, arguments.until))
+    drift = None if arguments.drift is None else Drift(*arguments.drift)
+    cells = read_cells(arguments.out, arguments.kind, arguments.centre, arguments.since, arguments.until)
     if arguments.rules:
         say_rules(compare(cells))
         return

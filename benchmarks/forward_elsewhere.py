@@ -1,6 +1,10 @@
-"""The rules on centres on which nothing was chosen (docs/claims/forward.md): Graham, KTH's SP2 and SDSC's Blue Horizon.
+"""The rules on centres on which nothing was chosen (docs/claims/forward.md).
 
-python benchmarks/forward_elsewhere.py run --centre graham --budget 2000000 2500000 --packages 40 --runs 300
+With several classes of jobs: Graham, MIT SuperCloud, Alibaba's openb; of whole nodes: KTH's SP2, SDSC's Blue Horizon.
+
+python benchmarks/forward_elsewhere.py run --centre graham0 --budget 700000 --packages 24 --runs 120 --draws 5
+python benchmarks/forward_elsewhere.py run --centre supercloud --budget 400000 600000 800000
+python benchmarks/forward_elsewhere.py run --centre openb --budget 200000 300000 400000
 python benchmarks/forward_elsewhere.py run --centre kth --budget 300000 350000 400000
 python benchmarks/forward_elsewhere.py run --centre sdsc --budget 600000 700000
 python benchmarks/forward_elsewhere.py table
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,36 +30,84 @@ from procure.recommender.forward import forward
 from procure.tables import with_clock, write
 from procure.workload.clock import day_bounds
 
-PACIFIC = "America/Los_Angeles"
+EASTERN, PACIFIC = "America/New_York", "America/Los_Angeles"
 DAY, BEFORE, AFTER = 86_400, 91, 28
-MOST_CPUS, MOST_MEM_MB, MOST_GPUS = 1024, 1_000_000, 8
+MOST_CPUS, MOST_MEM_MB, MOST_GPUS, MOST_NODES = 64, 1_000_000, 8, 16
+OPENB_BEGIN = 115 * DAY
 RULES = (
     "recommended", "past", "past-and-parts", "futures", "futures-mean", "mean-day", "cheapest-per-cpu", "most-cpus",
 )  # fmt: skip
 
 
-def graham(data: Path) -> pd.DataFrame:
-    """Return Graham's jobs (Digital Research Alliance of Canada, 2021) that were pending at some noon.
+def graham(data: Path, quarter: int) -> pd.DataFrame:
+    """Return the jobs of a quarter of the accounts of Graham (Digital Research Alliance of Canada, 2021).
 
-    Their times are local and taken as they are. CPUs, memory and GPUs of a job are even over its nodes, rounded up;
-    jobs of more than `MOST_CPUS` CPUs, or of more memory or GPUs on a node than a quoted type has, are left out.
+    The log has what was pending at some noon. Times are local and taken as they are. A replay of all accounts takes
+    10 to 25 s, since most packages saturate; the accounts of a quarter are every fourth by number.
     """
     rows = pd.read_parquet(data / "drac_2021" / "graham_submit_days_0501-0609.parquet")
-    nodes = rows["alloc_nodes"].clip(lower=1).astype("int64")
-    each = {name: -(-rows[of].astype("int64") // nodes) for name, of in
-            (("cpus", "req_cpus"), ("mem_mb", "req_mem_total"), ("gpus", "req_gpus"))}  # fmt: skip
+    account = np.unique(rows["account_id"], return_inverse=True)[1]
+    rows = rows[account % 4 == quarter]
+    jobs = _table(rows["job_unique_id"], rows["account_id"], rows["submit_time"].astype("datetime64[s]"),
+                  rows["elapsed_time"], rows["alloc_nodes"].clip(lower=1).astype("int64"),
+                  {"cpus": rows["req_cpus"], "mem_mb": rows["req_mem_total"], "gpus": rows["req_gpus"]})  # fmt: skip
+    limit = np.maximum(rows["time_limit_sec"], rows["elapsed_time"]).astype("int64")
+    return _within(f"graham, quarter {quarter}", jobs.assign(requested_time=limit), MOST_NODES)
+
+
+def supercloud(data: Path) -> pd.DataFrame:
+    """Return MIT SuperCloud's jobs (2021) by what they asked for, evenly over their nodes, rounded up.
+
+    Its author kept one job of each second, and runs of 300 s or more. Jobs of more than `MOST_NODES` nodes are left
+    out, and those that ask for more of a node than a quoted type has.
+    """
+    rows = pd.read_csv(data / "gpu_jobs" / "supercloud_2021.csv.xz")
+    asked = pd.DataFrame([dict(one.split("=") for one in text.split(",")) for text in rows["tres_req"]])
+    asked = asked.fillna("0").astype("int64")
+    nodes = asked["4"].clip(lower=1)
+    jobs = _table(rows.index, rows["id_user"], rows["time_submit"], rows["service_time"], nodes,
+                  {"cpus": asked["1"], "mem_mb": asked["2"], "gpus": asked["1002"]})  # fmt: skip
+    return _within("supercloud", jobs, MOST_NODES)
+
+
+def openb(data: Path) -> pd.DataFrame:
+    """Return the pods of Alibaba's GPU-sharing cluster (2023) from the day on when it was busy; it has no users.
+
+    Those that were never scheduled have no run time and are left out; a shared GPU counts as a whole one.
+    """
+    rows = pd.read_csv(data / "alibaba_openb_2023" / "openb_pod_list_default.csv.xz")
+    rows = rows[rows["scheduled_time"].notna() & (rows["creation_time"] >= OPENB_BEGIN)]
+    size = {
+        "cpus": -(-rows["cpu_milli"] // 1000),
+        "mem_mb": rows["memory_mib"] * 2**20 // 10**6,
+        "gpus": rows["num_gpu"],
+    }
+    run_time = rows["deletion_time"] - rows["scheduled_time"]
+    one = pd.Series(1, index=rows.index)
+    return _within("openb", _table(rows["name"], None, rows["creation_time"], run_time, one, size), 1)
+
+
+def _table(
+    name: pd.Series | pd.Index, user: pd.Series | None, submit: pd.Series, run_time: pd.Series, nodes: pd.Series,
+    size: dict[str, pd.Series],
+) -> pd.DataFrame:  # fmt: skip
+    """Return a job table; run times are what is asked for, since the logs keep no limit that is one."""
     jobs = pd.DataFrame(
         {
-            "job_id": rows["job_unique_id"].astype(str), "user": rows["account_id"].astype(str),
-            "submit_time": rows["submit_time"].astype("datetime64[s]").astype("int64"),
-            "requested_time": np.maximum(rows["time_limit_sec"], rows["elapsed_time"]).astype("int64"),
-            "run_time": rows["elapsed_time"].astype("int64"), "n_nodes": nodes,
-            **{f"{name}_per_node": one for name, one in each.items()},
+            "job_id": name.astype(str), "submit_time": submit.astype("int64"), "n_nodes": nodes,
+            "run_time": run_time.astype("int64"), "requested_time": run_time.astype("int64"),
+            **{f"{of}_per_node": -(-one.astype("int64") // nodes) for of, one in size.items()},
         }
     )  # fmt: skip
-    some = (rows["req_cpus"] <= MOST_CPUS) & (each["mem_mb"] <= MOST_MEM_MB) & (each["gpus"] <= MOST_GPUS)
-    print(f"graham: {len(jobs):,} jobs, {int((~some).sum()):,} of them left out")
-    return _in_order(jobs[some])
+    return jobs if user is None else jobs.assign(user=user.astype(str))
+
+
+def _within(centre: str, jobs: pd.DataFrame, most_nodes: int) -> pd.DataFrame:
+    """Leave out jobs that no quoted type has room for, or of too many nodes."""
+    most = {"cpus_per_node": MOST_CPUS, "mem_mb_per_node": MOST_MEM_MB, "gpus_per_node": MOST_GPUS}
+    fits = (jobs[list(most)] <= pd.Series(most)).all(axis=1) & (jobs["n_nodes"] <= most_nodes)
+    print(f"{centre}: {len(jobs):,} jobs, {int((~fits).sum()):,} of them left out")
+    return _in_order(jobs[fits])
 
 
 def kth(data: Path) -> pd.DataFrame:
@@ -83,34 +136,44 @@ def _in_order(jobs: pd.DataFrame) -> pd.DataFrame:
     return jobs.sort_values("submit_time", kind="stable", ignore_index=True)
 
 
-CENTRES = {"graham": (graham, "UTC"), "kth": (kth, STOCKHOLM), "sdsc": (sdsc, PACIFIC)}
+CENTRES = {
+    **{f"graham{quarter}": (partial(graham, quarter=quarter), "UTC") for quarter in range(4)},
+    "supercloud": (supercloud, EASTERN), "openb": (openb, "UTC"),
+    "kth": (kth, STOCKHOLM), "sdsc": (sdsc, PACIFIC),
+}  # fmt: skip
 CUTS = {
-    "graham": ["2021-05-23", "2021-05-27", "2021-05-31"],
+    **{f"graham{quarter}": ["2021-05-24", "2021-05-31"] for quarter in range(4)},
+    "supercloud": ["2021-02-15", "2021-02-22", "2021-03-01"],
+    "openb": ["1970-05-18", "1970-05-21", "1970-05-24"],
     "kth": ["1997-01-01", "1997-03-01", "1997-05-01", "1997-07-01"],
     "sdsc": ["2000-09-01", "2001-03-01", "2001-09-01", "2002-03-01", "2002-09-01"],
 }
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Buy for a centre as of each cut and budget."""
+def study_of(arguments: argparse.Namespace, cut: str, budget: int) -> Path:
+    """Write the study of a centre as of a cut: a quarter before it, `AFTER` days after it."""
     read, tz = CENTRES[arguments.centre]
     arguments.out.mkdir(parents=True, exist_ok=True)
-    jobs = read(arguments.data)
+    at = day_bounds(cut, tz)[0]
+    near = candidates.between(read(arguments.data), at - BEFORE * DAY, at + AFTER * DAY)
+    path = arguments.out / f"{arguments.centre}-{budget}-{cut}.toml"
+    write(with_clock(near, "unix"), path.with_suffix(".parquet"))
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {budget}\nmin_gpu_nodes = 0\n'
+        f'[[workloads]]\nname = "{arguments.centre}"\njobs = "{path.stem}.parquet"\nwarm_up = "3d"\ntz = "{tz}"\n'
+        f'[futures]\ntz = "{tz}"\ndraws = {arguments.draws}\n'
+    )
+    return path
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Buy for a centre as of each cut and budget."""
     for cut in arguments.cut or CUTS[arguments.centre]:
-        at = day_bounds(cut, tz)[0]
-        near = candidates.between(jobs, at - BEFORE * DAY, at + AFTER * DAY)
         for budget in arguments.budget:
-            began, stem = time.process_time(), f"{arguments.centre}-{budget}.{cut}"
-            kept = arguments.out / f"{stem}.csv"
+            path, began = study_of(arguments, cut, budget), time.process_time()
+            kept = path.with_suffix(".csv")
             if kept.exists():
                 continue
-            write(with_clock(near, "unix"), arguments.out / f"{stem}.parquet")
-            path = arguments.out / f"{stem}.toml"
-            path.write_text(
-                f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {budget}\nmin_gpu_nodes = 0\n'
-                f'[[workloads]]\nname = "{arguments.centre}"\njobs = "{stem}.parquet"\nwarm_up = "3d"\ntz = "{tz}"\n'
-                f'[futures]\ntz = "{tz}"\n'
-            )
             found = forward(path, [cut], n_packages=arguments.packages, runs=arguments.runs, earlier=0, note=print)
             print(found.summary(), f"{time.process_time() - began:.0f} s CPU", sep="\n", flush=True)
             found.table.to_csv(kept, index=False)
@@ -127,7 +190,7 @@ def table(arguments: argparse.Namespace) -> None:
     print(shown.round(2).to_string())
     idle = ratio["random"] <= 1 + 1e-9
     print(f"{int(idle.sum())} of {len(ratio)} cells in which all wait less than {REGRET_FLOOR:.0f} s on each candidate")
-    centre = ratio.index.str.split("-").str[0]
+    centre = ratio.index.str.split("-").str[0].str.rstrip("0123456789")
     for name in (*sorted(set(centre)), "all"):
         log = np.log(ratio[((centre == name) | (name == "all")) & ~idle])
         of = np.exp(pd.DataFrame({"mean": log.mean(), "median": log.median(), "worst": log.max()}))
@@ -143,13 +206,14 @@ def table(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "table"])
-    parser.add_argument("--centre", choices=list(CENTRES), default="graham")
+    parser.add_argument("--centre", choices=list(CENTRES), default="supercloud")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-elsewhere"))
-    parser.add_argument("--budget", type=int, nargs="+", default=[1_600_000])
+    parser.add_argument("--budget", type=int, nargs="+", default=[400_000])
     parser.add_argument("--cut", nargs="+", help="instead of the centre's")
     parser.add_argument("--packages", type=int, default=60)
     parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=20)
     arguments = parser.parse_args()
     {"run": run, "table": table}[arguments.what](arguments)
 
