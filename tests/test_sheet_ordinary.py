@@ -324,6 +324,7 @@ def test_a_text_file_with_a_configuration_is_read_at_once(tmp_path: Path) -> Non
         "Rheintal Computer-Systeme GmbH & Co. KG",
         "Great Lakes Server Solutions, LLC",
         "TATRA SERVER, spol. s r.o.",
+        "Infotronik Gesellschaft m.b.H.",
         "SERWERY KOMPUTERY Sp. z o.o., ul. Długa 14, 31-147 Kraków, NIP 676-123-45-67",
         "Calcul & Systèmes SARL au capital de 50 000 €",
         "Sistemi Hardware S.p.A. - Via Tortona 33 - 20144 Milano (MI) - P. IVA 09876543211 - REA MI-2012345",
@@ -423,7 +424,15 @@ def test_parts_of_one_node_are_counted_by_words_for_pieces(text: str, truth: tup
 
 
 @pytest.mark.parametrize(
-    "name", ["Storage server", "Opslagserver", "Serveur de stockage", "Lagringsserver", "Dell storage server 200 TB"]
+    "name",
+    [
+        "Storage server",
+        "Opslagserver",
+        "Serveur de fichiers",
+        "Serveur de stockage",
+        "Lagringsserver",
+        "Dell storage server 200 TB",
+    ],
 )
 @pytest.mark.parametrize("figures", [[32, 256, 0], [None, None, None]])
 def test_a_storage_server_runs_no_jobs(tmp_path: Path, name: str, figures: list) -> None:
@@ -480,3 +489,19 @@ def test_forms_of_a_gpu_are_one_model(tmp_path: Path, form: str) -> None:
     """SXM and PCIe leave the model and its memory."""
     found = book(tmp_path, HEAD, [*NODE[:3], f"4x NVIDIA {form}", NODE[4]])
     assert not found.errors and found.quotes["gpu_type"].tolist() == ["H100-80GB"]
+
+
+def test_processors_in_their_column_have_a_word_for_pieces(tmp_path: Path) -> None:
+    """``2 st`` counts them as ``2x`` does."""
+    found = book(tmp_path, ["Server", "Processor", "RAM (GB)", "Price (EUR)"], ["A", "2 st AMD EPYC 9354", 768, 14_960])
+    assert not found.errors and found.quotes["cpus"].tolist() == [64]
+
+
+def test_gpus_under_a_heading_that_is_not_known_are_not_lost(tmp_path: Path) -> None:
+    """The heading is asked about, and the answer that it changes nothing leaves the GPUs."""
+    made = Workbook()
+    made.active.append([*HEAD[:3], "Zwirbel", HEAD[4]])
+    made.active.append([*NODE[:3], "8x NVIDIA L40S", NODE[4]])
+    made.save(tmp_path / "offer.xlsx")
+    words, found = all_harmless(tmp_path / "offer.xlsx", READING)
+    assert words and not found.errors and found.quotes["gpus"].tolist() == [8]

@@ -343,8 +343,9 @@ def is_likely(column: str, value: Decimal) -> bool:
 
 
 def counted(text: str) -> str:
-    """Write a number in brackets before what is counted as ``12x``: ``(12) 64GB RDIMM``."""
-    return re.sub(r"^\s*\((\d{1,2})\)\s*(?=\S)", r"\1x ", text)
+    """Write a number in brackets, or with a word for pieces, as ``12x``: ``(12) 64GB``, ``2 st AMD``."""
+    text = re.sub(r"^\s*\((\d{1,2})\)\s*(?=\S)", r"\1x ", text)
+    return pattern("counted_parts", re.I).sub(r"\1x ", text)
 
 
 _CHIP = pattern("chips", re.I)

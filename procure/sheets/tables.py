@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from procure.schemas import QUOTE
+from procure.sheets.cells import chips_in, gpus_in
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, plain_words
@@ -241,7 +242,16 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
 
 
 def _by_cells(heading: Heading, cells: list[str]) -> Heading:
-    """Return a heading in the sense that its cells have: Spanish ``Nombre`` heads names, ``Processors`` a number."""
+    """Return a heading in the sense that its cells have: Spanish ``Nombre`` heads names, ``Processors`` a number.
+
+    Cells that each are a number of GPUs and their model are such, whatever heads them.
+    """
+    if (
+        not heading.column
+        and cells
+        and all(re.match(r"\d", one) and gpus_in(one)[0] and not chips_in(one) for one in cells)
+    ):
+        return replace(heading, column="gpus")
     if heading.column == "_quantity" and cells and not re.search(r"\d", cells[0]):
         return replace(heading, column="name", unit=None)
     if heading.column == "processor" and cells and all(re.fullmatch(r"\d", text) for text in cells):
