@@ -24,11 +24,14 @@ from scipy.stats import binom
 
 from procure.models.intervals import SHARE
 from procure.objectives.aggregate import REGRET_FLOOR, behind_on_past, class_shares, rank_shares
-from procure.recommender.chances import NEAR, STATED, Drift, draw_periods, learn_drift
+from procure.recommender.chances import DRAWS, NEAR, STATED, Drift, draw_periods, learn_drift
+from procure.recommender.outlook import best_and_near
 from procure.workload.clock import day_bounds
 from procure.workload.past import N_PARTS, scenario_weights
 
 LISTED = 10
+EVEN = 0.05, 0.1, 0.15, 0.2, 0.3, 0.5
+"""Shares of even chances, which nothing decides, that stated chances are mixed with."""
 
 
 class Cell(NamedTuple):
@@ -119,6 +122,8 @@ def judge(cell: Cell, drift: Drift | None) -> list[dict[str, object]]:
     look = draw_periods(waits, past[0, 0], order, used)
     best, near = look.best_and_near(order)
     low, high = look.ranges(order, np.full(len(order), np.nan))
+    even = [one.mean() for one in look.best_and_near(np.arange(len(came)))]
+    shares = [one.mean(axis=0) for one in best_and_near(waits, order)]
     level = np.maximum(came, REGRET_FLOOR)
     old = np.quantile(waits[:, order], (0.2, 0.8), axis=0)
     return [
@@ -127,6 +132,7 @@ def judge(cell: Cell, drift: Drift | None) -> list[dict[str, object]]:
             "is_best": level[row] <= level.min() * (1 + 1e-9), "is_near": level[row] <= level.min() * (1 + NEAR),
             "held": low[i] <= came[row] <= high[i], "factor": max(high[i], 1) / max(low[i], 1),
             "old_factor": max(old[1, i], 1) / max(old[0, i], 1), "ratio": level[row] / level.min(), "apart": used.apart,
+            "even_best": even[0], "even_near": even[1], "futures_best": shares[0][i], "futures_near": shares[1][i],
             "came": came[row], "low": low[i], "high": high[i],
         }
         for i, row in enumerate(order)
@@ -157,6 +163,22 @@ def say(rows: pd.DataFrame) -> None:
     say_middle(both[both["stated"].between(0.4, 0.6)])
 
 
+def say_scores(rows: pd.DataFrame) -> None:
+    """Print the logarithmic score of what is stated, less is better, and of what could be stated instead."""
+    what, low = ("best", "near"), 0.5 / DRAWS
+    stated, even, futures = (rows[[f"{of}{one}" for one in what]].to_numpy() for of in ("", "even_", "futures_"))
+    mixed = {f"{share:.0%} of it even": (1 - share) * stated + share * even for share in EVEN}
+    true = rows[["is_best", "is_near"]].to_numpy(dtype=bool)
+    scores = {}
+    for name, one in {"stated": stated, **mixed, "even": even, "shares of futures": futures}.items():
+        chance = np.where(true, one, 1 - one).clip(low, 1 - low)
+        by_cell = pd.Series(-np.log(chance).mean(axis=1)).groupby(rows["cell"].to_numpy()).mean()
+        middle = (one >= 0.4) & (one <= 0.6)
+        scores[name] = by_cell
+        print(f"  {name}: {by_cell.mean():.4f}, below stated in {(by_cell < scores['stated']).sum()} of {len(by_cell)} "
+              f"cells; of {middle.sum()} of 40 to 60 % {true[middle].sum()} true")  # fmt: skip
+
+
 def say_middle(middle: pd.DataFrame) -> None:
     """Print how many statements of 40 to 60 % came true, and how many of fair ones would: a cell's stand together."""
     n, stated, true = middle["cell"].nunique(), middle["stated"].mean(), middle["true"].astype(float)
@@ -185,8 +207,13 @@ def main() -> None:
         say_rules(compare(cells))
         return
     table = pd.DataFrame([row for cell in cells for row in judge(cell, drift)])
-    print(table[table["rank"] == 1].drop(columns=["centre", "rank"]).round(2).to_string())
+    hidden = ["centre", "rank", *(f"{of}_{one}" for of in ("even", "futures") for one in ("best", "near"))]
+    print(table[table["rank"] == 1].drop(columns=hidden).round(2).to_string())
     say(table)
+    by_centre = list(table.groupby("centre", sort=False))
+    for name, some in [("all", table), *by_centre] if len(by_centre) > 1 else by_centre:
+        print(f"logarithmic score, {name}, {some['cell'].nunique()} cells:")
+        say_scores(some)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ python benchmarks/forward_elsewhere.py run --centre openb --budget 200000 300000
 python benchmarks/forward_elsewhere.py run --centre kth --budget 300000 350000 400000
 python benchmarks/forward_elsewhere.py run --centre sdsc --budget 600000 700000
 python benchmarks/forward_elsewhere.py table
+python benchmarks/forward_elsewhere.py odd-days --centre supercloud --budget 400000 600000 800000
 
-``run`` is `procure evaluate --forward` as it is, without the inner backtest; ``table`` puts the cells together.
+``run`` is `procure evaluate --forward` as it is, without the inner backtest; ``table`` puts the cells together;
+``odd-days`` is what knowing every other day of what came gives on the days between, with the same packages.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from forward_choice import WARM_UP, replay
 from forward_claims import QUOTES, STOCKHOLM
 
-from procure import import_log
+from procure import import_log, load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.recommender import candidates
 from procure.recommender.forward import forward
@@ -203,9 +206,30 @@ def table(arguments: argparse.Namespace) -> None:
         print(f"  {name}: stated {ours[f'{name}_chance'].mean():.0%}, true {(ours['ratio'] <= most).mean():.0%}")
 
 
+def odd_days(arguments: argparse.Namespace) -> None:
+    """Print what knowing every other day of what came gives: each cell; geometric mean, median and worst of all."""
+    ratios = []
+    for cut in arguments.cut or CUTS[arguments.centre]:
+        at = day_bounds(cut, CENTRES[arguments.centre][1])[0]
+        for budget in arguments.budget:
+            path = study_of(arguments, cut, budget)
+            plan = load_plan(load_study(path).model_copy(update={"futures": None}))
+            (jobs,) = plan.workloads.values()
+            before = candidates.between(jobs, 0, at)
+            field = candidates.draw_candidates(plan, "best-fit", before, arguments.packages, seed=1)
+            held = replay(field, candidates.between(jobs, at - WARM_UP * DAY, at + AFTER * DAY), WARM_UP + AFTER)
+            waited, n = held["waited"].sum(axis=2)[:, WARM_UP:], held["jobs"].sum(axis=1)[WARM_UP:]
+            even, odd = (waited[:, k::2].sum(axis=1) / n[k::2].sum() for k in (0, 1))
+            both = [candidates.ratio_of(b, int(a.argmin())) for a, b in ((odd, even), (even, odd))]
+            ratios.append(float(np.sqrt(np.prod(both))))
+            print(f"{path.stem}: {len(field.ids)} packages, the best waits {waited.sum(axis=1).min() / n.sum():.0f} s; "
+                  f"odd days known {both[0]:.2f}, even days known {both[1]:.2f}", flush=True)  # fmt: skip
+    print(f"{len(ratios)} cells: {np.exp(np.log(ratios).mean()):.2f}, {np.median(ratios):.2f}, {max(ratios):.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("what", choices=["run", "table", "odd-days"])
     parser.add_argument("--centre", choices=list(CENTRES), default="supercloud")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-elsewhere"))
@@ -215,7 +239,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--draws", type=int, default=20)
     arguments = parser.parse_args()
-    {"run": run, "table": table}[arguments.what](arguments)
+    {"run": run, "table": table, "odd-days": odd_days}[arguments.what](arguments)
 
 
 if __name__ == "__main__":
