@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from procure.sheets.cells import Reader, Unreadable, gpus_in
 from procure.sheets.described import described
 from procure.sheets.grid import Cell
 from procure.sheets.lines import percentages
+from procure.sheets.units import Unit, unit_of
 from procure.workload.gpu_table import find_gpu, propose_mapping
 
 HEAD = ["Server", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
@@ -480,3 +482,73 @@ def test_a_rent_that_its_sum_shows_to_be_the_price_is_asked_about(tmp_path: Path
     path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 30, 9_000, 270_000], head=head)
     read = read_quote_file(path, READING)
     assert any(one.severity == "error" and "E1" in one.cell for one in read.findings)
+
+
+def test_what_is_taken_off_is_asked_about_by_its_words_even_in_a_total_that_agrees(tmp_path: Path) -> None:
+    """A total holds the amount; on what a discount hangs only its words say."""
+    head = ["Server", "Cores", "RAM (GB)", "Qty", "Unit price (EUR)", "Total (EUR)"]
+    rows = [["A", 64, 256, 2, 9_000, 18_000], ["B", 64, 512, 1, 12_000, 12_000], ["Sum", *[None] * 4, 30_000]]
+    off = ["Rabatt 10 % vid beställning före jul", *[None] * 4, -3_000]
+    read = read_quote_file(offer(tmp_path / "offer.xlsx", *rows, off, ["Sum", *[None] * 4, 27_000], head=head), READING)
+    assert any("jul" in one.given for one in read.findings if one.severity == "error")
+
+
+@pytest.mark.parametrize(
+    ("part", "is_asked"),
+    [
+        ("16 x 32 GB DDR5-4800", True),
+        ("24 x 32 GB DDR5-4800", False),
+        ("2 x AMD EPYC 9554", True),
+        ("2 x AMD EPYC 9454", False),
+        ("2 x 960 GB NVMe", False),
+    ],
+)
+def test_parts_beneath_a_server_are_held_against_its_columns(tmp_path: Path, part: str, is_asked: bool) -> None:
+    head = ["Server", "Cores", "RAM (GB)", "Qty", "Unit price (EUR)"]
+    path = offer(tmp_path / "offer.xlsx", ["A", 96, 768, 2, 12_000], [part], ["B", 64, 512, 1, 9_000], head=head)
+    assert any(part == one.given for one in read_quote_file(path, READING).findings if one.severity == "error") is (
+        is_asked
+    )
+
+
+@pytest.mark.parametrize(
+    ("remark", "is_asked"),
+    [
+        ("Wire to our Canadian dollar account", True),
+        ("HST 14% is not included", True),
+        ("Prices in US$", False),
+        ("Net 30", False),
+    ],
+)
+def test_a_bare_dollar_beside_another_dollar_is_asked_about(tmp_path: Path, remark: str, is_asked: bool) -> None:
+    head = ["Server", "Cores", "RAM (GB)", "Qty", "Unit price"]
+    path = offer(tmp_path / "offer.xlsx", ["A", 96, 768, 2, "$12,000.00"], [None], [remark], head=head)
+    said = [one.allowed for one in read_quote_file(path, READING).findings if one.column == "price_usd"]
+    assert any("US dollars or others" in one for one in said) is is_asked
+
+
+def test_thousands_of_yen_are_a_unit() -> None:
+    assert unit_of("千円") == Unit("money", Decimal(1000), "JPY")
+    assert unit_of("万元") == Unit("money", Decimal(10_000), "CNY")
+
+
+def test_two_taxes_a_list_price_and_codes_of_goods_are_read(tmp_path: Path) -> None:
+    """A net price is its list price less the discount between them; a total with two taxes has both."""
+    head = ["Server", "HSN", "Cores", "RAM (GB)", "Qty", "Unit price", "Discount", "Unit price net", "Total"]
+    rows = [["A", 8471, 64, 256, 2, "CAD 10,000.00", "20 %", "CAD 8,000.00", "CAD 16,000.00"]]
+    rows += [["B", 8471, 64, 512, 1, "CAD 12,000.00", "25 %", "CAD 9,000.00", "CAD 9,000.00"]]
+    for name, amount in (("Total", "25,000.00"), ("TPS 5 %", "1,250.00"), ("TVQ 9,975 %", "2,493.75")):
+        rows.append([name, *[None] * 7, f"CAD {amount}"])
+    rows.append(["Total", *[None] * 7, "CAD 28,743.75"])
+    found = read_quote_file(offer(tmp_path / "offer.xlsx", *rows, head=head), OfferReading(rates={"CAD": 1}))
+    assert not found.errors
+    assert list(found.quotes["price_usd"]) == [8_000, 9_000]
+
+
+def test_crowns_and_dollars_are_those_whose_code_stands_behind_them(tmp_path: Path) -> None:
+    head = ["Server", "Kerner", "RAM (GB)", "Antal", "Pris pr. stk."]
+    path = offer(
+        tmp_path / "offer.xlsx", ["A", 64, 256, 2, "kr. 74.250,00"], [], ["Priser i danske kroner (DKK)"], head=head
+    )
+    found = read_quote_file(path, OfferReading(rates={"DKK": 1}))
+    assert list(found.quotes["price_usd"]) == [74_250]

@@ -21,6 +21,7 @@ CURRENCY = pattern("currency_rows", re.I)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
 
 
+_OTHER_DOLLARS = pattern("other_dollars", re.I)
 _OF_TAX = re.compile(rf"pri[xcjs]|prei|prez|cen[ay]|{TAX}|税", re.IGNORECASE)
 
 
@@ -58,11 +59,13 @@ class Terms:
     gross: bool | None = None
     where: str = ""
     doubt_of_currency: str = ""
+    other_dollar: str = ""
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
     unit, unit_where, gross, where, currencies = None, "its name", None, "", ""
+    dollars = next((c.address for row in grid.rows for c in row if _OTHER_DOLLARS.search(c.text)), "")
     title = grid.sheet
     for word in re.split(r"[\s_()\[\],;-]+", title):
         if word in CODES or re.search(r"[€£]", word) or re.fullmatch(r"[Tk](EUR|CHF|USD|GBP)", word):
@@ -84,7 +87,7 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             beside = " ".join(one.text for one in row if not one.is_empty)
             if (
                 (match := CURRENCY.fullmatch(folded(beside)) or _STATED.search(folded(text)))
-                and (found := unit_of(match[1])) is not None
+                and (found := unit_of(match[1]) or _coded(match)) is not None
                 and found.kind == "money"
             ):
                 if unit is not None and unit != found:
@@ -92,7 +95,13 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
                     )
                 unit, unit_where = (unit, unit_where) if unit is not None else (found, cell.address)
-    return Terms(unit, unit_where, gross, where, currencies)
+    return Terms(unit, unit_where, gross, where, currencies, dollars)
+
+
+def _coded(match: re.Match[str]) -> Unit | None:
+    """Return the currency whose code stands in brackets right behind its name: ``in danske kroner (DKK)``."""
+    code = re.match(r"(?: [^\W\d]+)? ?\(([A-Z]{3})\)", match.string[match.end() :])
+    return unit_of(code[1]) if code is not None else None
 
 
 def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
@@ -124,7 +133,7 @@ class Pricing:
         is_ours = heading is not None and heading.rank < 0
         seen = self._seen_units(column)
         default = seen.pop() if len(seen) == 1 else None
-        said = self.terms.unit
+        said, is_bare = self.terms.unit, self._is_bare_dollar(column)
 
         def convert(value: Decimal, unit: Unit | None) -> Decimal:
             if unit is not None and unit.kind != "money":
@@ -141,6 +150,8 @@ class Pricing:
                     f"is in {unit.currency}, and the sheet says {said.currency} ({self.terms.unit_where}); "
                     "state one of them"
                 )
+            if unit is not None and unit.currency == "USD" and said is None and is_bare and not is_ours:
+                raise Unreadable(f"may be US dollars or others ({self.terms.other_dollar}); write USD, or that code")
             if unit is None and self.terms.doubt_of_currency and not is_ours:
                 raise Unreadable(self.terms.doubt_of_currency)
             stated = unit or (self.terms.unit if not is_ours else None)
@@ -174,6 +185,12 @@ class Pricing:
                 f"is in {code}, which has no rate; state US$ for one: rates = {{ {code} = 1.08 }} (--rate {code}=1.08)"
             )
         return self.convention.rates[code]
+
+    def _is_bare_dollar(self, column: str) -> bool:
+        """Tell whether amounts of a column show a bare $ where the sheet names another dollar, or its country's tax."""
+        cells = (self.table.cell(row, column) or Cell("") for row in self.table.rows)
+        shown = " ".join(cell.shown for cell in cells)
+        return bool(self.terms.other_dollar) and "$" in shown and not re.search(r"\bUS", shown)
 
     def _seen_units(self, column: str) -> set[str]:
         """Return the currencies that stand beside amounts of the column."""

@@ -176,6 +176,8 @@ class TableReader:
                 self._server(row)
             role = "unread" if self.found.n_lines_unread > n_unread else "server" if is_server else "line"
             self.roles.append((role, row, label))
+            if role == "server" and not self.table.is_ours and len(self.found.rows) > 0:
+                self._check_beneath(row, self.found.rows[-1])
         self._missing()
         for cell, text in disagreeing(self.table, self.roles) if not self.table.is_ours else []:
             if text:
@@ -227,7 +229,7 @@ class TableReader:
             return False
         amounts = [(self.table.cell(row, one) or Cell("")).text for one in ("price_usd", "_list_price", "_total")]
         texts = [one.text for one in row if isinstance(one.value, str) and one.value.strip()]
-        texts = [text for text in texts if text not in amounts or not re.search(r"\d{3}", text)]
+        texts = [text for text in texts if text not in amounts or not re.search(r"\d{3}(?!\d*\s*%)", text)]
         is_mean = name is not None and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
         if name is not None and is_mean and not self.table.is_ours:
             self._say("warning", name, "", "is drawn from other rows, and is left out")
@@ -594,6 +596,23 @@ class TableReader:
                 self._say("guess", cell, "mem_gb", f"read as {gb} GB: {n.text} × {cell.shown}")
             elif whole is not None and abs(Decimal(gb) - (figure(Cell("", texts["mem_gb"])) or 0)) > Decimal(gb) / 40:
                 self._refuse(number, whole, "mem_gb", f"is not {n.text} × {cell.shown}, beside it ({cell.address})")
+
+    def _check_beneath(self, row: list[Cell], texts: dict[str, str]) -> None:
+        """Refuse parts in rows of text right beneath a server that are not the cores or the memory of its columns."""
+        memory, at = Decimal(0), list[Cell]()
+        for beneath in self.table.rows[self._place(row) + 1 :]:
+            filled = [cell for cell in beneath if not cell.is_empty]
+            if len(filled) != 1 or filled[0].is_number:
+                break
+            n, known = chips_of(filled[0].text)
+            if n and known and texts.get("cpus") not in ("", None, str(n * known)):
+                self._say("error", filled[0], "cpus", f"has {n * known} cores, and the row above it {texts['cpus']}")
+            if modules := pattern("modules_alone", re.I).match(filled[0].text):
+                memory += int(modules[1]) * int(modules[2])
+                at.append(filled[0])
+        stated = figure(Cell("", texts.get("mem_gb", "")))
+        if at and stated and abs(memory - stated) > stated / 40:
+            self._say("error", at[0], "mem_gb", f"is {memory} GB, and the row above it has {texts['mem_gb']}")
 
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")

@@ -321,6 +321,8 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
                 return
             table.columns["_sockets"], table.header["_sockets"] = table.columns[name], table.header[name]
             table.headings["_sockets"] = held
+        elif name == "price_usd" and _is_discounted(table, table.columns[name], place):
+            _rename(table, name, "_list_price")
         else:
             table.add(
                 "error", name, f"means the same as {table.header[name].text!r}; rename one of the two columns", text
@@ -381,6 +383,23 @@ def shares_of(cell: Cell) -> list[Decimal]:
         return [one / 100 for one in percentages(cell.text)]
     value = Decimal(str(cell.value))
     return [value] if cell.unit == "%" else [value, value / 100] if abs(value) < 1 else [value / 100]
+
+
+def _is_discounted(table: Table, full: int, net: int) -> bool:
+    """Tell whether a column is in each row another one less the discount between them."""
+    share = next((n for n in range(full + 1, net) if heading_of(table.titles[n].text).column == "_discount"), None)
+    pairs = [(row, _figure(table, row, full), _figure(table, row, net)) for row in table.rows]
+    pairs = [(row, one, two) for row, one, two in pairs if one is not None or two is not None]
+    return (
+        share is not None
+        and bool(pairs)
+        and all(
+            one is not None
+            and two is not None
+            and any(abs(one * (1 - part) - two) <= Decimal("0.01") for part in shares_of(row[share]) or [Decimal(0)])
+            for row, one, two in pairs
+        )
+    )
 
 
 def _settle_by_discounts(table: Table) -> None:

@@ -26,7 +26,12 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
         if role == "total":
             taxes |= set(other.percentages(label))
             fits = sums | since
-            fits |= {one * part for one in fits for tax in taxes for part in (tax / 100, 1 + tax / 100)}
+            fits |= {
+                one * part
+                for one in fits
+                for tax in {*taxes, sum(taxes, Decimal(0))}
+                for part in (tax / 100, 1 + tax / 100)
+            }
             if amount is None or (not taxes and (tax_of(label) or other.is_tax(label))):
                 continue
             if not any(_is_near(one, amount) for one in fits):

@@ -17,7 +17,11 @@ _OF_A_KIND = {
     for kind, of_it in vocabulary()["units"].items()
 }
 _CURRENCIES = {word: code for code, words in vocabulary()["currencies"].items() for word in words.split()}
-_THOUSANDS = dict.fromkeys(("k", "t", "tsd", "ezer", "tis", "tys", "tuh", "mii"), 1000) | {"m": 10**6, "mio": 10**6}
+_THOUSANDS = dict.fromkeys(("k", "t", "tsd", "ezer", "tis", "tys", "tuh", "mii", "千"), 1000) | {
+    "m": 10**6,
+    "mio": 10**6,
+    "万": 10**4,
+}
 CODES = frozenset(code for code in _CURRENCIES.values() if len(code) == 3)
 
 
@@ -121,7 +125,7 @@ def amount_of(text: str) -> Amount | None:
     text = re.sub(r"^\(([^()]*\d[^()]*)\)$", r"-\1", text)  # ($1,000.00) is an amount below 0
     text = re.sub(r"^([-−])\s*([^\d\s.,]{1,4})\s*(?=\d)", r"\2 \1", text)  # -$1,000.00
     text = re.sub(r"(?<=\d)\s*(:-|/-)$", "", text)  # 14 950:- and 1,49,500/-
-    text = re.sub(r"^(s?fr)\.\s*(?=\d)", r"\1 ", text, flags=re.IGNORECASE)
+    text = re.sub(r"^(s?fr|kr|rs)\.\s*(?=\d)", r"\1 ", text, flags=re.IGNORECASE)
     text = re.sub(r"(?<=\d)[.,](--?|–|—)$", "", text) if re.match(r"(s?fr|chf)\b", text, re.IGNORECASE) else text
     match = pattern("amounts").fullmatch(text)
     if match is None:

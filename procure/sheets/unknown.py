@@ -224,6 +224,12 @@ class Ledger:
 
     # Tables
 
+    def _hangs(self, label: str) -> bool:
+        """Tell whether a discount's words may say on what it hangs: no total shows that it is granted."""
+        words = pattern("on_all").sub(" ", plain_words(re.sub(r"[\d.,]+\s*%", " ", label)))
+        strange = [one for one in strange_words(words, self.known) if other.kind_of(one) != "discount"]
+        return other.kind_of(label) == "discount" and bool(strange)
+
     def _table(self, table: Table) -> None:
         if table.is_ours:
             for row in table.rows:
@@ -259,7 +265,7 @@ class Ledger:
             is_server = is_server or any((cell.address, cell.text) in table.configured for cell in row)
             if not is_server and not is_line and other.is_optional(row_label(row)):
                 continue  # it is not counted, and that is said
-            self._is_held = id(row) in held and not is_server
+            self._is_held = id(row) in held and not is_server and not self._hangs(row_label(row))
             for place, cell in enumerate(row):
                 column = places.get(place, "")
                 if place in notes and _figures_in(folded(cell.text)):
