@@ -517,6 +517,7 @@ def test_parts_beneath_a_server_are_held_against_its_columns(tmp_path: Path, par
         ("Wire to our Canadian dollar account", True),
         ("HST 14% is not included", True),
         ("Prices in US$", False),
+        ("Valid until 5 pm PST", False),
         ("Net 30", False),
     ],
 )
