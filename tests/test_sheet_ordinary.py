@@ -464,6 +464,7 @@ def test_two_lots_with_servers_may_be_two_offers(tmp_path: Path) -> None:
     """They are asked about; one lot is not, nor are sheets that are called after nodes."""
     other = ["Node B", 128, 768, 0, 20_000]
     assert [one.harmless for one in sheets(tmp_path, Lot_1=[HEAD, NODE], Lot_2=[HEAD, other]).errors] == ["lots"]
+    assert [one.harmless for one in sheets(tmp_path, Rev_A=[HEAD, NODE], Rev_B=[HEAD, other]).errors] == ["lots"]
     assert not sheets(tmp_path, Los_2=[HEAD, NODE]).errors
     assert not sheets(tmp_path, Compute=[HEAD, NODE], GPU=[HEAD, other]).errors
 

@@ -48,6 +48,7 @@ def test_parts_beneath_a_server_are_its_own(tmp_path: Path, parts: list) -> None
         [["AMD EPYC 9354", 20], ["32 GB DDR5 RDIMM", 240]],
         [["AMD EPYC 9354", 2, 3_000], ["32 GB DDR5 RDIMM", 24, 200], ["Board", 1, 3_000]],
         [["2x AMD EPYC 9354", 2], ["24x 32 GB DDR5", 1]],
+        [["AMD EPYC 9354", 2], ["32 GB DDR5 RDIMM", 24], ["NVIDIA H100 80GB", 20]],
     ],
 )
 def test_parts_that_are_of_nobody_knows_how_many_are_asked_about(tmp_path: Path, parts: list) -> None:
@@ -80,10 +81,42 @@ def test_servers_in_one_text_are_no_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "share", "price"),
-    [(1_120_000, "30 %", 224_000), (112_000, "30 %", 224_000), (1_120_000, 0.3, 224_000), (1_200_000, "30 %", None)],
+    [(1_120_000, "30 %", 224_000), (112_000, "30 %", None), (1_120_000, 0.3, 224_000), (1_200_000, "30 %", None)],
 )
 def test_a_discount_tells_whose_an_amount_is(tmp_path: Path, amount: float, share: object, price: float | None) -> None:
-    """List price less discount is the price of one, or times the quantity that of all; else it is asked about."""
+    """List price less discount times the quantity is that of all; without it both may be of one or of all: asked."""
     head = ["Varenavn", "Kerner", "Hukommelse (GB)", "GPU", "Antal", "Listepris (EUR)", "Rabat", "Beløb (EUR)"]
     found = read(tmp_path, head, ["R6625", 128, 768, "ingen", 10, 160_000, share, amount])
-    assert found.errors if price is None else found.quotes["price_usd"].tolist() == [price]
+    assert bool(found.errors) is (price is None)
+    assert price is None or found.quotes["price_usd"].tolist() == [price]
+
+
+@pytest.mark.parametrize(("total", "price"), [(None, None), (16_000, None), (32_000, 32_000)])
+def test_a_list_price_that_may_be_of_all_makes_its_total_open(
+    tmp_path: Path, total: float | None, price: float | None
+) -> None:
+    """A total of two less the discount of their list price is no price of one; a stated total tells."""
+    head = ["Server", "Cores", "RAM (GB)", "GPUs", "Qty", "List price (EUR)", "Discount", "Total (EUR)"]
+    sums = [["Total", *[None] * 6, total]] if total is not None else []
+    found = read(tmp_path, head, ["A", 64, 256, 0, 2, 20_000, "20 %", 16_000], *sums)
+    assert bool(found.errors) is (price is None)
+    assert price is None or found.quotes["price_usd"].tolist() == [price]
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_asked"),
+    [
+        ([["8x NVIDIA H100 80GB"]], True),
+        ([["4x NVIDIA H100 80GB"]], False),
+        ([["16 x 32 GB DDR5"], ["+ 8 x 32 GB DDR5"]], True),
+        ([["8 x 32 GB DDR5"], ["+ 8 x 32 GB DDR5"]], False),
+        ([["32 GB DDR5 RDIMM", None, None, None, 24]], True),
+        ([["32 GB DDR5 RDIMM", None, None, None, 16]], False),
+        ([["AMD EPYC 9654", None, None, None, 2]], True),
+        ([["AMD EPYC 9354", None, None, None, 4]], False),
+    ],
+)
+def test_parts_beneath_are_not_lost_where_columns_contradict_them(tmp_path: Path, parts: list, is_asked: bool) -> None:
+    """GPUs, added modules and parts with a quantity are held against the columns, as those of one node or of all."""
+    head = ["Server", "Cores", "RAM (GB)", "GPUs", "Qty", "Unit price (EUR)"]
+    assert bool(read(tmp_path, head, ["A", 64, 512, 4, 2, 12_000], *parts).errors) is is_asked

@@ -553,3 +553,59 @@ def test_crowns_and_dollars_are_those_whose_code_stands_behind_them(tmp_path: Pa
     )
     found = read_quote_file(path, OfferReading(rates={"DKK": 1}))
     assert list(found.quotes["price_usd"]) == [74_250]
+
+
+@pytest.mark.parametrize(
+    ("head", "remark", "is_asked"),
+    [
+        ("Unit price ($)", "GST 10 % not included", True),
+        ("Unit price ($ MXN)", "Net 30", True),
+        ("Unit price ($)", "IVA 16 % no incluido", True),
+        ("Unit price", "All amounts in $, HST 13 % extra", True),
+        ("Unit price (US$)", "GST 10 % not included", False),
+        ("Unit price (USD)", "GST 10 % not included", False),
+        ("Unit price ($)", "Net 30", False),
+    ],
+)
+def test_a_bare_dollar_in_a_heading_or_a_sentence_is_asked_about(
+    tmp_path: Path, head: str, remark: str, is_asked: bool
+) -> None:
+    path = offer(tmp_path / "offer.xlsx", ["A", 96, 768, 12_000], [], [remark], head=["Server", "Cores", "RAM", head])
+    said = [one.allowed for one in read_quote_file(path, READING).findings if one.column == "price_usd"]
+    assert any("US dollars or others" in one for one in said) is is_asked
+
+
+@pytest.mark.parametrize("sign", ["?", "✓", "✔"])
+def test_a_sign_alone_is_not_none(tmp_path: Path, sign: str) -> None:
+    path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, sign, 9_000])
+    assert any(one.column == "gpus" and one.severity == "error" for one in read_quote_file(path, READING).findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["4 szt. AMD EPYC 9354 1U, 768 GB DDR5", "2 stk. EPYC 9354 R6625, 768 GB RAM", "4x AMD EPYC 9354, 768 GB DDR5"],
+)
+def test_pieces_of_a_server_are_not_its_processors(text: str) -> None:
+    """A height, a code of a server, or more EPYC than a board has, make them several servers."""
+    with pytest.raises(Unreadable):
+        described(text, Reader("price_usd", None, None, lambda value, _: value))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [["Antal kärnor totalt", "Minne totalt (GB)"], ["Počet jader celkem", "Paměť celkem (GB)"]],
+)
+def test_cores_of_all_nodes_are_asked_about_in_every_language(tmp_path: Path, head: list[str]) -> None:
+    head = ["Server", *head, "Qty", "Unit price (EUR)"]
+    path = offer(tmp_path / "offer.xlsx", ["A", 1280, 7680, 10, 9_000], head=head)
+    read = read_quote_file(path, READING)
+    assert any("all 10 nodes" in one.allowed for one in read.findings if one.severity == "error")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [("File server node for compute", 0), ("Servidor de archivos y cálculo", 0), ("NAS node", 4)],
+)
+def test_a_storage_server_that_may_run_jobs_is_asked_about(tmp_path: Path, name: str, gpus: int) -> None:
+    path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 0, 9_000], [name, 64, 768, gpus, 22_000])
+    assert any("run jobs" in one.allowed for one in read_quote_file(path, READING).findings if one.severity == "error")

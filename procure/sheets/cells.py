@@ -268,7 +268,8 @@ class Reader:
 
     def _gpus(self, cell: Cell) -> str:
         text = re.sub(r"(?<![\w.])(\d{1,2})([x×*])(?=[A-Za-z])", r"\1\2 ", counted(cell.text))
-        if plain_words(text) in NOTHING or text.casefold() in NOTHING or NO_GPU.fullmatch(plain_words(text)):
+        words = plain_words(text) or text.casefold()  # a sign alone, ``?`` or a tick, is no dash
+        if words in NOTHING or text.casefold() in NOTHING or NO_GPU.fullmatch(words):
             return "0"
         models = gpu_models(text)
         if models and (board := _BOARD.search(text)) is not None:

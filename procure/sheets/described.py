@@ -94,6 +94,10 @@ def described(text: str, reader: Reader) -> Described | None:
     if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
         raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
     chips = found["processors"][0]
+    if re.match(r"\W*(?:[3-9]|\d\d)\s*[x×*].*\bEPYC\b", chips, re.IGNORECASE):
+        raise Unreadable(
+            f"holds {chips!r}, and a server has two of them at most; give the cores of one node in a column"
+        )
     cores, processor = cores_said(chips) or (0, "")
     if not cores:
         raise Unreadable(f"holds {chips!r}, which does not plainly say the cores of one node; give them in a column")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from procure.sheets.cells import chips_in
+from procure.sheets.cells import chips_in, gpu_models
 from procure.sheets.described import is_memory, written_plainly
 from procure.sheets.grid import Cell, row_label
 from procure.sheets.lines import is_total
@@ -17,6 +17,8 @@ _AMOUNTS = ("price_usd", "_price", "_list_price", "_total")
 _FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
 _ASIDE = {*_AMOUNTS, "_quantity", "_number", "_measure", "_price_unit", "_currency", "_discount"}
 """Columns that say nothing of what a part is."""
+_MOST_GPUS = 8
+"""More than these, as a multiple of the servers, may be those of all, whatever the other parts are."""
 _COUNT = re.compile(r"\(?\d{1,2}\)?\s*[x×*]")
 
 
@@ -90,7 +92,9 @@ def _parts(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> tuple
         counts = [
             n for row in block[:free] if not _COUNT.match(_said(columns, row)) and (n := quantity_of(columns, row)) > 1
         ]
-        if n_nodes > 1 and counts and all(n % n_nodes == 0 for n in counts):
+        gpus = [quantity_of(columns, row) for row in block[:free] if gpu_models(_said(columns, row))]
+        of_all = [n % n_nodes == 0 for n in counts]
+        if n_nodes > 1 and counts and (all(of_all) or any(n > _MOST_GPUS and n % n_nodes == 0 for n in gpus)):
             return 0, Decimal(0)
         return free, Decimal(1)
     whole, price = Decimal(0), _amount(columns, head) or Decimal(0)

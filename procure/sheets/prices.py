@@ -21,6 +21,7 @@ CURRENCY = pattern("currency_rows", re.I)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
 
 
+_NONE = Unit("money", Decimal(1))
 _OTHER_DOLLARS = pattern("other_dollars", re.I)
 _OF_TAX = re.compile(rf"pri[xcjs]|prei|prez|cen[ay]|{TAX}|税", re.IGNORECASE)
 
@@ -60,11 +61,12 @@ class Terms:
     where: str = ""
     doubt_of_currency: str = ""
     other_dollar: str = ""
+    unit_said: str = ""
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
     """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
-    unit, unit_where, gross, where, currencies = None, "its name", None, "", ""
+    unit, unit_where, gross, where, currencies, unit_said = None, "its name", None, "", "", ""
     dollars = next((c.address for row in grid.rows for c in row if _OTHER_DOLLARS.search(c.text)), "")
     title = grid.sheet
     for word in re.split(r"[\s_()\[\],;-]+", title):
@@ -94,8 +96,9 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                     currencies = (
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
                     )
+                unit_said = f"{unit_said} {match[1]}"
                 unit, unit_where = (unit, unit_where) if unit is not None else (found, cell.address)
-    return Terms(unit, unit_where, gross, where, currencies, dollars)
+    return Terms(unit, unit_where, gross, where, currencies, dollars, unit_said)
 
 
 def _coded(match: re.Match[str]) -> Unit | None:
@@ -150,7 +153,7 @@ class Pricing:
                     f"is in {unit.currency}, and the sheet says {said.currency} ({self.terms.unit_where}); "
                     "state one of them"
                 )
-            if unit is not None and unit.currency == "USD" and said is None and is_bare and not is_ours:
+            if (unit or said or _NONE).currency == "USD" and is_bare and not is_ours:
                 raise Unreadable(f"may be US dollars or others ({self.terms.other_dollar}); write USD, or that code")
             if unit is None and self.terms.doubt_of_currency and not is_ours:
                 raise Unreadable(self.terms.doubt_of_currency)
@@ -188,8 +191,9 @@ class Pricing:
 
     def _is_bare_dollar(self, column: str) -> bool:
         """Tell whether amounts of a column show a bare $ where the sheet names another dollar, or its country's tax."""
-        cells = (self.table.cell(row, column) or Cell("") for row in self.table.rows)
-        shown = " ".join(cell.shown for cell in cells)
+        cells = [self.table.cell(row, column) or Cell("") for row in self.table.rows]
+        heads = [head] if (head := self.table.header.get(column)) is not None else []
+        shown = " ".join([self.terms.unit_said, *(cell.shown for cell in (*heads, *cells))])
         return bool(self.terms.other_dollar) and "$" in shown and not re.search(r"\bUS", shown)
 
     def _seen_units(self, column: str) -> set[str]:

@@ -30,6 +30,7 @@ from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, row_label
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
+from procure.sheets.parts import quantity_of
 from procure.sheets.prices import Pricing
 from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing
@@ -288,11 +289,13 @@ class TableReader:
 
     def _is_storage(self, row: list[Cell]) -> bool:
         """Tell whether a row with cores and memory is a server that stores files, and runs no jobs."""
-        name = self.table.cell(row, "name") or Cell("")
-        if self._has_figures(row) and pattern("storage_or_memory").search(plain_words(name.text)):
-            said = "may store files, or have much memory; call it storage server, or large memory node"
-            self._say("error", name, "", said)
-        return pattern("storage_servers").search(plain_words(name.text)) is not None
+        name, gpus = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "gpus") or Cell("")
+        words = plain_words(name.text)
+        is_named = pattern("storage_servers").search(words) is not None
+        runs = pattern("runs_jobs").search(words) is not None or re.search(r"[1-9]", gpus.text) is not None
+        if self._has_figures(row) and ((is_named and runs) or pattern("storage_or_memory").search(words)):
+            self._say("error", name, "", "may store files, or run jobs; call it storage server, or compute node")
+        return is_named
 
     def _is_strange(self, row: list[Cell], label: str) -> bool:
         """Say that a row is neither a server nor a line that is known, where it is."""
@@ -380,7 +383,8 @@ class TableReader:
         if column == "cpus" and plain_words(heading) == "cpus" and value <= 8:
             raise Unreadable("may be the number of processors; head it cores, or sockets beside cores per CPU")
         most = {"cpus": _WHOLE_CPUS, "mem_gb": _WHOLE_MEM}.get(column)
-        says_all = re.search(r"\b(total\w*|totaux|totaal|gesamt\w*|insgesamt|complessiv\w*)\b", plain_words(heading))
+        words = plain_words(heading)
+        says_all = re.search(r"\b(total|gesamt|complessiv)\w*", words) or set(words.split()) & themed("of_all")
         if most is not None and value > most and says_all and n > 1:
             raise Unreadable(f"may be that of all {n} nodes; write that of one, and head it without {heading!r}")
         if not is_likely(column, value):
@@ -598,21 +602,32 @@ class TableReader:
                 self._refuse(number, whole, "mem_gb", f"is not {n.text} × {cell.shown}, beside it ({cell.address})")
 
     def _check_beneath(self, row: list[Cell], texts: dict[str, str]) -> None:
-        """Refuse parts in rows of text right beneath a server that are not the cores or the memory of its columns."""
-        memory, at = Decimal(0), list[Cell]()
+        """Refuse parts in rows right beneath a server, without prices, that its columns contradict.
+
+        A number in their column of quantities may count the parts of one server or of all.
+        """
+        found: dict[str, tuple[Cell, Decimal]] = {}
+        all_nodes = quantity_of(self.table.columns, row)
+        may_be_of = {Decimal(1)}
         for beneath in self.table.rows[self._place(row) + 1 :]:
-            filled = [cell for cell in beneath if not cell.is_empty]
-            if len(filled) != 1 or filled[0].is_number:
+            count = self.table.cell(beneath, "_quantity")
+            filled = [cell for cell in beneath if not cell.is_empty and cell is not count]
+            if len(filled) != 1 or filled[0].is_number or other.is_optional(filled[0].text):
                 break
-            n, known = chips_of(filled[0].text)
-            if n and known and texts.get("cpus") not in ("", None, str(n * known)):
-                self._say("error", filled[0], "cpus", f"has {n * known} cores, and the row above it {texts['cpus']}")
-            if modules := pattern("modules_alone", re.I).match(filled[0].text):
-                memory += int(modules[1]) * int(modules[2])
-                at.append(filled[0])
-        stated = figure(Cell("", texts.get("mem_gb", "")))
-        if at and stated and abs(memory - stated) > stated / 40:
-            self._say("error", at[0], "mem_gb", f"is {memory} GB, and the row above it has {texts['mem_gb']}")
+            part, n_parts = re.sub(r"^[\s+]+", "", filled[0].text), quantity_of(self.table.columns, beneath)
+            if n_parts > 1 and not re.match(r"\(?\d{1,2}\)?\s*[x×*]", part):
+                part, may_be_of = f"{n_parts}x {part}", {Decimal(1), all_nodes}
+            (n, known), modules = chips_of(part), pattern("modules_alone", re.I).match(part)
+            said = {"cpus": n * known, "gpus": int(gpus_in(part)[0] or 0)}
+            said["mem_gb"] = int(modules[1]) * int(modules[2]) if modules else 0
+            for column, value in said.items():
+                first, before = found.get(column, (filled[0], Decimal(0)))
+                found |= {column: (first, before + value)} if value else {}
+        for column, (cell, whole) in found.items():
+            stated = figure(Cell("", texts.get(column) or ("0" if column == "gpus" else "")))
+            if stated is not None and all(abs(whole - stated * n) > stated * n / 40 for n in may_be_of):
+                what = {"cpus": "cores", "gpus": "GPUs", "mem_gb": "GB"}[column]
+                self._say("error", cell, column, f"has {whole} {what}, and the row above it {stated}")
 
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")

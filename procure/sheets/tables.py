@@ -403,7 +403,10 @@ def _is_discounted(table: Table, full: int, net: int) -> bool:
 
 
 def _settle_by_discounts(table: Table) -> None:
-    """Take as a total, or as the price of one, a column that in each row is the list price less the discount."""
+    """Take as a total, or as the price of one, a column that in each row is the list price less the discount.
+
+    Where it is so without the quantity, the list price may itself be that of all: only a stated total tells.
+    """
     if (
         not {"_list_price", "_discount", "_total"} <= table.columns.keys()
         or {"price_usd", "_price"} & table.columns.keys()
@@ -422,7 +425,10 @@ def _settle_by_discounts(table: Table) -> None:
             fits[is_whole] += any(abs(full * (1 - one) * times - whole) <= n / 100 for one in shares or [Decimal(0)])
     if n_rows and n_several and fits[True] == n_rows > fits[False]:
         table.settled.add(table.header["_total"].address)
-    elif n_rows and fits[False] == n_rows:
+    elif n_rows and fits[False] == n_rows and (shown := _by_total(table, "_total") if n_several else "one") != "all":
+        if shown != "one":
+            said = "is the list price less the discount, of one node or both of the whole quantity; head it unit price"
+            table.add("error", "_total", f"{said}, or leave the list price and the discount out")
         table.settled.add(table.header["_total"].address)
         _rename(table, "_total")
 
