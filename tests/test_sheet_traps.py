@@ -609,3 +609,10 @@ def test_cores_of_all_nodes_are_asked_about_in_every_language(tmp_path: Path, he
 def test_a_storage_server_that_may_run_jobs_is_asked_about(tmp_path: Path, name: str, gpus: int) -> None:
     path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 0, 9_000], [name, 64, 768, gpus, 22_000])
     assert any("run jobs" in one.allowed for one in read_quote_file(path, READING).findings if one.severity == "error")
+
+
+def test_a_lump_sum_of_servers_is_asked_about(tmp_path: Path) -> None:
+    head = ["Server", "Kerne", "RAM (GB)", "GPUs", "Menge", "Gesamtpreis (EUR)"]
+    path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 0, "1 psch", 145_000], ["B", 64, 512, 0, 1, 9_000], head=head)
+    said = [one.allowed for one in read_quote_file(path, READING).findings if one.severity == "error"]
+    assert any("1 psch" in one for one in said)

@@ -409,10 +409,11 @@ class TableReader:
         return text
 
     def _check_measure(self, row: list[Cell]) -> None:
-        """Refuse a price whose unit of measure is not one."""
-        for name in ("_measure", "_price_unit"):
+        """Refuse a price whose unit of measure is not one, or is a lump sum."""
+        for name in ("_measure", "_price_unit", "_quantity"):
             of = self.table.cell(row, name)
-            if of is not None and not of.is_empty and plain_words(of.text) not in _ONE:
+            said = "" if of is None or of.is_empty else plain_words(of.text)
+            if of is not None and (re.search(r"\bpsch\b", said) if name == "_quantity" else said not in _ONE):
                 raise Unreadable(f"has {of.text!r} beside it ({of.address}); the price of one node is needed")
 
     def _count(self, row: list[Cell]) -> int:
