@@ -134,7 +134,7 @@ def recommend(
         most = MOST_EXCHANGED if exchanges is None else exchanges
         exchanged = try_exchanges(values, criteria, results.counts, asked, rule, most) if criteria.need_runs else None
         if verify and rule == RUNS_ALL and criteria.need_runs:
-            _take_front(values, results, criteria, asked)
+            _take_front(values, results, criteria, asked, failures)
         ranking = ranking_table(values, criteria, rule)
         n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
         n = min(asked, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
@@ -178,17 +178,17 @@ def with_front(done: Recommendation) -> Recommendation:
     """Find the front of wait against cost, from what a recommendation has simulated and learnt."""
     criteria = replace(done.criteria, axes=_front_axes(done.results, done.criteria.objective))
     known = done.package_values if done.rule == RUNS_ALL else None
-    wider = _front_values(done.results, criteria, known, done.verified)
+    wider = _front_values(done.results, criteria, known, done.verified, [])
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
     return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
 
 
 def _front_values(
-    results: StudyResults, criteria: Criteria, known: PackageValues | None, verify: bool
+    results: StudyResults, criteria: Criteria, known: PackageValues | None, verify: bool, failures: list[str]
 ) -> PackageValues:
     """Gather what a front's axes ask for; no model of it learns from what was simulated to confirm a list."""
     wider = values_of(results, criteria)
-    wider.simulate = simulator(results, list(wider.results), []) if verify else None
+    wider.simulate = simulator(results, list(wider.results), failures) if verify else None
     if known is not None:
         wider.adopt(known)
     learn_values(wider, results, criteria, RUNS_ALL, verify)
@@ -206,15 +206,17 @@ def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, .
     return tuple(every[name] for name in names)
 
 
-def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int) -> None:
+def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int, failures: list[str]) -> None:
     """Simulate the front of wait against cost, too, until nothing new is in it: none there is better than the first."""
     wide = replace(criteria, axes=_front_axes(results, criteria.objective))
     if not eligible(values, criteria).any():
         return  # no package keeps what is asked for: there is no front of those that do
-    wider, every = _front_values(results, wide, values, True), np.arange(len(values.packages))
+    wider, every = _front_values(results, wide, values, True, failures), np.arange(len(values.packages))
     for _ in range(MOST_ROUNDS):
         wider.add(every, values.results)
+        wider.failed |= values.failed  # a run that failed is not tried again
         find_front(wider, wide)
+        values.failed |= wider.failed
         new = np.flatnonzero(wider.simulated & ~values.simulated)
         if not len(new):
             return
