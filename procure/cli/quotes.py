@@ -20,7 +20,7 @@ from procure.packages.quote_file import OfferReading, QuoteFile, all_harmless, c
 from procure.packages.quotes import price_notes, summarise_quotes
 from procure.packages.template import write_rows, write_template
 from procure.settings import validated
-from procure.sheets import listed_once
+from procure.sheets import NoTable, listed_once
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
 from procure.text import counted
@@ -55,6 +55,15 @@ HarmlessOption = Annotated[
     list[str] | None,
     typer.Option("--harmless", metavar="WORD", help="A word that is asked about, and changes no amount. Repeatable."),
 ]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="FIELD=HEADING",
+        help="What a heading that is not known is: name, cpus, mem_gb, gpus, processor, price_usd, quantity, total "
+        "or another column; none is not read. Repeatable.",
+    ),
+]
 FixOption = Annotated[
     Path | None,
     typer.Option(
@@ -83,6 +92,7 @@ def check_(
     decimal: DecimalOption = None,
     tax: TaxOption = None,
     harmless: HarmlessOption = None,
+    column: ColumnOption = None,
     fix: FixOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -100,8 +110,11 @@ def check_(
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    reading = _reading(rate, currency, decimal, tax, harmless)
-    found = read_quote_file(path, reading)
+    reading = _reading(rate, currency, decimal, tax, harmless, column)
+    try:
+        found = read_quote_file(path, reading)
+    except NoTable as error:
+        raise _with_guesses(context, error) from None
     if fix is not None:
         rows = found.understood.astype(str).to_dict(orient="records")
         write_rows(rows, list(found.understood.columns), fix, found.lines)
@@ -142,6 +155,7 @@ def _reading(
     decimal: Decimals | None,
     tax: float | None,
     harmless: list[str] | None,
+    column: list[str] | None,
 ) -> OfferReading:
     """Make the settings that options give."""
     given: dict[str, object] = {}
@@ -153,10 +167,37 @@ def _reading(
             if currency_code(code) in given:
                 raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
             given[currency_code(code)] = _rate(text, value)
+    with common.bad_option("--column"):
+        columns: dict[str, list[str]] = {}
+        for text in column or []:
+            name, equals, heading = text.partition("=")
+            if not equals:
+                raise ValueError(f"{text!r} is not a mapping; write FIELD=HEADING, e.g. name='Ürün'")
+            columns.setdefault(name, []).append(heading)
+        OfferReading.legal(columns)
     with common.bad_option("--tax"):
         mark = None if decimal is None else decimal.value
-        values = {"currency": currency, "rates": given, "decimal": mark, "tax_percent": tax, "harmless": harmless or []}
+        values: dict[str, object] = {
+            "currency": currency,
+            "rates": given,
+            "decimal": mark,
+            "tax_percent": tax,
+            "harmless": harmless or [],
+        }
+        values["columns"] = columns
         return validated(OfferReading, values, "tax")
+
+
+def _with_guesses(context: typer.Context, error: NoTable) -> TableError:
+    """Return the error with the command that says of each heading what it may be."""
+    if not error.guesses:
+        return error
+    more = [part for one in error.guesses for part in ("--column", f"{one.column}={one.heading.text}")]
+    return TableError(
+        f"{error}\nThese are guesses from what stands beneath alone; nothing was read. Check each one, write a "
+        "column in place of ? (none = it is not read), and this command reads them so:\n"
+        f"{shlex.join(['procure', 'quotes', 'check', *common.given_again(context), *more])}"
+    )
 
 
 def _rate(text: str, value: str) -> float:

@@ -18,8 +18,9 @@ from procure.packages.order import order_lines
 from procure.packages.quotes import check_quotes, quote_errors
 from procure.schemas import QUOTE
 from procure.settings import PositiveInt, Settings, complaint
-from procure.sheets import Convention, Finding, Line, SheetTable, listed_once, read_sheets
+from procure.sheets import Convention, Finding, Line, NoTable, SheetTable, listed_once, read_sheets
 from procure.sheets.headings import plain_words
+from procure.sheets.mapped import FIELDS, normal
 from procure.sheets.rows import EXAMPLE
 from procure.sheets.units import CODES
 from procure.sheets.workbook import is_workbook
@@ -45,6 +46,9 @@ class OfferReading(Settings):
         Tax that prices contain which are said to be with tax; it is taken out of them.
     harmless
         Words in an offer that the reader does not know, and that change no amount.
+    columns
+        Headings by the column that each is, of `procure.sheets.mapped.FIELDS`: ``{"name": ["Ürün"]}``; one may
+        stand alone.
     warranty_years
         The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
         None = no warranty line is bought.
@@ -55,6 +59,7 @@ class OfferReading(Settings):
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
     harmless: list[str] = Field(default_factory=list)
+    columns: dict[str, list[str]] = Field(default_factory=dict)
     warranty_years: PositiveInt | None = None
 
     @field_validator("currency")
@@ -67,13 +72,32 @@ class OfferReading(Settings):
     def _of_known(cls, rates: dict[str, float]) -> dict[str, float]:
         return {currency_code(code): rate for code, rate in rates.items()}
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _in_lists(cls, columns: object) -> object:
+        if not isinstance(columns, dict):
+            return columns
+        return {name: [given] if isinstance(given, str) else given for name, given in columns.items()}
+
+    @field_validator("columns")
+    @classmethod
+    def legal(cls, columns: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
+        if unknown := [repr(name) for name in columns if name not in FIELDS]:
+            raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
+        headings = [normal(text) for given in columns.values() for text in given]
+        if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
+            raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
+        return columns
+
     def convention(self) -> Convention:
         """Return what a reader of sheets needs, in exact decimals."""
         tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
         rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
         tokens = (token for text in self.harmless for token in text.split())
         harmless = frozenset(word for token in tokens for word in plain_words(token).split() or [token])
-        return Convention(rates, self.currency, self.decimal, tax, harmless)
+        columns = {text: name for name, given in self.columns.items() for text in given}
+        return Convention(rates, self.currency, self.decimal, tax, harmless, columns)
 
 
 def currency_code(text: str) -> str:
@@ -218,7 +242,7 @@ def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
 
 def _read(path: Path, reading: OfferReading) -> QuoteFile:
     refused: TableError | None = None
-    if not is_workbook(path):
+    if not is_workbook(path) and not reading.columns:
         try:
             quotes = check_quotes(read(path, QUOTE), str(path))
             if not _has_three_decimals(path):
@@ -231,7 +255,8 @@ def _read(path: Path, reading: OfferReading) -> QuoteFile:
         return _checked(path, read_sheets(path, reading.convention()))
     except TableError as error:
         # Of delimited text without a table of offers, what the quote table lacks says more, but not its code page.
-        raise (error if refused is None or "not text in UTF-8" in str(refused) else refused) from None
+        says_more = isinstance(error, NoTable) and bool(error.guesses)
+        raise (error if refused is None or says_more or "not text in UTF-8" in str(refused) else refused) from None
 
 
 def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:

@@ -57,6 +57,11 @@ def _known() -> dict[str, tuple[str, int]]:
     return found | {plain_words(name): (name, -1) for name in QUOTE.names if name != "price_usd"}
 
 
+def columns_known() -> set[str]:
+    """Return the columns that headings are known of."""
+    return {column for column, _ in _known().values()}
+
+
 @functools.cache
 def heading_words() -> frozenset[str]:
     """Return the single words of headings."""
@@ -155,24 +160,37 @@ def _doubt(words: str, bracketed: list[str], column: str) -> str:
     if match:
         return f"is an amount {match[0]}; that of one node is needed"
     for part in bracketed:
-        if _is_of(part, column):
+        if is_unit_of(part, column):
             continue
         over = re.fullmatch(r"\s*([^/\s]+)\s*/\s*(\w+)\s*", part)
         if over and unit_of(over[1]) is not None and not _ONE_NODE.fullmatch(plain_words(over[2])):
             return f"is an amount for each {over[2]}; that of one node is needed"
-        bare = _without_tax(without_tax(part)) if column in _PRICES else part  # of cores HT is no tax
-        bare = re.sub(rf"\b{TAX}\b|\d+(?:[.,]\d+)?\s*%", " ", bare) if tax_of(part) is not None else bare
-        pieces = [one for one in re.split(r"[,;/ ]+", bare) if one]
-        strange = [one for one in pieces if not _is_of(one, column) and not _is_harmless(one)]
-        if strange and not (len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0])):
+        if strange_in(part, column):
             return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
     return ""
+
+
+def strange_in(part: str, column: str) -> list[str]:
+    """Return the words in brackets that are neither a unit of a column's amounts nor known to change none."""
+    if is_unit_of(part, column):
+        return []
+    bare = _without_tax(without_tax(part)) if column in _PRICES else part  # of cores HT is no tax
+    bare = re.sub(rf"\b{TAX}\b|\d+(?:[.,]\d+)?\s*%", " ", bare) if tax_of(part) is not None else bare
+    pieces = [one for one in re.split(r"[,;/ ]+", bare) if one]
+    if len(pieces) == 1 and re.fullmatch(r"\d{1,2}|\*+", pieces[0]):
+        return []
+    return [one for one in pieces if not is_unit_of(one, column) and not _is_harmless(one)]
+
+
+def of_each(text: str) -> list[str]:
+    """Return what a heading says that each of its amounts is of: ``per core``, ``/GPU``."""
+    return [one[0] for one in (*_OF_EACH.finditer(plain_words(text)), *_OF_PART.finditer(text))]
 
 
 _KINDS = {"mem_gb": "memory", "power_w": "power", "idle_power_w": "power", "rack_units": "height", "cpus": "cores"}
 
 
-def _is_of(word: str, column: str) -> bool:
+def is_unit_of(word: str, column: str) -> bool:
     """Tell whether a word is a unit that a column's amounts may have: of a price not ``GPU``."""
     unit = unit_of(word)
     return unit is not None and unit.kind == ("money" if column in _PRICES else _KINDS.get(column, "pieces"))

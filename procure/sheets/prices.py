@@ -42,6 +42,8 @@ class Convention:
         Tax that gross prices contain; None = a gross price is an error.
     harmless
         Words in lower case, without accents, that change no amount.
+    columns
+        What headings are, in `procure.sheets.mapped.FIELDS`, by heading.
     """
 
     rates: Mapping[str, Decimal] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Convention:
     decimal: Decimals | None = None
     tax_percent: Decimal | None = None
     harmless: frozenset[str] = frozenset()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

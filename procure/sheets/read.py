@@ -15,8 +15,10 @@ from procure.files.read import as_utf8
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding
 from procure.sheets.grid import Cell, Grid
+from procure.sheets.guesses import Guess, NoTable, likely_table
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
+from procure.sheets.mapped import Mapping
 from procure.sheets.notes import OWN
 from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
@@ -34,20 +36,23 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     Raises
     ------
     TableError
-        The file cannot be read at all, or no table is found in it.
+        The file cannot be read at all, or a heading that the convention names is not in it.
+    NoTable
+        No table is found in it.
     """
     found = SheetTable()
-    grids = read_grids(path) if is_workbook(path) else [_text_grid(path, found)]
-    visible = [_seen(grid, found) for grid in grids]
+    mapping = Mapping(dict(convention.columns), convention.harmless)
+    grids = read_grids(path) if is_workbook(path) else [_text_grid(path, found, mapping)]
+    seen = [_seen(grid, found) for grid in grids]
+    mapped = [mapping.grid(grid) for grid in seen]
+    visible = [grid for grid, _ in mapped]
     by_sheet = [(grid, tables_of(grid)) for grid in visible]
     tables = [(grid, table) for grid, of_it in by_sheet for table in of_it]
     beside = [grid for grid, of_it in by_sheet if not of_it]
+    mapping.check_used(str(path), seen, bool(tables))
     if not tables:
-        page = f"; {found.not_utf8}" if found.not_utf8 else ""
-        raise TableError(
-            f"{path}: no table of offers was found: a header row with a name, CPUs, memory and a price is needed; "
-            f"`procure quotes template` writes one{page}"
-        )
+        raise _no_table(path, visible, found)
+    found.findings += [one for _, said in mapped for one in said]
     if not is_workbook(path):
         _check_width(path, tables)
     decimal = convention.decimal or _decimal_mark(tables)
@@ -70,6 +75,24 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         found.findings += ledger.account(found.findings, found.lines)
     found.findings += about_remarks([one for ledger in ledgers for one in ledger.remarks], convention.harmless)
     return found
+
+
+def _no_table(path: Path, grids: list[Grid], found: SheetTable) -> NoTable:
+    """Say that there is no table of offers, and what headings of rows that look like one may mean."""
+    page = f"; {found.not_utf8}" if found.not_utf8 else ""
+    said = [
+        f"{path}: no table of offers was found: a header row with a name, CPUs, memory and a price is needed; "
+        f"`procure quotes template` writes one{page}"
+    ]
+    guesses: dict[str, Guess] = {}
+    for grid in grids:
+        place, of_it = likely_table(grid) or ("", [])
+        if of_it:
+            where = f"sheet {grid.sheet}, {place}" if grid.sheet else place
+            said.append(f"{where} looks like a header; headings that are not known, with what stands beneath each:")
+            said += [f"  {one}" for one in of_it]
+        guesses = {one.heading.text: one for one in of_it} | guesses
+    return NoTable("\n".join(said), list(guesses.values()))
 
 
 def _with_text_of(grid: Grid, others: list[Grid]) -> Grid:
@@ -130,7 +153,7 @@ def _take_off_lines(found: SheetTable) -> None:
             found.findings.append(Finding("guess", off.sheet, off.cell, "", off.name, said))
 
 
-def _text_grid(path: Path, found: SheetTable) -> Grid:
+def _text_grid(path: Path, found: SheetTable, mapping: Mapping) -> Grid:
     content = as_utf8(read_bytes(path))
     try:
         text = content.decode("utf-8")
@@ -142,11 +165,13 @@ def _text_grid(path: Path, found: SheetTable) -> Grid:
         found.findings.append(Finding("guess", "", "", "", "", f"the text is not UTF-8; it was read as {page}"))
     heads = [line for line in text[:65536].splitlines() if line.strip()][:40]
     marks = sorted(",;\t", key=lambda one: -max((line.count(one) for line in heads), default=0))
-    heading = (mark for mark in marks if any(is_header(row) for row in _fields(path, "\n".join(heads), mark)))
+    heading = (
+        mark for mark in marks if any(is_header(mapping.row(row)) for row in _fields(path, "\n".join(heads), mark))
+    )
     rows = _fields(path, text, next(heading, marks[0]))
     if len(rows) > MOST_ROWS or max(map(len, rows), default=0) > MOST_COLUMNS:
         raise TableError(f"{path}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns")
-    if rows and is_header(rows[0]):  # rows are counted from the header where that is the first line
+    if rows and is_header(mapping.row(rows[0])):  # rows are counted from the header where that is the first line
         rows = [
             [replace(cell, address=f"row {n - 1}" if (n := int(cell.address[5:])) > 1 else "header") for cell in row]
             for row in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -28,6 +29,7 @@ from procure.sheets.cells import (
 from procure.sheets.described import Described, described
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, row_label
+from procure.sheets.guesses import guessed
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.parts import quantity_of
@@ -270,6 +272,8 @@ class TableReader:
         if (not priced and len(filled) <= 2) or (priced and len(filled) == 1):
             severity: Severity = "error" if priced else "warning"
             text = "is a price without a name" if priced else "is left out: it has no price, CPUs or memory"
+            if not priced and other.percentages(label):
+                self.roles.append(("share", row, label))
             self._say(severity, first, "", text)
             return False
         return True
@@ -729,6 +733,12 @@ class TableReader:
             if name not in _GUESSED or self.table.is_ours:
                 hint = "; is the number of sockets or the processor's cores in another column?"
                 hint = hint if name == "cpus" else ""
+                may_be = next((one for one in guessed(self.table.titles, self.table.rows) if one.column == name), None)
+                if may_be is not None and not self.table.is_ours:
+                    text = may_be.heading.text
+                    hint += (
+                        f"; it may be {text!r} ({may_be.heading.address}): if so, --column {name}={shlex.quote(text)}"
+                    )
                 at, seen = next(iter(self.table.header.values())), [cell.text for cell in self.table.header.values()]
                 said = f"no column for {QUOTE.by_name[name].meaning}{hint}"
                 given = ", ".join(seen)[:80]

@@ -12,7 +12,9 @@ from procure.sheets.units import figure, tax_of
 
 
 def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[tuple[Cell, str]]:
-    """Return each stated amount that is not that of its rows, and why; a row is a server, a line, unread or a total.
+    """Return each stated amount that is not that of its rows, and why, by rows and what each is.
+
+    A row is a server, a line, unread, a share, or a total.
 
     Of a discount that is its percentage of the whole offer, and does not say so, the text is empty.
     """
@@ -21,8 +23,13 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
     servers = everything = n_nodes = Decimal(0)
     for role, row, label in rows:
         cell, amount = _amount(table, row, role)
-        if role == "unread" or (amount is None and not cell.is_empty) or len(sums) > 4096:
+        if role == "unread" or (amount is None and not cell.is_empty and role != "share") or len(sums) > 4096:
             return found  # 14.950: what it is, is not told by itself; or sums of many options
+        if role == "share":  # a tax in words that are not known: a percentage of what stands above, and this amount
+            taxes |= {
+                tax for tax in other.percentages(label) for one in sums if amount and _is_near(one * tax / 100, amount)
+            }
+            continue
         if role == "total":
             taxes |= set(other.percentages(label))
             fits = sums | since
