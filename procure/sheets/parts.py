@@ -17,6 +17,8 @@ _AMOUNTS = ("price_usd", "_price", "_list_price", "_total")
 _FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
 _ASIDE = {*_AMOUNTS, "_quantity", "_number", "_measure", "_price_unit", "_currency", "_discount"}
 """Columns that say nothing of what a part is."""
+_MOST = Decimal(10) ** 15
+"""From here on a number is no amount of money."""
 _MOST_GPUS = 8
 """More than these, as a multiple of the servers, may be those of all, whatever the other parts are."""
 _COUNT = re.compile(r"\(?\d{1,2}\)?\s*[x×*]")
@@ -98,7 +100,8 @@ def _parts(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> tuple
             return 0, Decimal(0)
         return free, Decimal(1)
     whole, price = Decimal(0), _amount(columns, head) or Decimal(0)
-    if any(_is_whole([_said(columns, row)]) or (_amount(columns, row) or price).is_nan() for row in block):
+    amounts = [price, *(_amount(columns, row) or Decimal(0) for row in block)]
+    if any(one.is_nan() for one in amounts) or any(_is_whole([_said(columns, row)]) for row in block):
         return 0, Decimal(0)
     for last, row in enumerate(block, 1):
         whole += (_amount(columns, row) or Decimal(0)) * quantity_of(columns, row)
@@ -119,7 +122,7 @@ def _amount(columns: Columns, row: list[Cell]) -> Decimal | None:
     """Return the price of one that a row states, else its total by its quantity; None where it has neither."""
     for name in _AMOUNTS:
         cell = cell_of(columns, row, name)
-        if value := figure(cell):
+        if (value := figure(cell)) and value.is_finite() and abs(value) < _MOST:
             return value / quantity_of(columns, row) if name == "_total" else value
     stated = [cell_of(columns, row, name).text for name in _AMOUNTS]
     return Decimal("NaN") if any(re.search(r"[1-9]", text) for text in stated) else None
@@ -165,5 +168,5 @@ def _question(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> li
 def quantity_of(columns: Columns, row: list[Cell]) -> Decimal:
     """Return the whole number that a row's quantity begins with; 1 where it has none."""
     cell = cell_of(columns, row, "_quantity")
-    number = re.match(r"\s*([1-9]\d*)", cell.text)
+    number = re.match(r"\s*([1-9]\d{0,8})(?!\d)", cell.text)
     return Decimal(number[1]) if number is not None else Decimal(1)
