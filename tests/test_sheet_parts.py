@@ -124,6 +124,6 @@ def test_parts_beneath_are_not_lost_where_columns_contradict_them(tmp_path: Path
 
 @pytest.mark.parametrize("price", ["6,960 or 7,100", "1e400", 10**16])
 def test_rows_beneath_a_price_that_is_no_amount_are_no_parts(tmp_path: Path, price: object) -> None:
-    """Where a server's price cannot be told, nothing is added up beneath it, and it is a problem that names its cell."""
+    """Where a price cannot be told nothing is added up beneath it, and the problem names its cell."""
     found = read(tmp_path, HEAD, ["Node A", 1, price, None], ["2x AMD EPYC 9354", 1, 9_960, 9_960])
     assert any("C2" in str(one) for one in found.errors)
