@@ -183,8 +183,8 @@ def _reading(
             "decimal": mark,
             "tax_percent": tax,
             "harmless": harmless or [],
+            "columns": columns,
         }
-        values["columns"] = columns
         return validated(OfferReading, values, "tax")
 
 
