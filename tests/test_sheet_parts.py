@@ -42,6 +42,13 @@ def test_parts_beneath_a_server_are_its_own(tmp_path: Path, parts: list) -> None
     assert [(line.kind, line.usd) for line in found.lines] == [("installation", 4_000)]
 
 
+@pytest.mark.parametrize(("name", "is_asked"), [("Node A, 1U", False), ("Node A; Node B", True)])
+def test_a_comma_in_the_name_of_a_server_with_parts_is_no_question(tmp_path: Path, name: str, is_asked: bool) -> None:
+    """The quote table writes it as a semicolon; one that the sheet itself has may join two things."""
+    parts = [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"]]
+    assert bool(read(tmp_path, HEAD, [name, *SERVER[1:]], *parts).errors) == is_asked
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -368,7 +368,8 @@ class Ledger:
             self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
             if column != "name":
                 return
-            cell, text = replace(cell, value=name), name
+            text = name if name in text else name.replace(";", ",")  # the quote table writes a comma as ;
+            cell = replace(cell, value=name)
         if cell.is_number and cell.unit != "%" and _unit(cell) is None:
             self._ask(cell, column, strange_words(cell.unit, frozenset()))
         is_text = not column or column in _TEXTS or (column[0] == "_" and column not in _CHECKED)
