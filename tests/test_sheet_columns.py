@@ -79,7 +79,7 @@ def test_one_heading_left_unstated_gives_no_amount(tmp_path: Path, left_out: str
 @pytest.mark.parametrize("field", sorted(FIELDS))
 def test_every_column_that_may_be_stated_has_an_english_heading(field: str) -> None:
     """The heading that stands for a column is read as that column, with a unit beside it too."""
-    assert heading_of(english("Ürün", FIELDS[field], frozenset())[0]).column == FIELDS[field]
+    assert heading_of(english("Ürün", field, frozenset())[0]).column == FIELDS[field]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,30 @@ def test_units_of_a_stated_heading_count_and_other_words_are_asked_about(
 ) -> None:
     """Units, tax and what an amount is of stay in the heading; words beside them that are not known are asked about."""
     assert english(text, column, frozenset()) == (heading, asked)
+
+
+@pytest.mark.parametrize(
+    ("columns", "cores"),
+    [
+        ({}, None),
+        ({"cpus": ["Cores"]}, None),
+        ({"cores_total": ["Cores"]}, [96, 64]),
+        ({"cores_per_socket": ["Cores"], "sockets": ["CPUs"]}, [192, 128]),
+    ],
+)
+def test_cores_beside_a_number_of_cpus_are_asked_about_until_it_is_said_whose_they_are(
+    tmp_path: Path, columns: dict, cores: list[int] | None
+) -> None:
+    """`Cores` beside `CPUs` may be those of one CPU; the question names both options, by the heading of the file."""
+    head = ["Server", "CPUs", "Cores", "Memory (GB)", "Price (EUR)"]
+    path = write(tmp_path / "a.xlsx", head, ["Node A", 2, 96, 768, 14_950], ["Node B", 2, 64, 768, 13_950])
+    found = read(path, columns)
+    if cores is None:
+        asked = "--column cores_total=Cores, or --column cores_per_socket=Cores --column sockets=CPUs"
+        assert found.errors
+        assert all(asked in one.allowed for one in found.errors)
+    else:
+        assert found.quotes["cpus"].tolist() == cores
 
 
 def test_a_word_in_a_stated_price_heading_is_asked_until_it_is_called_harmless(tmp_path: Path) -> None:

@@ -318,6 +318,16 @@ def test_a_text_file_with_a_configuration_is_read_at_once(tmp_path: Path) -> Non
     assert [(line.kind, line.usd) for line in read.lines] == [("network", 24_900)]
 
 
+def test_cores_of_each_processor_in_a_description_are_no_question(tmp_path: Path) -> None:
+    """`2x Gold 6548Y+ (32 cores each)` says what the table of processors says."""
+    text = "SYS-221H: 2x Intel Xeon Gold 6548Y+ (32 cores each), 16x 32GB DDR5-5600, 2x 1.92TB NVMe"
+    rows = ["Part number,Description,Qty,Unit price USD", f'SYS-221H,"{text}",24,12850']
+    (tmp_path / "quote.csv").write_text("\n".join(rows), encoding="utf-8")
+    read = read_quote_file(tmp_path / "quote.csv", READING)
+    assert not read.errors
+    assert read.quotes.loc[0, ["cpus", "mem_gb"]].tolist() == [64, 512]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -19,21 +19,31 @@ from procure.sheets.words import NODE, PIECE, folded, pattern
 _TITLES = {
     "name": "server",
     "cpus": "cores",
+    "cores_total": "cores total",
     "mem_gb": "memory",
     "price_usd": "unit price",
-    "_total": "total price",
-    "_measure": "unit of measure",
-    "_price_unit": "pricing unit",
-    "_module_gb": "module size",
-    "_core_gb": "memory per core",
+    "total": "total price",
+    "measure": "unit of measure",
+    "price_unit": "pricing unit",
+    "module_gb": "module size",
+    "core_gb": "memory per core",
+    "none": "number",
 }
-"""English headings of columns that their own names are none of."""
+"""English headings of fields that their own names are none of."""
 _ASIDE = re.compile(r"[(\[{]([^)\]}]*)[)\]}]")
 _CUT = re.compile(r"[\s,;/]+")
 _ONE = re.compile(f"{NODE}|{PIECE}")
 _OTHERS = sorted(columns_known() - set(QUOTE.names) - {"_number"})
-FIELDS = {**{name: name for name in QUOTE.names}, **{name[1:]: name for name in _OTHERS}, "none": "_number"}
-"""Columns that a heading may be said to be, each with what `headings.toml` calls it; ``none`` is not read."""
+FIELDS = {
+    **{name: name for name in QUOTE.names},
+    **{name[1:]: name for name in _OTHERS},
+    "cores_total": "cpus",
+    "none": "_number",
+}
+"""Fields that a heading may be said to be, each with what `headings.toml` calls it; ``none`` is not read.
+
+``cores_total`` are the cores of a node where a column of its sockets leaves open whether those of one CPU are meant.
+"""
 
 
 def normal(text: str) -> str:
@@ -41,12 +51,12 @@ def normal(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def english(text: str, column: str, harmless: frozenset[str]) -> tuple[str, list[str]]:
-    """Return the English heading of a column, with what another heading states beside its words, and what to ask.
+def english(text: str, field: str, harmless: frozenset[str]) -> tuple[str, list[str]]:
+    """Return the English heading of a field, with what another heading states beside its words, and what to ask.
 
     Units, tax and what each amount is of stay. Words in brackets, or behind a stroke, that are not known are asked.
     """
-    title = _TITLES.get(column, column.lstrip("_").replace("_", " "))
+    column, title = FIELDS[field], _TITLES.get(field, field.replace("_", " "))
     text = folded(text)
     rest, _, tail = _ASIDE.sub(" ", text).partition(",")
     asides = [*_ASIDE.findall(text), *([tail.strip()] if tail and column in NUMBERS else [])]
@@ -83,7 +93,7 @@ class Mapping:
 
     def _cell(self, cell: Cell) -> Cell:
         name = self.columns.get(normal(cell.text))
-        return cell if name is None else replace(cell, value=english(cell.text, FIELDS[name], self.harmless)[0])
+        return cell if name is None else replace(cell, value=english(cell.text, name, self.harmless)[0])
 
     def grid(self, grid: Grid) -> tuple[Grid, list[Finding]]:
         """Return a sheet whose headings are in English, in rows or else in columns, and what is said of each."""
@@ -109,7 +119,7 @@ class Mapping:
         """Say how a heading is read, and ask about words in it that are not known."""
         name = self.columns[normal(cell.text)]
         self.used.add(normal(cell.text))
-        words = english(cell.text, FIELDS[name], self.harmless)[1]
+        words = english(cell.text, name, self.harmless)[1]
         column = name if name in QUOTE.by_name else ""
         said = "is not read, as stated" if name == "none" else f"is read as {heading.text!r}, as stated"
         found = [Finding("guess", sheet, cell.address, column, cell.text, said)]

@@ -586,10 +586,19 @@ class TableReader:
             if cores != str(int(each.text) * int(sockets.text)):
                 self._refuse(number, cell, "cpus", f"is not {sockets.text} × {each.text}, the cores beside it")
         elif _TOTAL.search(plain_words(self.table.header["cpus"].text)) is None and re.fullmatch(r"\d+\D*", cell.text):
-            said = (
-                f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU"
-            )
-            self._refuse(number, cell, "cpus", said)
+            self._refuse(number, cell, "cpus", self._of_one_or_all(sockets))
+
+    def _of_one_or_all(self, sockets: Cell) -> str:
+        """Say why cores are asked about, and the options that answer, by the headings that the file has."""
+        stated = {name: text for text, name in self.pricing.convention.columns.items()}
+        cores, chips = (
+            shlex.quote(stated.get(column.lstrip("_"), self.table.header[column].text))
+            for column in ("cpus", "_sockets")
+        )
+        return (
+            f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU, "
+            f"or say --column cores_total={cores}, or --column cores_per_socket={cores} --column sockets={chips}"
+        )
 
     def _add_memory(self, row: list[Cell], texts: dict[str, str], number: int) -> None:
         """Where no column has the memory, take modules × GB of each, or cores × GB of each; both must agree with it."""

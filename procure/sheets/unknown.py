@@ -364,7 +364,7 @@ class Ledger:
             return
         if (name := table.configured.get((cell.address, cell.text))) is not None:
             rest = folded(written_plainly(text)).replace(folded(name), " ", 1)
-            rest = pattern("no_gpu", re.I).sub(" ", re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", rest))
+            rest = pattern("no_gpu", re.I).sub(" ", _JOINED.sub(" ", re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", rest)))
             self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
             if column != "name":
                 return
