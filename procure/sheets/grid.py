@@ -14,8 +14,8 @@ Value = str | float | int | bool | datetime.date | None
 class Cell:
     """One cell: its address, its value, the unit that its number format shows, and what is wrong with it.
 
-    ``problem`` is an error value such as ``#REF!``, or says that a formula has no value. ``rows`` is how many rows
-    a merged cell spans. ``doubt`` is what a number shows that it does not hold.
+    ``problem`` is an error value such as ``#REF!``, or says that a formula has no value. ``rows`` and ``columns`` are
+    how many a merged cell spans. ``doubt`` is what a number shows that it does not hold.
     """
 
     address: str
@@ -25,6 +25,7 @@ class Cell:
     note: str = ""
     rows: int = 1
     doubt: str = ""
+    columns: int = 1
 
     @property
     def is_empty(self) -> bool:
@@ -79,10 +80,10 @@ class Grid:
     def spread(self) -> Grid:
         """Return the grid with the value of a range that is merged over rows in each of its rows."""
         rows = [list(row) for row in self.rows]
-        for top, left, bottom, _ in self.merged:
-            if bottom == top or top >= len(rows) or left >= len(rows[top]):
+        for top, left, bottom, right in self.merged:
+            if top >= len(rows) or left >= len(rows[top]):
                 continue
-            first = replace(rows[top][left], rows=bottom - top + 1)
+            first = replace(rows[top][left], rows=bottom - top + 1, columns=right - left + 1)
             for row in range(top, min(bottom + 1, len(rows))):
                 if left < len(rows[row]):
                     rows[row][left] = replace(first, address=rows[row][left].address)

@@ -156,9 +156,8 @@ def _composed(bare: list[str], words: list[str]) -> str:
 
 def _doubt(words: str, bracketed: list[str], column: str) -> str:
     """Return why amounts under a heading may be none of one node, or in another unit; empty where nothing says so."""
-    match = next((one for one in _OF_EACH.finditer(words) if not _ONE_NODE.fullmatch(one[1])), None)
-    if match:
-        return f"is an amount {match[0]}; that of one node is needed"
+    if each := of_another(words):
+        return f"is an amount {each}; that of one node is needed"
     for part in bracketed:
         if is_unit_of(part, column):
             continue
@@ -168,6 +167,11 @@ def _doubt(words: str, bracketed: list[str], column: str) -> str:
         if strange_in(part, column):
             return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
     return ""
+
+
+def of_another(text: str) -> str:
+    """Return what a text says that its amounts are of, where that is no node: ``per CPU``; else nothing."""
+    return next((one[0] for one in _OF_EACH.finditer(plain_words(text)) if not _ONE_NODE.fullmatch(one[1])), "")
 
 
 def strange_in(part: str, column: str) -> list[str]:

@@ -11,8 +11,8 @@ from procure.schemas import QUOTE
 from procure.sheets.cells import chips_in, gpus_in
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
-from procure.sheets.headings import Heading, heading_of, plain_words
-from procure.sheets.lines import is_total, percentages
+from procure.sheets.headings import Heading, heading_of, of_another, plain_words
+from procure.sheets.lines import is_total, kind_of, percentages
 from procure.sheets.parts import gather_parts, quantity_of
 from procure.sheets.units import figure, unit_of
 from procure.sheets.words import NODE, PER, TAX, pattern, themed
@@ -105,6 +105,7 @@ def _tables(grid: Grid) -> list[Table]:
     heads = [n for n, row in enumerate(grid.rows) if is_header(row)]
     heads = [n for n in heads if n - 1 not in heads or not _is_under(grid.rows[n - 1], grid.rows[n])]
     found = []
+    heads = [n - 1 if n and n - 1 not in heads and _groups_above(grid.rows[n - 1], grid.rows[n]) else n for n in heads]
     for place, n in enumerate(heads):
         end = heads[place + 1] if place + 1 < len(heads) else len(grid.rows)
         header, start = grid.rows[n], n + 1
@@ -142,6 +143,12 @@ def _is_under(above: list[Cell], under: list[Cell]) -> bool:
     return bool(_groups(above, under))
 
 
+def _groups_above(row: list[Cell], header: list[Cell]) -> bool:
+    """Tell whether a row that heads no table by itself holds merged headings of groups of the header's."""
+    is_merged = any(cell.columns > 1 and not cell.is_empty for cell in row) and not any(cell.is_number for cell in row)
+    return is_merged and _is_under(row, header) and len(set(_groups(row, header).values())) > 1
+
+
 def _both(above: list[Cell], under: list[Cell]) -> list[Cell]:
     """Return the headings of two rows as those of one."""
     groups, cells = _groups(above, under), []
@@ -160,7 +167,6 @@ def _both(above: list[Cell], under: list[Cell]) -> list[Cell]:
 _ASIDE = re.compile(r"[(\[{]([^)\]}]*)[)\]}]|\bin\s+(\S+)\s*$")
 
 
-_FIGURES = {"cpus", "mem_gb", "gpus", "power_w", "idle_power_w", "rack_units"}
 _KIN = (_PRICES, {"mem_gb"}, {"processor", "cpus", "_sockets", "_cores_per_socket"}, {"power_w", "idle_power_w"})
 """Columns of which one may stand under another's word: of ``GPU`` over ``RAM`` the RAM is not the node's."""
 _GPU = re.compile(r"gpu|grafik|accel|beschleuniger", re.IGNORECASE)
@@ -169,17 +175,24 @@ _GPU = re.compile(r"gpu|grafik|accel|beschleuniger", re.IGNORECASE)
 def _joined(group: str, word: str) -> str:
     """Return a heading and a word beneath it as one heading that is known, or both words."""
     units = [f"({one[1] or one[2]})" for text in (word, group) for one in _ASIDE.finditer(text)][:1]
-    group, word = (" ".join(_ASIDE.sub(" ", text).split()) for text in (group, word))
+    full, (group, word) = group, (" ".join(_ASIDE.sub(" ", text).split()) for text in (group, word))
     tail = " ".join(["", *units])
+    alone, whole = heading_of(word + tail).column, heading_of(group).column
+    if alone and (not whole or whole in _TEXTS - {"processor", "gpu_type"}) and not _is_of_part(group):
+        said = heading_of(f"price {full}")
+        is_other = of_another(full) or said.not_one_node or said.gross
+        return f"{word} ({full})" if is_other else word + tail
     for text in (f"{word}{group.casefold()}", f"{group} {word}", f"{word} {group}"):
         if heading_of(text + tail).column:
             return text + tail
-    alone, whole = heading_of(word + tail).column, heading_of(group).column
-    if any({alone, whole} <= kin for kin in _KIN) or (
-        not whole and alone in _PRICES | _FIGURES and not _GPU.search(group)
-    ):
-        return word + tail
-    return f"{group} {word}{tail}"
+    return word + tail if any({alone, whole} <= kin for kin in _KIN) else f"{group} {word}{tail}"
+
+
+def _is_of_part(group: str) -> bool:
+    """Tell whether a word over others names a part of a server, or what is bought beside it."""
+    words = plain_words(group)
+    is_part = not themed("parts").isdisjoint(words.split()) or _GPU.search(group) is not None
+    return is_part or kind_of(group) is not None
 
 
 def is_header(row: list[Cell]) -> bool:
@@ -342,7 +355,9 @@ def _settle_by_products(table: Table) -> None:
     if "_quantity" not in table.columns:
         return
     taken = {place for name, place in table.columns.items() if name not in _PRICES | {"_measure"}}
-    places, pairs = [n for n in range(len(table.titles)) if n not in taken], list[tuple[int, int]]()
+    heads = enumerate(table.titles)
+    places = [n for n, head in heads if n not in taken and (kind_of(head.text) is None or heading_of(head.text).column)]
+    pairs = list[tuple[int, int]]()
     for one, whole in itertools.permutations(places, 2):
         rows = [[_figure(table, row, n) for n in (table.columns["_quantity"], one, whole)] for row in table.rows]
         full = [(n, each, of_all) for n, each, of_all in rows if n and each is not None and of_all is not None]

@@ -305,7 +305,7 @@ class Ledger:
             text = _EACH_PART.sub(" ", _EACH_NODE.sub(" ", _OF_TAX.sub(" ", without_tax(text))))
             if _EACH_PART.search(cell.text) or tax_of(cell.text) is not None:
                 text = _PRICE.sub(" ", text)
-            words = strange_words(text, self.known | themed("in_headings", "measures"))
+            words = strange_words(text, self.known | themed("in_headings", "measures", "features"))
             self._ask(cell, "", [word for word in words if unit_of(word) is None])
         for place, name in places.items():
             for part in re.findall(r"[(\[{]([^)\]}]*)[)\]}]", table.titles[place].text if name not in NUMBERS else ""):
