@@ -110,7 +110,7 @@ def test_units_of_a_stated_heading_count_and_other_words_are_asked_about(
     [
         ({}, None),
         ({"cpus": ["Cores"]}, None),
-        ({"cores_total": ["Cores"]}, [96, 64]),
+        ({"cores_per_node": ["Cores"]}, [96, 64]),
         ({"cores_per_socket": ["Cores"], "sockets": ["CPUs"]}, [192, 128]),
     ],
 )
@@ -122,7 +122,7 @@ def test_cores_beside_a_number_of_cpus_are_asked_about_until_it_is_said_whose_th
     path = write(tmp_path / "a.xlsx", head, ["Node A", 2, 96, 768, 14_950], ["Node B", 2, 64, 768, 13_950])
     found = read(path, columns)
     if cores is None:
-        asked = "--column cores_total=Cores, or --column cores_per_socket=Cores --column sockets=CPUs"
+        asked = "--column cores_per_node=Cores, or --column cores_per_socket=Cores --column sockets=CPUs"
         assert found.errors
         assert all(asked in one.allowed for one in found.errors)
     else:

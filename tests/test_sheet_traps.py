@@ -603,6 +603,34 @@ def test_cores_of_all_nodes_are_asked_about_in_every_language(tmp_path: Path, he
 
 
 @pytest.mark.parametrize(
+    ("heads", "amounts", "n", "stated", "is_asked"),
+    [
+        (["Cores total", "RAM (GB)"], [128, 768], 2, {}, True),
+        (["Cores total", "RAM (GB)"], [128, 768], 40, {}, False),
+        (["Cores total", "RAM (GB)"], [128, 768], 2, {"cores_per_node": ["Cores total"]}, False),
+        (["Kerne", "RAM gesamt (GB)"], [64, 1536], 2, {}, True),
+        (["Kerne", "RAM gesamt (GB)"], [64, 1536], 2, {"mem_gb": ["RAM gesamt (GB)"]}, False),
+        (["Total cores per node", "RAM (GB)"], [128, 768], 2, {}, False),
+    ],
+)
+def test_a_total_that_two_nodes_may_share_is_asked_about(
+    tmp_path: Path, heads: list, amounts: list, n: int, stated: dict, is_asked: bool
+) -> None:
+    """128 cores in total are those of one node of forty; of two nodes nobody can know, until it is said."""
+    path = offer(tmp_path / "a.xlsx", ["A", *amounts, n, 9_000], head=["Server", *heads, "Qty", "Unit price (EUR)"])
+    read = read_quote_file(path, OfferReading(rates={"EUR": 1}, columns=stated))
+    assert is_asked == any(f"all {n} nodes; if of one, --column" in one.allowed for one in read.errors)
+    assert is_asked == bool(read.errors)
+
+
+@pytest.mark.parametrize("text", ["2 st 768 GB", "2x 768 GB"])
+def test_two_of_what_is_no_module_are_asked_about(tmp_path: Path, text: str) -> None:
+    """Two of 768 GB may be two servers, or half of each: no module has that size."""
+    read = read_quote_file(offer(tmp_path / "a.xlsx", ["A", 64, text, 0, 9_000]), READING)
+    assert any("size of one module" in one.allowed for one in read.errors)
+
+
+@pytest.mark.parametrize(
     ("name", "gpus"),
     [("File server node for compute", 0), ("Servidor de archivos y cálculo", 0), ("NAS node", 4)],
 )

@@ -247,7 +247,7 @@ class Reader:
             raise Unreadable(f"is not {both[2]} × {both[3]} GB; give the memory of one node, e.g. 768 GB")
         match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|Go|Gio|G)\b(.*)", cell.text, re.IGNORECASE)
         if match and "+" not in cell.text:
-            whole = int(match[1]) * int(match[2])
+            whole = _modules(int(match[1]), int(match[2]))
             for count, size in re.findall(r"(\d+\s*[x×*]\s*)?(\d+)\s*[GT]i?[BO]", match[4], re.IGNORECASE):
                 if count or int(size) != whole:
                     raise Unreadable("names several amounts; give the memory of one node, e.g. 768 GB")
@@ -256,8 +256,9 @@ class Reader:
             return self._number(Cell(cell.address, f"{whole} {match[3]}"))
         match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,3})", cell.text)
         if match and self.unit == Unit("memory", Decimal(1)):
-            self.guess(f"read as {int(match[1]) * int(match[2])} GB")
-            return str(int(match[1]) * int(match[2]))
+            whole = _modules(int(match[1]), int(match[2]))
+            self.guess(f"read as {whole} GB")
+            return str(whole)
         if isinstance(cell.value, str):
             match = pattern("memory_and_kind", re.I).fullmatch(cell.value)
             if match and (_CHOICE.search(match[2]) or re.search(r"\d\s*[GT]i?[BO]", match[2], re.IGNORECASE)):
@@ -335,6 +336,17 @@ _CORES = (
 
 
 _PROCESSORS = re.compile(r"^(\d)\s+(?=(AMD|Intel|EPYC|Xeon|NVIDIA Grace|Ampere|IBM)\b)", re.IGNORECASE)
+
+
+_MODULE_GB = {4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512}
+"""Sizes that modules of memory are sold in."""
+
+
+def _modules(n: int, gb: int) -> int:
+    """Return the memory of some modules; refuse two of 768 GB, which may be two servers, or half of each."""
+    if gb not in _MODULE_GB:
+        raise Unreadable(f"counts {gb} GB, not the size of one module; give the memory of one node, e.g. 768 GB")
+    return n * gb
 
 
 def is_likely(column: str, value: Decimal) -> bool:

@@ -19,7 +19,7 @@ from procure.sheets.words import NODE, PIECE, folded, pattern
 _TITLES = {
     "name": "server",
     "cpus": "cores",
-    "cores_total": "cores total",
+    "cores_per_node": "cores per node",
     "mem_gb": "memory",
     "price_usd": "unit price",
     "total": "total price",
@@ -37,12 +37,12 @@ _OTHERS = sorted(columns_known() - set(QUOTE.names) - {"_number"})
 FIELDS = {
     **{name: name for name in QUOTE.names},
     **{name[1:]: name for name in _OTHERS},
-    "cores_total": "cpus",
+    "cores_per_node": "cpus",
     "none": "_number",
 }
 """Fields that a heading may be said to be, each with what `headings.toml` calls it; ``none`` is not read.
 
-``cores_total`` are the cores of a node where a column of its sockets leaves open whether those of one CPU are meant.
+``cores_per_node`` are the cores of a node where a column of its sockets leaves open whether those of one CPU are meant.
 """
 
 

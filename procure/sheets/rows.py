@@ -37,7 +37,7 @@ from procure.sheets.prices import Pricing
 from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
-from procure.sheets.words import pattern, themed
+from procure.sheets.words import NODE, PER, pattern, themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -57,8 +57,11 @@ _MEAN = pattern("means")
 _MAKERS = re.compile(r"^(?:(?:NVIDIA|AMD|Intel)\s+)+(?=\S)", re.IGNORECASE)
 _AMOUNTS = ("price_usd", "_total", "_list_price")
 _GB = Unit("memory", Decimal(1))
-_WHOLE_CPUS, _WHOLE_MEM = 512, 6144
-"""Cores and GB of one node above which a total beside a quantity may be that of all nodes."""
+_WHOLE = {"cpus": (512, 16), "mem_gb": (6144, 64)}
+"""Cores and GB of one node above which a total beside a quantity is that of all; and those that a node has at least."""
+_OF_ONE = {"cpus": "cores_per_node", "mem_gb": "mem_gb"}
+"""What says on the command line that a heading's amounts are those of one node."""
+_PER_NODE = re.compile(rf"\b{PER}\b.*\b{NODE}\b")
 
 
 @dataclass
@@ -386,16 +389,43 @@ class TableReader:
         value = Decimal(text)
         if column == "cpus" and plain_words(heading) == "cpus" and value <= 8:
             raise Unreadable("may be the number of processors; head it cores, or sockets beside cores per CPU")
-        most = {"cpus": _WHOLE_CPUS, "mem_gb": _WHOLE_MEM}.get(column)
-        words = plain_words(heading)
-        says_all = re.search(r"\b(total|gesamt|complessiv)\w*", words) or set(words.split()) & themed("of_all")
-        if most is not None and value > most and says_all and n > 1:
-            raise Unreadable(f"may be that of all {n} nodes; write that of one, and head it without {heading!r}")
+        if n > 1 and column in _WHOLE and self._may_be_of_all(column, value):
+            answer = f"--column {_OF_ONE[column]}={self._head(column)}"
+            raise Unreadable(f"may be that of all {n} nodes; if of one, {answer}")
         if not is_likely(column, value):
             unit = QUOTE.by_name[column].unit
             raise Unreadable(
                 f"is read as {text} {unit}, not likely of a server; state the unit, or head the column {column}"
             )
+
+    def _may_be_of_all(self, column: str, value: Decimal) -> bool:
+        """Tell whether an amount beside a quantity may be that of all nodes: more than one has, or a share of each."""
+        if not self._says_all(column):
+            return False
+        if value > _WHOLE[column][0]:
+            return True
+        known = ("processor", "_sockets", "_cores_per_socket") if column == "cpus" else ("_modules", "_module_gb")
+        if any(name in self.table.columns for name in known):
+            return False
+        for row in self.table.rows:
+            cell, n = self.table.cell(row, column), quantity_of(self.table.columns, row)
+            if cell is None or (self._processor(row) is not None and self._says_all("cpus")):
+                return False  # cores are held against the processor's: totals are those of one node
+            amount = figure(cell)
+            if amount is not None and n > 1 and (amount % n or amount / n < _WHOLE[column][1]):
+                return False
+        return True
+
+    def _says_all(self, column: str) -> bool:
+        """Tell whether a heading says that its amounts are totals, not those of one node."""
+        words = plain_words(self.table.header[column].text) if column in self.table.header else ""
+        says_all = re.search(r"\b(total|gesamt|complessiv)\w*", words) or set(words.split()) & themed("of_all")
+        return bool(says_all) and _PER_NODE.search(words) is None
+
+    def _head(self, column: str) -> str:
+        """Return a column's heading as the file has it, quoted for a command."""
+        stated = {name: text for text, name in self.pricing.convention.columns.items()}
+        return shlex.quote(stated.get(column.lstrip("_"), self.table.header[column].text))
 
     def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
         """Return the price of one node; where quantity and total are given too, they must agree with it."""
@@ -590,14 +620,10 @@ class TableReader:
 
     def _of_one_or_all(self, sockets: Cell) -> str:
         """Say why cores are asked about, and the options that answer, by the headings that the file has."""
-        stated = {name: text for text, name in self.pricing.convention.columns.items()}
-        cores, chips = (
-            shlex.quote(stated.get(column.lstrip("_"), self.table.header[column].text))
-            for column in ("cpus", "_sockets")
-        )
+        cores, chips = self._head("cpus"), self._head("_sockets")
         return (
             f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU, "
-            f"or say --column cores_total={cores}, or --column cores_per_socket={cores} --column sockets={chips}"
+            f"or say --column cores_per_node={cores}, or --column cores_per_socket={cores} --column sockets={chips}"
         )
 
     def _add_memory(self, row: list[Cell], texts: dict[str, str], number: int) -> None:
