@@ -92,3 +92,67 @@ def test_two_servers_beneath_merged_headings_are_no_one_server(tmp_path: Path) -
     low = [None, *["Cores", "RAM (GB)", "Price (EUR)"] * 2]
     asked = read(tmp_path, [head, low, ["Rack", 64, 768, 9_800, 96, 1536, 14_800]], "B1:D1", "E1:G1").errors
     assert any("means the same as" in one.allowed for one in asked)
+
+
+# A server per column
+
+
+def in_columns(label: str | None, *beneath: list, names: tuple = ("Node A", "Node B"), total: float = 63_920) -> list:
+    """Return an offer with two servers, each in a column, and rows beneath."""
+    rows: list[list] = [["Offer 309", None, "16.10.2026"], ["Customer", "University of Kiel"], [], [label, *names]]
+    rows += [["Cores per node", 64, 96], ["Memory (GB)", 768, 1536], ["GPU", "–", "4x NVIDIA L40S"]]
+    rows += [["Quantity", 30, 4], ["Unit price (EUR)", 9_240, 15_980], ["Total (EUR)", 277_200, total]]
+    return [*rows, *beneath]
+
+
+COLUMNS = [(64, 768, 0, 9_240), (96, 1536, 4, 15_980)]
+
+
+@pytest.mark.parametrize("label", [None, "Item", "Merkmal", "Caractéristique", "Spezifikation", "Parameter", "Typ"])
+def test_the_row_of_texts_above_servers_in_columns_has_their_names(tmp_path: Path, label: str | None) -> None:
+    """Whatever its label says, and whatever letterhead stands above it."""
+    found = read(tmp_path, in_columns(label))
+    assert servers(found) == COLUMNS
+    assert list(found.quotes["name"]) == ["Node A", "Node B"]
+
+
+def test_an_unknown_label_of_names_is_asked_about(tmp_path: Path) -> None:
+    """The names are those beneath it, and its word may change what is bought."""
+    found = read(tmp_path, in_columns("Wuppig"))
+    assert [one.harmless for one in found.errors] == ["Wuppig"]
+
+
+def test_lines_and_totals_beneath_servers_in_columns_count(tmp_path: Path) -> None:
+    """A word and one amount are a line of the order or a total, and the total must be that of all."""
+    rows = [["Delivery and installation", None, 3_000], ["Total", None, 344_120], ["VAT 20 %", None, 68_824]]
+    found = read(tmp_path, in_columns("Item", [], *rows, ["Total incl. VAT", None, 412_944]))
+    assert servers(found) == COLUMNS
+    assert [(line.kind, line.usd) for line in found.lines] == [("installation", 3_000)]
+    asked = read(tmp_path, in_columns("Item", [], rows[0], ["Total", None, 341_120])).errors
+    assert any("of the rows above it" in one.allowed for one in asked)
+
+
+def test_a_column_of_units_is_none_of_a_server(tmp_path: Path) -> None:
+    """Units beside labels are those of the rows; of a month or a CPU they are asked about."""
+    rows = [["Feature", "Unit", "Node A", "Node B"], ["Cores", None, 64, 96], ["Memory", "GB", 768, 1536]]
+    for unit, price in (("EUR", 9_240), ("TEUR", 9.24)):
+        found = read(tmp_path, [*rows, ["Quantity", "pcs", 2, 4], ["Unit price", unit, price, price]])
+        assert servers(found) == [(64, 768, 0, 9_240), (96, 1536, 0, 9_240)]
+    assert read(tmp_path, [*rows, ["Quantity", "pcs", 2, 4], ["Unit price", "EUR/month", 924, 924]]).errors
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (in_columns("Item", total=63_000), "total"),
+        (in_columns("Item", ["Wuppig", None, 5_000]), "Wuppig"),
+        (in_columns("Item", ["Option memory (EUR)", 500, 700]), "Option"),
+        (in_columns("Item", names=("Node A", "Chassis with 4 nodes")), "several nodes"),
+        (in_columns("Item", names=("Node A", None)), "name"),
+        (in_columns("Item", ["All prices are for a chassis of 4 nodes."]), "chassis"),
+    ],
+)
+def test_what_no_careful_reader_would_take_is_asked_about_in_columns_too(tmp_path: Path, rows: list, word: str) -> None:
+    """Wrong totals, further amounts, a chassis, a server without a name beneath a merged one."""
+    asked = read(tmp_path, rows).errors
+    assert any(word in str(one) for one in asked), [str(one) for one in asked]

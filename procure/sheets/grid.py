@@ -76,6 +76,8 @@ class Grid:
     merged: tuple[tuple[int, int, int, int], ...] = field(default=())
     """Top, left, bottom, right of each merged range, from 0, inclusive."""
     is_hidden: bool = False
+    is_turned: bool = False
+    """Its rows are a sheet's columns."""
 
     def spread(self) -> Grid:
         """Return the grid with the value of a range that is merged over rows in each of its rows."""

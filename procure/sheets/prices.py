@@ -116,6 +116,8 @@ def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
     total = None if place is None else figure(row[place])
     if place is None or total is None:
         return False
+    at = row[place].address
+    place = next((n for one in table.rows for n in range(len(one) - 1, -1, -1) if one[n].address == at), place)
     whole, taxes = Decimal(0), set(percentages(label.text))
     for other in table.rows:
         said = [cell.text for cell in other if isinstance(cell.value, str) and is_total(cell.text)]

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from procure.schemas import QUOTE
 from procure.sheets.cells import chips_in, gpus_in
+from procure.sheets.columns import by_columns
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, of_another, plain_words
@@ -96,9 +97,8 @@ class Table:
 def tables_of(grid: Grid) -> list[Table]:
     """Return the tables of a sheet, as it is or turned by 90°, with what their headings leave open."""
     found = _tables(grid)
-    if found:
-        return found
-    return _tables(grid.turned())
+    labels = [n for n, row in enumerate(grid.turned().rows) if is_header(row)] if not found else []
+    return _tables(by_columns(grid, labels[0])) if labels else found
 
 
 def _tables(grid: Grid) -> list[Table]:
@@ -114,7 +114,7 @@ def _tables(grid: Grid) -> list[Table]:
         texts, start = _header_texts(header, grid.rows, start, end)
         rows = [row for row in grid.rows[start:end] if not all(cell.is_empty for cell in row)]
         if rows:
-            table = _table(grid.sheet, header, texts, rows)
+            table = _table(grid, header, texts, rows)
             table.top = [cell for row in grid.rows[n:start] for cell in row]
             found.append(table)
     return found
@@ -213,6 +213,7 @@ def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: i
     texts = [cell.text for cell in header]
     if start < end:
         under = [cell.text.strip("()[] ") for cell in rows[start]]
+        under = ["" if heading_of(text).column == "_measure" and unit_of(text) is None else text for text in under]
         units = [text for text in under if text]
         if units and all(unit_of(text) is not None for text in units) and len(units) > 1:
             both = zip(texts, [*under, *[""] * (len(texts) - len(under))], strict=False)
@@ -220,9 +221,9 @@ def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: i
     return texts, start
 
 
-def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
+def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
     heads = frozenset(cell.address for n, cell in enumerate(header) if any(_is_filled(row, n) for row in rows))
-    table = Table(sheet, {}, {}, {}, rows, len(header), heads=heads)
+    table = Table(grid.sheet, {}, {}, {}, rows, len(header), heads=heads)
     table.titles = [replace(cell, value=text) for cell, text in zip(header, texts, strict=False)]
     exact = [text.strip() for text in texts if text.strip()]
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
@@ -241,7 +242,7 @@ def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cel
     for name, heading in table.headings.items():
         if heading.doubt and name not in _PRICES and any(_is_filled(row, table.columns[name]) for row in rows):
             table.add("error", name, heading.doubt)
-    _name_by_place(table, header, texts)
+    _name_by_place(table, header, texts, grid.is_turned)
     if not table.is_ours:
         gathered = gather_parts(table.rows, table.columns)
         table.rows, table.parts = gathered.rows, gathered.joined
@@ -278,15 +279,18 @@ def _is_filled(row: list[Cell], place: int) -> bool:
     return place < len(row) and not row[place].is_empty
 
 
-def _name_by_place(table: Table, header: list[Cell], texts: list[str]) -> None:
-    """Take a first column of texts as the names where none is headed so, and its heading says nothing else."""
+def _name_by_place(table: Table, header: list[Cell], texts: list[str], is_turned: bool) -> None:
+    """Take a first column of texts as the names where none is headed so, and its heading says nothing else.
+
+    Of a sheet that is turned it may say what it will: its words are asked about where they are not known.
+    """
     if "name" in table.columns or table.is_ours:
         return
     first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
     is_code = first is not None and table.columns.get("_number") == first
     if first is None or (first in table.columns.values() and not is_code):
         return
-    if texts[first] and not is_code and plain_words(texts[first]) not in themed("features"):
+    if texts[first] and not is_code and not is_turned and plain_words(texts[first]) not in themed("features"):
         return
     cells = [row[first] for row in table.rows if _is_filled(row, first)]
     if any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):
