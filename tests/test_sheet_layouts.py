@@ -156,3 +156,58 @@ def test_what_no_careful_reader_would_take_is_asked_about_in_columns_too(tmp_pat
     """Wrong totals, further amounts, a chassis, a server without a name beneath a merged one."""
     asked = read(tmp_path, rows).errors
     assert any(word in str(one) for one in asked), [str(one) for one in asked]
+
+
+# Specifications on a sheet without prices
+
+PRICED = [["Item", "Qty", "Unit price (EUR)", "Total (EUR)"], ["Compute node", 20, 9_800, 196_000]]
+PRICED += [["GPU node, 2x AMD EPYC 9454", 2, 96_000, 192_000], ["Delivery", 1, 500, 500]]
+FULL = [["Item", "Cores", "RAM (GB)", "GPU", "Qty", "Unit price (EUR)"], ["Compute node", 64, 768, 0, 20, 9_800]]
+FULL += [["GPU node", 96, 1536, "4x NVIDIA H100", 2, 96_000]]
+
+
+def specification(processors: str = "2x AMD EPYC 9354, 32 cores", memory: str = "24x 32 GB", gpus: str = "4") -> list:
+    """Return a sheet without prices, with a server per column."""
+    rows = [["Feature", "Compute node", "GPU node"], ["Processors", processors, "2x AMD EPYC 9454, 48 cores"]]
+    rows += [["Memory", f"{memory} DDR5", "24x 64 GB DDR5"], ["GPUs", "–", f"{gpus}x NVIDIA H100 80GB"]]
+    return [*rows, ["Disks", "2x 960 GB NVMe", "2x 3.84 TB NVMe"]]
+
+
+IN_ROWS = [["Server", "Cores", "Memory (GB)", "GPU"], ["Compute node", 64, 768, "-"], ["GPU node", 96, 1536, "4x H100"]]
+
+
+@pytest.mark.parametrize("priced", [PRICED, FULL])
+@pytest.mark.parametrize("beside", [specification(), IN_ROWS])
+def test_a_sheet_without_prices_specifies_the_servers_that_have_one(tmp_path: Path, priced: list, beside: list) -> None:
+    """It fills what the priced sheet does not say, in either order, and may agree with what it says."""
+    for sheets in ({"Prices": priced, "Data": beside}, {"Data": beside, "Prices": priced}):
+        found = read(tmp_path, sheets)
+        assert servers(found) == TWO
+        assert list(found.quotes["category"]) == ["compute", "gpu"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "word"),
+    [
+        (specification(memory="24x 16 GB"), "384 by 'Compute node' (Data!B1)"),
+        (specification(processors="2x AMD EPYC 9654, 96 cores"), "192 by 'Compute node'"),
+        (specification(gpus="8"), "8 by 'GPU node'"),
+        ([*IN_ROWS, ["Login node", 32, 256, "-"]], "'Login node' has no price"),
+        ([IN_ROWS[0] + ["Quantity"], IN_ROWS[1] + [30], IN_ROWS[2] + [2]], "30 times"),
+        ([["Merkmal", "Compute node", "GPU node"], ["Kerne", 32, 48], ["RAM (GB)", 768, 1536]], "32 by"),
+        ([*specification(), ["Form", "4 nodes in a chassis", "4 U"]], "4 nodes"),
+        ([["Server", "Cores per CPU", "Memory (GB)", "GPU"], *IN_ROWS[1:], ["Wuppig", 1, 1, 1]], "Wuppig"),
+    ],
+)
+def test_specifications_that_contradict_are_asked_about(tmp_path: Path, beside: list, word: str) -> None:
+    """Other cores, memory, GPUs and quantities, and servers that have no price."""
+    asked = read(tmp_path, {"Prices": FULL, "Data": beside}).errors
+    assert any(word in str(one) for one in asked), [str(one) for one in asked]
+
+
+def test_one_specification_is_not_taken_for_two_servers(tmp_path: Path) -> None:
+    """Where two names begin with that of a specification, nobody knows whose it is."""
+    head, first, *_ = PRICED
+    rows = [head, ["Compute node, type A", *first[1:]], ["Compute node, type B", 2, 9_900, 19_800]]
+    asked = read(tmp_path, {"Prices": rows, "Data": [row[:2] for row in specification()]}).errors
+    assert any("one server of this name is needed" in one.allowed for one in asked)

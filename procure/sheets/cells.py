@@ -376,6 +376,12 @@ def _published() -> dict[tuple[str, str], set[int]]:
     return found
 
 
+def same_chips(one: str, two: str) -> bool:
+    """Tell whether two texts name the same model of a processor, or one of them none."""
+    models = {(match[1].lower(), match[2].lower()) for text in (one, two) if (match := _CHIP.search(text))}
+    return len(models) < 2
+
+
 def chips_of(text: str) -> tuple[int, int]:
     """Return how many processors a text counts, and the published cores of one of its model; 0 = not known."""
     text = re.sub(r"\((R|TM)\)|[®™]", " ", _PROCESSORS.sub(r"\1x ", counted(text)))
@@ -421,10 +427,13 @@ def cores_of(text: str) -> tuple[int, str] | None:
         or _CHOICE.search(text)
         or pattern("cores_of_all", re.I).search(text)
         or len(re.findall(r"\d\s*[x×]\s", text)) > 1
-        or re.search(
-            r",\s*\d+\s*(cores|kerner?|coeurs|cœurs|n[uú]cleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dra)\s*$",
-            text,
-            re.IGNORECASE,
+        or (
+            not chips_of(text)[1]
+            and re.search(
+                r",\s*\d+\s*(cores|kerner?|coeurs|cœurs|n[uú]cleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dra)\s*$",
+                text,
+                re.IGNORECASE,
+            )
         )
     ):
         return None

@@ -20,8 +20,9 @@ from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.mapped import Mapping
 from procure.sheets.notes import OWN
-from procure.sheets.prices import Convention, Pricing, sheet_terms
+from procure.sheets.prices import Convention, Pricing, Terms, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
+from procure.sheets.specified import Specifications, is_specification
 from procure.sheets.tables import Table, is_header, tables_of
 from procure.sheets.units import Decimals, amount_of
 from procure.sheets.unknown import Ledger, about_remarks, is_known_word
@@ -57,16 +58,18 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         _check_width(path, tables)
     decimal = convention.decimal or _decimal_mark(tables)
     offers: list[tuple[Table, list[Line]]] = []
+    specified, tables = _specifications(tables, convention, decimal, found)
     for grid, table in tables:
         found.findings += table.findings
         terms = sheet_terms(_with_text_of(grid, beside), table)
         n_rows, n_lines = len(found.rows), len(found.lines)
-        TableReader(table, Pricing(table, terms, convention), decimal, found).read()
+        TableReader(table, Pricing(table, terms, convention), decimal, found, specified).read()
         if len(found.rows) > n_rows and len(found.lines) > n_lines:
             offers.append((table, found.lines[n_lines:]))
     if not found.rows and not any(one.severity == "error" for one in found.findings + found.missing):
         said = "no row was read as a server: cores, memory and a price of one node are needed, each in a column"
         found.findings.append(Finding("error", tables[0][1].sheet, tables[0][1].top[0].address, "", "", said))
+    found.findings += specified.open(found.lines)
     _ask_bidders(found, offers)
     _ask_lots(found, convention)
     _take_off_lines(found)
@@ -75,6 +78,21 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
         found.findings += ledger.account(found.findings, found.lines)
     found.findings += about_remarks([one for ledger in ledgers for one in ledger.remarks], convention.harmless)
     return found
+
+
+def _specifications(
+    tables: list[tuple[Grid, Table]], convention: Convention, decimal: Decimals | None, found: SheetTable
+) -> tuple[Specifications, list[tuple[Grid, Table]]]:
+    """Return what tables without prices specify of servers that have theirs elsewhere, and the other tables."""
+    specified, others = Specifications(), list[tuple[Grid, Table]]()
+    for grid, table in tables:
+        if is_specification(table, [one for _, one in tables]):
+            read = SheetTable()
+            TableReader(table, Pricing(table, Terms(), convention), decimal, read).specify(specified)
+            found.findings += table.findings + read.findings
+        else:
+            others.append((grid, table))
+    return specified, others
 
 
 def _no_table(path: Path, grids: list[Grid], found: SheetTable) -> NoTable:

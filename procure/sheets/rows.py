@@ -34,6 +34,7 @@ from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
 from procure.sheets.parts import quantity_of
 from procure.sheets.prices import Pricing
+from procure.sheets.specified import SPECIFIED, Specification, Specifications, quantity_beside
 from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
@@ -99,9 +100,16 @@ class SheetTable:
 class TableReader:
     """Reads the rows of one table into a `SheetTable`."""
 
-    def __init__(self, table: Table, pricing: Pricing, decimal: Decimals | None, found: SheetTable) -> None:
-        """Take the table, its prices, the mark of decimals, and where to put what is found."""
-        self.table, self.pricing, self.found = table, pricing, found
+    def __init__(
+        self,
+        table: Table,
+        pricing: Pricing,
+        decimal: Decimals | None,
+        found: SheetTable,
+        specified: Specifications | None = None,
+    ) -> None:
+        """Take the table, its prices, the mark of decimals, where findings go, and what other sheets specify."""
+        self.table, self.pricing, self.found, self.specified = table, pricing, found, specified or Specifications()
         strict, told = table.is_ours and not table.sheet, pricing.convention.decimal is not None
         self.readers = {
             name: Reader(name, table.headings[name].unit, decimal, pricing.usd(name), strict, told)
@@ -193,6 +201,44 @@ class TableReader:
             places = {one.address for one in row}
             self.found.on_all += [one for one in self.found.lines[self.n_lines :] if one.cell in places]
             self._say("guess", cell, "", "is this percentage of the whole offer, to the cent: it is taken off all")
+
+    def specify(self, to: Specifications) -> None:
+        """Read the rows of a table without prices as specifications of servers that have theirs elsewhere."""
+        for row in self.table.rows:
+            first, name = next(cell for cell in row if not cell.is_empty), self.table.cell(row, "name")
+            if name is None or name.is_empty or not self._has_figures(row):
+                self._say("warning", first, "", "specifies no server, and is left out")
+                continue
+            number = len(self.found.rows)
+            self._server(row)
+            texts = self.found.rows[-1]
+            kept = [one for one in SPECIFIED if texts.get(one) and (number, one) not in self.found.reported]
+            where = {one: self.found.where[-1].get(one, (self.table.sheet, name.address)) for one in kept}
+            quantity = quantity_beside(self.table, row)
+            to.rows.append(Specification(self.table.sheet, name, {one: texts[one] for one in kept}, where, quantity))
+
+    def _take_specified(self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int) -> None:
+        """Take from a sheet of specifications what a server's row does not say, and hold the rest against it."""
+        name = self.table.cell(row, "name") or Cell("")
+        said = self.specified.of(name.text)
+        if said is None:
+            return
+        said.n_taken += 1
+        taken = list[str]()
+        for column, value in said.texts.items():
+            cell = self.table.cell(row, column) or name
+            chips = self._processor(row) if column == "processor" else None
+            stated = texts.get(column) or (chips.text if chips is not None else "")
+            if stated and (number, column) not in self.found.reported and said.contradicts(column, stated):
+                self._refuse(number, cell, column, f"is {stated}, and {value} by {said.place}; correct one of them")
+            elif not texts.get(column):
+                texts[column], places[column], given[column] = value, said.where[column], value
+                taken.append(f"{column} {value}")
+        n = quantity_beside(self.table, row)
+        if n and said.quantity and n != said.quantity:
+            self._refuse(number, name, "price_usd", f"is bought {n} times, and {said.quantity} times by {said.place}")
+        if taken:
+            self._say("guess", name, "", f"has {', '.join(taken)} by {said.place}")
 
     def _options(self) -> set[int]:
         """Return the `id` of the rows that stand right beneath a row ``Options``, and say that they do not count.
@@ -320,8 +366,9 @@ class TableReader:
         return True
 
     def _has_figures(self, row: list[Cell]) -> bool:
-        """Tell whether a row says what CPUs or memory a node has."""
-        if id(row) in self.described:
+        """Tell whether a row says what CPUs or memory a node has, or another sheet does."""
+        name = self.table.cell(row, "name")
+        if id(row) in self.described or (name is not None and self.specified.of(name.text) is not None):
             return True
         figures = [self.table.cell(row, name) for name in ("cpus", "_cores_per_socket", "mem_gb", "_sockets")]
         return any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures)
@@ -362,6 +409,7 @@ class TableReader:
         self._check_name(row, number)
         self._add_cores(row, texts, places, given, number)
         self._add_memory(row, texts, number)
+        self._take_specified(row, texts, places, given, number)
         self.found.rows.append(texts)
         self.found.where.append(places)
         self.found.given.append(given)

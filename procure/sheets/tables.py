@@ -205,6 +205,7 @@ def is_header(row: list[Cell]) -> bool:
         return True
     priced = bool(columns & _PRICES)
     many = {name.lstrip("_") for name in columns}
+    many |= {"name" for cell in filled if columns and plain_words(cell.text) in themed("features")}
     return (len(many) >= _FEWEST and (priced or len(filled) <= 3 * len(many))) or (priced and "name" in columns)
 
 
