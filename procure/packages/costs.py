@@ -300,7 +300,9 @@ def total_costs(
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
     found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.factor("staff")
     found = found.assign(**_beside(found, costs))
-    found["tco_usd"] = found[[f"{part}_usd" for part in _PARTS]].sum(axis=1)
+    parts = [f"{part}_usd" for part in _PARTS]
+    found[parts] = found[parts].apply(cents)  # so that the total is the sum of what a bill shows
+    found["tco_usd"] = found[parts].sum(axis=1).round(2)
     for name, per_year in (("usd_per_job", "jobs"), ("usd_per_core_hour", "core_hours")):
         done = load[f"{per_year}_per_year"] * costs.years
         found[name] = found["tco_usd"] / np.where(done > 0, done, np.nan)
