@@ -22,6 +22,7 @@ from procure.packages.order import OrderLines, study_lines
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports import report
+from procure.reports.assemble import _left
 from procure.reports.bill import order_usd, write_bill
 from procure.reports.lease import lease_beside_purchase
 from procure.schemas import JOB
@@ -236,6 +237,24 @@ def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "12,000.50, whatever is bought: US$ 57,999.50 of the budget are left for servers" in text
     assert "Leased: 60 payments of US$" in text and "insurance" in text
+    order = by_name["total"][12]
+    assert f"budget US$ 70,000, {order / 700:.1f}&nbsp;% used" in text and f"whole order US$ {order:,.0f}" in text
+    sums = [[row[n].value for row in load_workbook(out)["Costs"].iter_rows(min_row=3)] for n in (0, 2)]
+    told = dict(zip(*sums, strict=True))
+    parts = "purchase fixed energy space network licence support staff lines tax lease residual".split()
+    assert round(sum(told[f"{part}_usd"] or 0 for part in parts), 2) == told["tco_usd"]
+
+
+@pytest.mark.slow
+def test_what_is_left_counts_with_tax(tmp_path: Path) -> None:
+    """A server that is within what is left only without its tax is not said to be kept out by a rule."""
+    study = tmp_path / "left.toml"
+    study.write_text(STUDY.format(quotes=QUOTES), encoding="utf-8")
+    run_sweep(load_plan(load_study(study)), "serial")
+    done = report(study, tmp_path / "r.html", k=2, verify=False).recommendation
+    cheapest = float(done.results.plan.quotes["price_usd"].min())
+    assert _left(done, round(cheapest * 1.19 - 1, 2))[0].endswith("less than any server quoted costs with 19 % of tax")
+    assert "would pay for 1 ×" in _left(done, round(cheapest * 1.19 + 1, 2))[0]
 
 
 def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:

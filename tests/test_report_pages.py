@@ -102,6 +102,8 @@ def test_the_first_page_is_short_whatever_it_names(
     monkeypatch.setattr(answering, "_loads", lambda done: loads)
     few = {"n_jobs": 1152, "share_of_jobs": 0.009, "share_of_waiting": 0.74, "share_of_demand": None}
     monkeypatch.setattr(answering, "concentration", lambda done, row: few)
+    # An order with other lines takes four words more, for which a sentence may go.
+    monkeypatch.setattr(answering, "order_usd", lambda done: 0.0 if name == "Type" else 1_234_567.0)
     surer = Surer(2, "A=1", (0.5, 0.2), (1.11, 3.11), 1300.0)
     monkeypatch.setattr(answering, "find_surer", lambda done: surer)
     names = [", ".join(f"{n} × {name}{n}" for n in range(n_types))] * 6
@@ -116,12 +118,13 @@ def test_the_first_page_is_short_whatever_it_names(
     text = part(
         render(
             Path(answering.__file__).with_name("first_page.html"), answer=page, bars=answering.bars_chart(page.bars),
-            title=page.title, package=page.package, best=best, case=done.case, budget_usd=1_000_000,
+            title=page.title, package=page.package, best=best, case=done.case, asked_usd=1_000_000, order_usd=1_000_500,
             today="2026-11-22", judged_on="20 futures", period="2024-03-07 to 2024-03-31",
         ),
         "answer",
     )  # fmt: skip
     assert len(text.split()) <= page.n_words <= answering.MOST_WORDS
+    assert ("whole order US$ 1,234,567" in text) == (name != "Type")
     assert ("more types, page two" in text) == (n_types == 8)
 
 

@@ -22,7 +22,7 @@ from procure.recommender.sensitivity import load_name, most_robust, stability, w
 from procure.recommender.summary import taken_together
 from procure.recommender.surer import find_surer
 from procure.recommender.waiting import against_targets, concentration, few_make_most
-from procure.reports.bill import bill
+from procure.reports.bill import bill, order_usd
 from procure.schemas import CLASSES
 from procure.simulator.class_waits import LONG_WAIT
 from procure.sweep.results import StudyResults
@@ -237,6 +237,8 @@ class Answer:
     ----------
     title, package
         The study's name and the first package; of many types, or with long names, their beginning.
+    order
+        What the whole order comes to; empty where it is the price of the servers.
     brings, sure, others, changes
         Its sentences, by question.
     robust, cheapest
@@ -251,6 +253,7 @@ class Answer:
 
     title: str
     package: str
+    order: str
     brings: tuple[str, ...]
     sure: tuple[str, ...]
     others: tuple[str, ...]
@@ -263,7 +266,7 @@ class Answer:
     @property
     def n_words(self) -> int:
         """The words of the first page, those of its picture included; at most so many."""
-        said = [self.title, self.package, *self.brings, *self.sure, *self.others, *self.changes]
+        said = [self.title, self.package, self.order, *self.brings, *self.sure, *self.others, *self.changes]
         drawn = [f"{name} {told}" for name, (_, told) in self.bars.items()]
         return _FIXED_WORDS + len(" ".join([*map(sentence, said), *drawn]).split())
 
@@ -285,10 +288,13 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
     if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
         robust = 0
     lines, few = bill(done), concentration(done, int(done.ranking["row"].iloc[0]))
+    whole = order_usd(done)
+    order = f"whole order US$ {whole:,.0f}" if whole > round(lines["line_total_usd"].sum(), 2) else ""
     for cuts in CUTS:
         page = Answer(
             cut(done.results.plan.study.name, 5),
             first_types(lines, cuts.types),
+            order,
             tuple(_brings(done, against, cuts, few)),
             tuple(_sure(done, loads, cuts)),
             tuple(_others(done, names, robust or 0, float(excess[robust or 0]), cheapest, cuts)),

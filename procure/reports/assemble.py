@@ -259,18 +259,25 @@ def _costs(done: Recommendation) -> list[str]:
 
 def _left(done: Recommendation, left: float) -> list[str]:
     """Say what is left of the budget, and what of the quotes it would pay for at their list prices."""
-    quotes = done.results.plan.quotes
-    dearest_first = quotes.sort_values("price_usd", ascending=False, kind="stable")
-    within = dearest_first[dearest_first["price_usd"].between(0.01, left)]
+    quotes, costs = done.results.plan.quotes, done.results.plan.study.costs
+    # What a node costs with the percentages and the tax that come with it.
+    percent = sum(line.percent or 0.0 for line in costs.lines if line.when == "once")
+    whole = quotes["price_usd"] * (1 + percent / 100) * (1 + costs.tax_percent / 100)
+    within = quotes.assign(whole_usd=whole)[whole.between(0.01, left)]
+    within = within.sort_values("price_usd", ascending=False, kind="stable")
     if left <= 0:
         return []
     if within.empty:
-        return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs"]
-    n = int(left / float(within["price_usd"].iloc[0]))
+        return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs{_with_tax(costs)}"]
+    n = int(left / float(within["whole_usd"].iloc[0]))
     return [
-        f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {within['name'].iloc[0]} at list price: "
-        "a rule or a bound of the study keeps them out of this package"
+        f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {within['name'].iloc[0]} at list price"
+        f"{_with_tax(costs)}: a rule or a bound of the study keeps them out of this package"
     ]
+
+
+def _with_tax(costs: Costs) -> str:
+    return f" with {costs.tax_percent:g} % of tax" if costs.tax_percent else ""
 
 
 def _leased(done: Recommendation, row: int) -> str:

@@ -25,7 +25,7 @@ from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
 from procure.reports.answer import Answer, Compared, bars_chart, cut, first_types
-from procure.reports.bill import beside, bill, ended, totals, with_second
+from procure.reports.bill import beside, bill, ended, order_usd, totals, with_second
 from procure.study import Plan
 from procure.tables import as_csv
 from procure.text import counted, duration
@@ -119,7 +119,8 @@ def render(
         "done": done,
         "plan": plan,
         "predicted": predicted,
-        "budget_usd": budget,
+        "asked_usd": float(study.packages.budget_usd),
+        "order_usd": order_usd(done),
         "workloads": names,
         "ranked_by": _ranked_by(done),
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
