@@ -13,11 +13,13 @@ HEAD = ["Item", "Qty", "Unit price (EUR)", "Total (EUR)"]
 SERVER = ["Node A", 10, 14_500, 145_000]
 
 
-def read(tmp_path: Path, *rows: list) -> QuoteFile:
+def read(tmp_path: Path, *rows: list, merged: tuple[str, ...] = ()) -> QuoteFile:
     """Write a workbook, and read it."""
     book = Workbook()
     for row in rows:
         book.active.append(row)
+    for area in merged:
+        book.active.merge_cells(area)
     book.save(tmp_path / "offer.xlsx")
     return read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2}))
 
@@ -30,6 +32,7 @@ def read(tmp_path: Path, *rows: list) -> QuoteFile:
         [["2x AMD EPYC 9354", 10, 0, 0], ["24x 32 GB DDR5", 10, 0, 0]],
         [["AMD EPYC 9354", 2], ["32 GB DDR5 RDIMM", 24]],
         [["AMD EPYC 9354", 2, 3_000], ["32 GB DDR5 RDIMM", 24, 200], ["Board", 1, 3_700]],
+        [["AMD EPYC 9354", 20], ["32 GB DDR5 RDIMM", 240]],
         [["AMD EPYC 9354", 20, 3_000], ["32 GB DDR5 RDIMM", 240, 200], ["Board", 10, 3_700]],
     ],
 )
@@ -52,7 +55,12 @@ def test_a_comma_in_the_name_of_a_server_with_parts_is_no_question(tmp_path: Pat
 @pytest.mark.parametrize(
     "parts",
     [
-        [["AMD EPYC 9354", 20], ["32 GB DDR5 RDIMM", 240]],
+        [["AMD EPYC 9354", 20], ["32 GB DDR5 RDIMM", 24]],
+        [["Intel Xeon Platinum 8490H", 40], ["32 GB DDR5 RDIMM", 240], ["Riser", 4]],
+        [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["4x NVIDIA L40S", None, "optional"]],
+        [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["4x NVIDIA L40S", "auf Anfrage"]],
+        [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["Node B"]],
+        [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["R7625"]],
         [["AMD EPYC 9354", 2, 3_000], ["32 GB DDR5 RDIMM", 24, 200], ["Board", 1, 3_000]],
         [["2x AMD EPYC 9354", 2], ["24x 32 GB DDR5", 1]],
         [["AMD EPYC 9354", 2], ["32 GB DDR5 RDIMM", 24], ["NVIDIA H100 80GB", 20]],
@@ -134,3 +142,76 @@ def test_rows_beneath_a_price_that_is_no_amount_are_no_parts(tmp_path: Path, pri
     """Where a price cannot be told nothing is added up beneath it, and the problem names its cell."""
     found = read(tmp_path, HEAD, ["Node A", 1, price, None], ["2x AMD EPYC 9354", 1, 9_960, 9_960])
     assert any("C2" in str(one) for one in found.errors)
+
+
+def test_the_first_part_may_stand_on_the_row_of_its_server(tmp_path: Path) -> None:
+    """In a column of their own the parts leave the name as it is, whatever sizes it holds."""
+    head = ["Poste", "Description", "Caractéristiques", "Quantité", "Prix unitaire HTVA (EUR)"]
+    first = [1, "Serveur GPU 1U", "CPU : 2 x AMD EPYC 9334 (32 cœurs)", 20, 14_320]
+    found = read(
+        tmp_path, head, first, [None, None, "RAM : 16 x 32 Go DDR5"], [None, None, "GPU : 4 x NVIDIA H100 NVL"]
+    )
+    assert not found.errors
+    row = found.quotes.iloc[0]
+    assert (row["name"], row["cpus"], row["mem_gb"], row["gpus"]) == ("Serveur GPU 1U", 64, 512, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_rows", "is_read"),
+    [("R6625", 3, True), ("R6625", 2, False), ("GPU node", 3, False), ("R760 H100", 3, False)],
+)
+def test_cells_merged_over_a_server_and_its_parts_are_of_the_server(
+    tmp_path: Path, name: str, n_rows: int, is_read: bool
+) -> None:
+    """A price over just these rows is that of one; what the name says besides its parts is asked about."""
+    parts = [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], *([["4x NVIDIA L40S"]] if n_rows == 2 else [])]
+    areas = tuple(f"{column}2:{column}{n_rows + 1 + (n_rows == 2)}" for column in "BCD")
+    found = read(tmp_path, HEAD, [name, *SERVER[1:]], *parts, merged=areas)
+    assert bool(found.errors) is not is_read
+    assert not is_read or found.quotes["price_usd"].tolist() == [29_000]
+
+
+def test_a_price_merged_over_two_servers_is_asked_about(tmp_path: Path) -> None:
+    """It is neither the price of the first alone, nor are the second's parts those of the first."""
+    parts = [["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], ["R7625"], ["4x NVIDIA L40S"]]
+    areas = ("B2:B6", "C2:C6", "D2:D6")
+    assert any(
+        "merged" in one.allowed for one in read(tmp_path, HEAD, ["R6625", *SERVER[1:]], *parts, merged=areas).errors
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "n"),
+    [
+        ("8x NVIDIA H100 SXM5 80GB on HGX baseboard", 8),
+        ("2x NVIDIA H100 SXM5 80GB on HGX baseboard", None),
+        ("8x NVIDIA HGX H200 141GB SXM GPU", 8),
+        ("2x NVIDIA HGX H200 141GB SXM GPU", None),
+        ("4x NVIDIA HGX H100 8-GPU", None),
+    ],
+)
+def test_gpus_of_a_board_are_counted_where_it_holds_as_many(tmp_path: Path, gpus: str, n: int | None) -> None:
+    """A number of boards is asked about."""
+    found = read(tmp_path, HEAD, SERVER, ["2x AMD EPYC 9354"], ["24x 32 GB DDR5"], [gpus])
+    assert bool(found.errors) is (n is None)
+    assert n is None or found.quotes["gpus"].tolist() == [n]
+
+
+@pytest.mark.parametrize(
+    ("form", "is_read"),
+    [
+        (r"[>=10000000]##\,##\,##\,##0;[>=100000]##\,##\,##0;##,##0", True),
+        (r"#\.##0", True),
+        (r"0\,00", False),
+        ('[>=1000]0" TEUR";0', False),
+        ('[>=100000]0" TEUR";0', True),
+    ],
+)
+def test_marks_of_thousands_in_a_number_format_are_no_unit(tmp_path: Path, form: str, is_read: bool) -> None:
+    """The section whose condition a number meets tells its unit; a mark before two digits is asked about."""
+    book = Workbook()
+    for row in (HEAD, ["R6625, 2x AMD EPYC 9354, 24x 32 GB DDR5", *SERVER[1:3]]):
+        book.active.append(row)
+    book.active["C2"].number_format = form
+    book.save(tmp_path / "offer.xlsx")
+    assert bool(read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2})).errors) is not is_read

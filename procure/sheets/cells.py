@@ -45,6 +45,12 @@ _CHOICE = pattern("choice", re.I)
 
 _BOARD = re.compile(r"\b(HGX|DGX|NVL\d+|baseboard|superpod|chassis)\b", re.IGNORECASE)
 """What holds several GPUs, so that a number before it is not theirs."""
+_ON_BOARD = re.compile(
+    r"(?<=^[48][x×*] )(?:NVIDIA )?HGX(?= (?!.*\d[ -]*GPU).*\bGPU$)"
+    r"|\b(?:on|auf|sur|su|en|op)(?: an?| einem)? HGX(?: base)?(?:board)?$",
+    re.IGNORECASE,
+)
+"""A board beside as many GPUs as it holds, which are what is counted: ``8x H100 on HGX``, ``8x HGX H200 GPU``."""
 NO_GPU = pattern("no_gpu")
 _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
@@ -273,6 +279,8 @@ class Reader:
         if words in NOTHING or text.casefold() in NOTHING or NO_GPU.fullmatch(words):
             return "0"
         models = gpu_models(text)
+        if re.match(r"[48] ?[x×*] ", text):
+            text = _ON_BOARD.sub(" ", re.sub(r"^([48]) ?([x×*]) +", r"\1\2 ", text)).strip()
         if models and (board := _BOARD.search(text)) is not None:
             raise Unreadable(
                 f"names a {board[0]} of several GPUs; write how many GPUs one node has, e.g. 8x {models[0]}"

@@ -15,7 +15,8 @@ class Cell:
     """One cell: its address, its value, the unit that its number format shows, and what is wrong with it.
 
     ``problem`` is an error value such as ``#REF!``, or says that a formula has no value. ``rows`` and ``columns`` are
-    how many a merged cell spans. ``doubt`` is what a number shows that it does not hold.
+    how many a merged cell spans; ``is_again``: it shows once more what stands above it in its range. ``doubt`` is what
+    a number shows that it does not hold.
     """
 
     address: str
@@ -26,6 +27,7 @@ class Cell:
     rows: int = 1
     doubt: str = ""
     columns: int = 1
+    is_again: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -88,7 +90,7 @@ class Grid:
             first = replace(rows[top][left], rows=bottom - top + 1, columns=right - left + 1)
             for row in range(top, min(bottom + 1, len(rows))):
                 if left < len(rows[row]):
-                    rows[row][left] = replace(first, address=rows[row][left].address)
+                    rows[row][left] = replace(first, address=rows[row][left].address, is_again=row > top)
         return replace(self, rows=rows, merged=())
 
     def without_hidden(self) -> Grid:

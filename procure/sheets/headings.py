@@ -117,6 +117,10 @@ def heading_of(text: str) -> Heading:
         column = "price_usd"  # a price per node
     if column == "_measure" and unit is not None and unit.kind == "money":
         column = "price_usd"  # ``Unit (EUR)``
+    pieces = re.split(r"\s*[/&|]\s*", rest) if not column else []
+    both = [heading_of(one) for one in pieces if one != text]
+    if len(both) > 1 and all(one.column == "name" for one in both):
+        column, rank = "name", min(one.rank for one in both)  # ``Artikel / Beschreibung``
     all_words = plain_words(text)
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:

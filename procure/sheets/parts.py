@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from procure.sheets.cells import chips_in, gpu_models
+from procure.sheets.cells import NOTHING, chips_in, gpu_models
 from procure.sheets.described import is_memory, written_plainly
 from procure.sheets.grid import Cell, row_label
-from procure.sheets.lines import is_total
+from procure.sheets.headings import plain_words
+from procure.sheets.lines import INCLUDED, is_optional, is_total
 from procure.sheets.units import figure
+from procure.sheets.words import NODE, themed
 
 _AMOUNTS = ("price_usd", "_price", "_list_price", "_total")
+_SHARED = {"vendor", "category", "lot"}
+"""Columns that say of a part which server, or whose, it is."""
 _FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
-_ASIDE = {*_AMOUNTS, "_quantity", "_number", "_measure", "_price_unit", "_currency", "_discount"}
+_ASIDE = {*_AMOUNTS, "_quantity", "_measure", "_price_unit", "_currency", "_discount"}
 """Columns that say nothing of what a part is."""
 _MOST = Decimal(10) ** 15
 """From here on a number is no amount of money."""
 _MOST_GPUS = 8
 """More than these, as a multiple of the servers, may be those of all, whatever the other parts are."""
+_CODE = re.compile(r"(?=.*\d)[\w./-]+")
+"""A number of a part or a position: one word with a digit."""
 _COUNT = re.compile(r"\(?\d{1,2}\)?\s*[x×*]")
 
 
@@ -37,26 +44,34 @@ class Gathered:
     open: list[tuple[Cell, str]] = field(default_factory=list)
 
 
-def gather_parts(rows: list[list[Cell]], columns: Columns) -> Gathered:
+def gather_parts(rows: list[list[Cell]], columns: Columns, numbers: set[int], place: int) -> Gathered:
     """Join the rows of a server's parts to its own row, where they have no price, or cost together what it costs.
 
-    What says processors, and is not plainly such a part, is asked about.
+    What they say becomes a cell of its own at ``place``, or is joined to a name that itself says parts. ``numbers`` are
+    columns of numbers of articles. What says processors, and is not plainly such a part, is asked about.
     """
     if "name" not in columns or _FIGURES & columns.keys():
         return Gathered(rows)
     found, at = Gathered(), 0
     while at < len(rows):
-        head, block = rows[at], _block(rows, columns, at)
-        n_parts, times = _parts(columns, head, block) if _amount(columns, head) is not None else (0, Decimal(1))
+        head, beneath = rows[at], _block(rows, columns, at)
+        block = [_bare(columns, head, row, numbers) for row in beneath]
+        first = _first_part(columns, _bare(columns, head, head, numbers), block)
+        n_parts, times = (
+            _parts(columns, head, [*first.values()], block) if _amount(columns, head) is not None else (0, Decimal(1))
+        )
         group, n_nodes = block[:n_parts], quantity_of(columns, head)
-        texts = [_text(columns, row, times, n_nodes) for row in group]
-        if _is_whole([row_label(head)]) or not n_parts or not all(texts):
-            found.open += _question(columns, head, block)
+        alike = _alike(columns, group)
+        texts = [_text(columns, _without(row, alike), times, n_nodes) for row in group]
+        is_part = all(text and not _is_apart(columns, head, row, text) for row, text in zip(group, texts, strict=True))
+        if _is_whole([row_label(head)]) or not n_parts or not is_part:
+            found.open += _question(columns, head, [*first.values()], block)
             found.rows.append(head)
             at += 1
         else:
-            found.joined += [head, *group]
-            found.rows.append(_joined(columns, head, texts))
+            found.joined += [head, *beneath[:n_parts]]
+            texts = [*first.values(), *texts, *(group[0][n].text for n in sorted(alike))]
+            found.rows.append(_joined(columns, _without(head, first.keys()), texts, 1 + n_parts, place))
             at += 1 + n_parts
     return found
 
@@ -73,9 +88,69 @@ def _block(rows: list[list[Cell]], columns: Columns, at: int) -> list[list[Cell]
     for row in rows[at + 1 :]:
         if _line(row) != last + 1 or is_total(row_label(row)) or not _said(columns, row):
             break
+        if _line(row) - _line(rows[at]) >= _merged(columns, rows[at]):
+            break
+        pairs = [(cell_of(columns, rows[at], one), cell_of(columns, row, one)) for one in ("vendor", "lot")]
+        if any(not two.is_empty and one.text != two.text for one, two in pairs):
+            break
         found.append(row)
         last = _line(row)
     return found
+
+
+def _merged(columns: Columns, head: list[Cell]) -> float:
+    """Return over how many rows a server's price is merged; without end where it is not."""
+    rows = [cell.rows for one in _AMOUNTS if not (cell := cell_of(columns, head, one)).is_empty]
+    return max(rows) if rows and max(rows) > 1 else math.inf
+
+
+def _without(row: list[Cell], places: Set[int]) -> list[Cell]:
+    return [Cell("") if n in places else cell for n, cell in enumerate(row)]
+
+
+def _bare(columns: Columns, head: list[Cell], row: list[Cell], numbers: set[int]) -> list[Cell]:
+    """Return a row beneath a server without what it shares with it, and without numbers of articles."""
+    distance = _line(row) - _line(head)
+    shared = {n for n, cell in enumerate(row) if cell.is_again and n < len(head) and head[n].rows > distance}
+    shared |= {
+        columns[one]
+        for one in _SHARED & columns.keys()
+        if cell_of(columns, row, one).text == cell_of(columns, head, one).text
+    }
+    shared |= {n for n in numbers if n < len(row) and _CODE.fullmatch(row[n].text)}
+    return _without(row, shared - {columns["name"]})
+
+
+def _first_part(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> dict[int, str]:
+    """Return what a server's own row says of its parts, by the columns in which the rows beneath say theirs."""
+    aside = {place for name, place in columns.items() if name in _ASIDE | {"name"}}
+    places = {n for row in block for n, cell in enumerate(row) if not cell.is_empty} - aside
+    return {n: cell.text for n, cell in enumerate(head) if n in places and not cell.is_empty}
+
+
+def _is_apart(columns: Columns, head: list[Cell], row: list[Cell], text: str) -> bool:
+    """Tell whether a row beneath a server may be another one, or an option: by its words, or by those of its price."""
+    beside = {plain_words(cell_of(columns, row, one).text) for one in (*_AMOUNTS, "_quantity", "_discount")}
+    beside = {one for one in beside if re.search("[a-z]", one) and not re.search(r"\d", one)} - INCLUDED - NOTHING
+    if beside or is_optional(row_label(row)):
+        return True
+    if chips_in(text) or is_memory(text) or gpu_models(text):
+        return False
+    one, two = (
+        re.sub(r"\S*\d\S*", "", plain_words(said)).split() for said in (text, cell_of(columns, head, "name").text)
+    )
+    return (
+        one in ([], two) or re.search(rf"\b{NODE}\b", " ".join(one)) is not None or themed("machines").issuperset(one)
+    )
+
+
+def _alike(columns: Columns, group: list[list[Cell]]) -> set[int]:
+    """Return the columns in which all of several parts say the same, in words: ``Module``."""
+    aside = {place for name, place in columns.items() if name in _ASIDE | {"name"}}
+    found = set(range(min(map(len, group), default=0))) - aside if len(group) > 1 else set[int]()
+    return {
+        n for n in found if len({row[n].text for row in group}) == 1 and re.fullmatch(r"[^\W\d]+", group[0][n].text)
+    }
 
 
 def _line(row: list[Cell]) -> int:
@@ -83,22 +158,16 @@ def _line(row: list[Cell]) -> int:
     return int("0" + re.sub(r"\D", "", filled.address))
 
 
-def _parts(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> tuple[int, Decimal]:
+def _parts(columns: Columns, head: list[Cell], first: list[str], block: list[list[Cell]]) -> tuple[int, Decimal]:
     """Return how many of the rows beneath a server are its parts, and of how many servers each counts them.
 
     None where a part says neither by the sum of prices nor by its number whether it is of one server or of all.
     """
     free = next((n for n, row in enumerate(block) if _amount(columns, row) is not None), len(block))
     n_nodes = quantity_of(columns, head)
-    if free and _is_whole([_said(columns, row) for row in block[:free]]):
-        counts = [
-            n for row in block[:free] if not _COUNT.match(_said(columns, row)) and (n := quantity_of(columns, row)) > 1
-        ]
-        gpus = [quantity_of(columns, row) for row in block[:free] if gpu_models(_said(columns, row))]
-        of_all = [n % n_nodes == 0 for n in counts]
-        if n_nodes > 1 and counts and (all(of_all) or any(n > _MOST_GPUS and n % n_nodes == 0 for n in gpus)):
-            return 0, Decimal(0)
-        return free, Decimal(1)
+    if free and _is_whole([*first, *(_said(columns, row) for row in block[:free])]):
+        times = _counted_for([(_said(columns, row), quantity_of(columns, row)) for row in block[:free]], n_nodes)
+        return (free, times) if times else (0, Decimal(0))
     whole, price = Decimal(0), _amount(columns, head) or Decimal(0)
     amounts = [price, *(_amount(columns, row) or Decimal(0) for row in block)]
     if any(one.is_nan() for one in amounts) or any(_is_whole([_said(columns, row)]) for row in block):
@@ -110,6 +179,26 @@ def _parts(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> tuple
             if is_sum and last > 1 and _is_whole([_said(columns, one) for one in block[:last]]):
                 return last, times
     return 0, Decimal(0)
+
+
+def _counted_for(parts: list[tuple[str, Decimal]], n_nodes: Decimal) -> Decimal:
+    """Return of how many servers parts with a number beside them are counted: of one or of all; 0 = that is open.
+
+    A server has no more than two EPYC, and one, two, four or eight of other processors.
+    """
+    counts = [(text, n) for text, n in parts if n > 1 and not _COUNT.match(text)]
+    of_all = all(n % n_nodes == 0 for _, n in counts)
+    if n_nodes == 1 or not counts:
+        return Decimal(1)
+    chips = [(text, n) for text, n in counts if chips_in(text)]
+    fits = [
+        all(n / times in ((1, 2) if "epyc" in text.casefold() else (1, 2, 4, 8)) for text, n in chips)
+        for times in (1, n_nodes)
+    ]
+    if of_all:
+        return n_nodes if chips and fits == [False, True] else Decimal(1) if fits == [True, False] else Decimal(0)
+    is_many = any(n > _MOST_GPUS and n % n_nodes == 0 for text, n in counts if gpu_models(text))
+    return Decimal(0) if is_many or not fits[0] else Decimal(1)
 
 
 def _is_whole(texts: list[str]) -> bool:
@@ -143,15 +232,19 @@ def _text(columns: Columns, row: list[Cell], times: Decimal, n_nodes: Decimal) -
     return "" if n != int(n) else f"{int(n)}x {text}" if n > 1 else text
 
 
-def _joined(columns: Columns, head: list[Cell], texts: list[str]) -> list[Cell]:
-    place = columns["name"]
-    whole = "; ".join([head[place].text, *texts])
-    return [replace(cell, value=whole) if n == place else cell for n, cell in enumerate(head)]
+def _joined(columns: Columns, head: list[Cell], texts: list[str], n_rows: int, place: int) -> list[Cell]:
+    """Return a server's row with its parts: in a cell at ``place``, or in its name where that says parts too."""
+    row = [cell if cell.is_again or cell.rows > n_rows else replace(cell, rows=1) for cell in head]
+    name = row[columns["name"]]
+    if chips_in(name.text) or is_memory(name.text):
+        row[columns["name"]] = replace(name, value="; ".join([name.text, *texts]))
+        return row
+    return [*row, *[Cell("")] * (place - len(row)), replace(name, value="; ".join(texts))]
 
 
-def _question(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> list[tuple[Cell, str]]:
+def _question(columns: Columns, head: list[Cell], first: list[str], block: list[list[Cell]]) -> list[tuple[Cell, str]]:
     """Return what keeps rows beneath a server from being its parts, where they name its processors and memory."""
-    texts = [_said(columns, row) for row in block]
+    texts = [*first, *(_said(columns, row) for row in block)]
     if _is_whole([row_label(head)]) or not _is_whole(texts) or any(_is_whole([text]) for text in texts):
         return []
     if not chips_in(texts[0]) and not is_memory(texts[0]):

@@ -25,6 +25,7 @@ from procure.sheets.cells import (
     gpu_pools,
     gpus_in,
     is_likely,
+    without_models,
 )
 from procure.sheets.described import Described, described
 from procure.sheets.findings import Finding, Severity
@@ -158,6 +159,8 @@ class TableReader:
         name = self.table.cell(row, "name")
         if name is cell:
             texts["name"] = self._called(said, name)
+        elif name is not None and (odd := _contradicted(name.text, said)):
+            self._refuse(number, name, odd, f"is not what {cell.text!r} says; write the same in both")
         for column in ("processor", "cpus", "mem_gb", "gpus", "gpu_type"):
             value, given = getattr(said, column), texts.get(column, "")
             if not given:
@@ -720,7 +723,8 @@ class TableReader:
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
         total, words = self.table.cell(row, "_total"), price.text
-        if name.is_empty and total is not None and not re.search(r"\d", words) and figure(total) is not None:
+        is_stated = total is not None and (figure(total) is not None or plain_words(total.text) in other.INCLUDED)
+        if name.is_empty and total is not None and not re.search(r"\d", words) and is_stated:
             name, price = price, total  # a label that stands beside the total, in the column before it
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
         kind = other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label) or "other"
@@ -843,6 +847,17 @@ class TableReader:
             self._say("guess", Cell(""), "category", said)
         if "gpus" in lacking:
             self._say("guess", Cell(""), "gpus", "no column says GPUs: there are none")
+
+
+def _contradicted(name: str, said: Described) -> str:
+    """Return the column of which a server's name says something else than its description; empty = of none."""
+    models, cores = gpu_models(name), cores_said(chips_in(name))
+    if (models and said.gpu_type.split("-")[0].split(" ")[0] not in models) or (
+        said.gpus == "0" and pattern("says_gpu").search(NO_GPU.sub(" ", plain_words(name)))
+    ):
+        return "gpus"
+    sizes = [] if other.kind_of(name) else re.findall(r"\b(\d+) ?G(?:B|o)\b", without_models(name))
+    return "cpus" if cores and str(cores[0]) != said.cpus else "mem_gb" if {*sizes} - {said.mem_gb} else ""
 
 
 def _digit(cell: Cell | None) -> int:

@@ -245,8 +245,10 @@ def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cel
             table.add("error", name, heading.doubt)
     _name_by_place(table, header, texts, grid.is_turned)
     if not table.is_ours:
-        gathered = gather_parts(table.rows, table.columns)
+        numbers = {n for n, title in enumerate(table.titles) if heading_of(title.text).column == "_number"}
+        gathered = gather_parts(table.rows, table.columns, numbers, len(table.titles))
         table.rows, table.parts = gathered.rows, gathered.joined
+        table.width += bool(gathered.joined)  # their descriptions stand in a column of their own
         for cell, asked in gathered.open:
             table.say("error", cell, asked)
         _settle_by_products(table)

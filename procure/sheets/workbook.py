@@ -188,12 +188,30 @@ def _xlsx_cell(cell: Any, source: Any) -> Cell:
         return Cell(where, shown, note=note)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return Cell(where, value, note=note)
-    unit, thousands = _unit_of_format(cell.number_format or "")
+    unit, thousands = _unit_of_format(_section(cell.number_format or "", value))
     own, doubt = _held_unit(unit, thousands)
     return Cell(where, value, own, note=note, doubt=doubt)
 
 
 _LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|[_*].|([€£¥$%])')
+
+
+_CONDITION = re.compile(r"\[([<>]=?)(-?\d+(?:\.\d+)?)\]")
+_MARK = r"""(?:\\[ .,']|"[ .,']")"""
+_GROUPED = re.compile(rf"(?<=[0#?]){_MARK}(?=(?:[0#?]{{2,3}}{_MARK})*[0#?]{{3}}(?:\.[0#?]+)?(?![0#?.,]|{_MARK}[0#?]))")
+"""A mark between thousands, written as a literal: ``##\\,##\\,##0`` as in India."""
+
+
+def _section(form: str, value: float) -> str:
+    """Return the section of a number format that shows a number: the first one, or that whose condition it meets."""
+    for section in form.split(";"):
+        condition = _CONDITION.search(section)
+        if condition is None:
+            return section
+        one = float(condition[2])
+        if (value < one if condition[1][0] == "<" else value > one) or (value == one and condition[1][1:]):
+            return section
+    return form.split(";")[0]
 
 
 def _unit_of_format(text: str) -> tuple[str, int]:
@@ -204,6 +222,7 @@ def _unit_of_format(text: str) -> tuple[str, int]:
     first = text.split(";")[0]
     if first == "General":
         return "", 0
+    first = _GROUPED.sub("", first)
     unit = " ".join("".join("".join(one) for one in _LITERAL.findall(first)).split())
     match = re.search(r"[0#?](,+)(?![0#?])", re.sub(r'"[^"]*"', "", first))
     return unit, len(match[1]) if match else 0
