@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.recommender.award import award, award_of
+from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.settings import validated
@@ -157,6 +158,35 @@ def test_offers_of_vendors_end_to_end(tender: Path) -> None:
     assert all(one["points_by_criterion"]["price"] == pytest.approx(40 * cheapest / one["values"]["price"], abs=1e-3)
                for one in offers)  # fmt: skip
     assert [one["criterion"] for one in document["sensitivity"]] == ["price", "waits", "support"]
+
+
+def test_a_panels_points_go_by_what_each_vendor_is_paid(tender: Path) -> None:
+    """Of an offer of two vendors the points count by shares of the price after discounts."""
+    path = tender.with_name("discount.toml")
+    extra = '[[packages.discounts]]\nvendor = "Alder"\npercent = 50\n[[workloads]]'
+    path.write_text(tender.read_text(encoding="utf-8").replace("[[workloads]]", extra, 1), encoding="utf-8")
+    text = path.read_text(encoding="utf-8").replace('name = "tender"', 'name = "discount"')
+    path.write_text(text, encoding="utf-8")
+    run_sweep(load_plan(load_study(path)), "serial")
+    table = award(path).table
+    quotes = pd.read_csv(tender.with_name("quotes.csv")).set_index("name")
+    both = table[table["offer"].str.contains("+", regex=False)].iloc[0]
+    paid = {"Alder": 0.0, "Birch": 0.0}
+    for part in both["package_id"].split(","):
+        name, count = part.split("=")
+        one = quotes.loc[name]
+        paid[one["vendor"]] += int(count) * one["price_usd"] * (0.5 if one["vendor"] == "Alder" else 1.0)
+    assert both["support"] == pytest.approx((8 * paid["Alder"] + 6 * paid["Birch"]) / sum(paid.values()))
+
+
+def test_where_no_offer_runs_every_job_the_error_says_what_to_do(tender: Path, monkeypatch) -> None:
+    """It names the offers, and that jobs which no package can hold are in the way."""
+    done = recommend(tender, k=3, verify=False, resamples=0)
+    lost = replace(done.case, left_out=np.ones_like(done.case.left_out))
+    monkeypatch.setattr(Recommendation, "case", property(lambda done: lost))
+    done = replace(done, ranking=done.ranking.assign(jobs_left_out=1))
+    with pytest.raises(TableError, match=r"^award: no offer can be scored; not scored, .*Alder.*take those that none"):
+        award_of(done)
 
 
 @pytest.mark.slow

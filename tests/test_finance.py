@@ -19,6 +19,7 @@ from procure.packages import PackageRules
 from procure.packages.costs import Costs, budget_notes, total_costs, whole_order
 from procure.packages.finance import Lease, cents, years_factor
 from procure.packages.order import OrderLines, study_lines
+from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports import report
@@ -27,6 +28,7 @@ from procure.reports.bill import order_usd, write_bill
 from procure.reports.lease import lease_beside_purchase
 from procure.schemas import JOB
 from procure.settings import validated
+from procure.sheets import Line
 from procure.study import load_study
 from procure.study.costs import package_costs
 from procure.sweep import load_plan, run_sweep
@@ -264,6 +266,13 @@ def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
     study.write_text(wrong, encoding="utf-8")
     done = CliRunner().invoke(app, ["study", "check", str(study)])
     assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
+
+
+def test_a_line_of_a_file_per_node_of_a_vendor_that_quotes_nothing_is_named_by_cell() -> None:
+    """As a line of a study is: it would cost nothing, in silence."""
+    line = Line("installation", "rail kit", "Nobody", 1, Decimal(150), "node", None, None, "Lines", "B4")
+    with pytest.raises(TableError, match=r"sheet Lines, B4: 'rail kit' is charged for each node: no quote has the v"):
+        OrderLines((line,)).with_services(read_quotes(QUOTES).assign(vendor="Alder"))
 
 
 @given(

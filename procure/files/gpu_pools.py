@@ -12,6 +12,7 @@ Pool = tuple[str, int]
 """A model as written, and how many GPUs or slices of it."""
 
 _PART = re.compile(r"\s*(\d{1,5})\s*[x×*]\s*(\S[^+|=]*?)\s*")
+_COUNTED = re.compile(r"\s*\d+\s*[x×*]\s*\S")
 
 
 @functools.lru_cache(4096)
@@ -28,10 +29,15 @@ def pools_of(text: str, gpus: int) -> tuple[Pool, ...]:
     Raises
     ------
     TableError
-        A part is no number with a model, a model stands twice, or the numbers do not add up to ``gpus``.
+        A part is no number with a model, a model stands twice, the numbers do not add up to ``gpus``, or a number
+        stands before one model alone.
     """
     pools = named_pools(text)
     if "+" not in text:
+        if _COUNTED.match(text):
+            raise TableError(
+                f"{text!r} was given; gpus says how many: write the model alone, or pools as 2x A100 + 14x A100_1g.5gb"
+            )
         return ((pools[0][0], gpus),)
     if sum(n for _, n in pools) != gpus:
         raise TableError(f"{text!r} are {sum(n for _, n in pools):,} GPUs, and gpus is {gpus:,}; slices count as GPUs")

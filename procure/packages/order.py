@@ -43,11 +43,12 @@ class OrderLines:
         for line in self.bought:
             if line.per == "node" and line.usd:
                 rows = self.of_vendor(line, quotes)
-                if line.cell.startswith(OF_STUDY) and not rows.any():
+                if not rows.any():
                     legal = [name for name in quotes["vendor"].unique() if name]
-                    raise TableError(
-                        f"{line.cell}.vendor: no quote has the vendor {line.vendor!r}; {nearest(line.vendor, legal)}"
-                    )
+                    where = f"{line.cell}.vendor"
+                    if not line.cell.startswith(OF_STUDY):
+                        where = f"quotes, sheet {line.sheet}, {line.cell}: {line.name!r} is charged for each node"
+                    raise TableError(f"{where}: no quote has the vendor {line.vendor!r}; {nearest(line.vendor, legal)}")
                 quotes = quotes.assign(
                     price_usd=(quotes["price_usd"] + float(line.usd) * rows.astype("float64")).round(2)
                 )

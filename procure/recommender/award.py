@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.prices import price_list
 from procure.progress import silent
 from procure.recommender.learning import Note, simulator, values_of
 from procure.recommender.recommendation import Recommendation
@@ -145,7 +146,7 @@ def award_of(done: Recommendation) -> AwardMatrix:
         notes.append(f"not scored, since {why}: {names}")
         offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
     if offers.empty:
-        raise TableError("award: no offer runs every job and has all its values")
+        raise TableError("; ".join(["award: no offer can be scored", *notes]))
     got = shares(values, rules)
     points = points_of(got, rules.weights)
     price = done.package_values.price[offers["row"].to_numpy()]
@@ -177,12 +178,13 @@ def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]
         if (found["offer"] == NO_VENDOR).all():
             raise TableError('award.among: the quotes state no vendor; among = "packages" scores the list')
         found = found.head(MOST_OFFERS)
-    fails = found["jobs_left_out"] > 0
+    fails, able = found["jobs_left_out"] > 0, bool(done.case.runs_all.any())
     if "satisfies" in found:
         fails |= ~found["satisfies"].astype(bool)
     if fails.any():
         names = listed(found.loc[fails, "offer"].tolist())
-        notes.append(f"not scored, since they leave jobs out or break a constraint: {names}")
+        none = "; no package runs every job: take those that none can hold out of the log" if not able else ""
+        notes.append(f"not scored, since they leave jobs out or break a constraint: {names}{none}")
     return found.loc[~fails, ["offer", "package_id", "row"]].reset_index(drop=True), notes
 
 
@@ -224,7 +226,9 @@ def _panel(done: Recommendation, rules: Award, name: str, given: dict[str, float
             raise TableError(f"award.points.{name}.{known}: no quote has this vendor; {legal}")
     if package_id in given:
         return given[package_id]
-    spent = pd.Series(counts * quotes["price_usd"].to_numpy()).groupby(vendors.to_numpy()).sum()
+    prices = price_list(quotes, done.results.plan.study.packages)
+    cents = counts * prices.list_cents - prices.line_discounts(counts)
+    spent = pd.Series(cents).groupby(vendors.to_numpy()).sum()
     spent = spent[spent > 0]
     missing = [vendor for vendor in spent.index if vendor not in given]
     if missing:
