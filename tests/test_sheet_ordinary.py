@@ -516,3 +516,122 @@ def test_gpus_under_a_heading_that_is_not_known_are_not_lost(tmp_path: Path) -> 
     made.save(tmp_path / "offer.xlsx")
     words, found = all_harmless(tmp_path / "offer.xlsx", READING)
     assert words and not found.errors and found.quotes["gpus"].tolist() == [8]
+
+
+def made(tmp_path: Path, *rows: list) -> QuoteFile:
+    """Write a workbook of one sheet, and read it; a euro and a Canadian dollar are two US$."""
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "made.xlsx")
+    return read_quote_file(tmp_path / "made.xlsx", OfferReading(rates={"EUR": 2, "CAD": 2, "GBP": 2}))
+
+
+NODES = [["Node R6625", 128, 768, 0, 10, 9_000, 90_000], ["Node R6626", 64, 512, 0, 2, 8_000, 16_000]]
+COLUMNS = ["Name", "Cores", "RAM (GB)", "GPUs", "Qty", "Unit price (EUR)", "Total (EUR)"]
+
+
+def test_a_row_that_numbers_the_columns_is_no_server(tmp_path: Path) -> None:
+    """``(g) = (e) x (f)`` beneath the headings says how amounts are reckoned."""
+    numbers = ["(a)", "(b)", "(c)", "(d)", "(e)", "(f)", "(g) = (e) x (f)"]
+    found = made(tmp_path, COLUMNS, numbers, *NODES)
+    assert not found.errors
+    assert found.quotes["cpus"].tolist() == [128, 64]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_line"),
+    [("Correlator calibration", True), ("PowerEdge R7625", False), ("Blade", False), ("Memory 1536", False)],
+)
+def test_what_a_total_holds_and_no_word_names_is_a_line_unless_it_may_be_a_server(
+    tmp_path: Path, name: str, is_line: bool
+) -> None:
+    """Its amount is bought; a machine, a model's number or a part is asked about."""
+    found = made(tmp_path, COLUMNS, *NODES, [name, None, None, None, 1, 500, 500], [*["Total"], *[None] * 5, 106_500])
+    assert bool(found.errors) != is_line
+    assert [(one.kind, one.usd) for one in found.lines] == ([("other", 1_000)] if is_line else [])
+
+
+def test_a_sum_of_each_group_holds_its_lines(tmp_path: Path) -> None:
+    """What is charged for each day of three is not asked about where the group's sum shows what is paid."""
+    lines = [["Training, per day", None, None, None, 3, 100, 300], ["Site survey", None, None, None, 1, 200, 200]]
+    sums = [["Sum of group A", *[None] * 5, 106_000], ["Sum of group B", *[None] * 5, 500]]
+    found = made(tmp_path, COLUMNS, *NODES, sums[0], *lines, sums[1], ["Total", *[None] * 5, 106_500])
+    assert not [one for one in found.errors if "charged" in one.allowed or "no word says" in one.allowed]
+    assert [(one.kind, one.quantity, one.usd) for one in found.lines] == [("training", 3, 200), ("other", 1, 400)]
+
+
+@pytest.mark.parametrize(
+    ("row", "price"),
+    [
+        (["Currency", "CAD"], "$9,000.00"),
+        (["Currency", "CAD", "Unit prices excl. tax"], "9,000.00"),
+        (["Devise", "CAD HT"], "9,000.00"),
+        (["All prices in Canadian dollars"], "$9,000.00"),
+        (["Prix en dollars canadiens"], "9,000.00"),
+    ],
+)
+def test_a_dollar_is_the_one_that_the_sheet_states(tmp_path: Path, row: list, price: str) -> None:
+    """A bare $ is a Canadian one where all prices are; the name of a currency may have two words."""
+    head = [one.replace(" (EUR)", "") for one in COLUMNS[:6]]
+    found = made(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, price])
+    assert [one for one in found.errors if one.column == "price_usd"] == []
+    assert found.quotes["price_usd"].tolist() == [18_000]
+
+
+def test_a_currency_said_of_one_row_is_not_that_of_all(tmp_path: Path) -> None:
+    """Beside one vendor's row ``Prices in Canadian dollars`` says nothing of the other's."""
+    rows = [["Node R6625", 128, 768, 0, "$9,000", "Prices in Canadian dollars"], ["Node R6626", 64, 512, 0, "$8,000"]]
+    assert made(tmp_path, ["Name", "Cores", "RAM (GB)", "GPUs", "Unit price", "Notes"], *rows).errors
+
+
+def test_headings_in_two_languages_are_read(tmp_path: Path) -> None:
+    """Where both halves head the same column."""
+    head = ["Article / Item", "Cœurs / Cores", "RAM (GB)", "GPUs", "Qté / Qty", "Prix unitaire / Unit price (EUR)"]
+    found = made(tmp_path, head, ["Node R6625", 128, 768, 0, 10, 9_000])
+    assert not found.errors
+    assert found.quotes.loc[0, ["cpus", "price_usd"]].tolist() == [128, 18_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "gb"),
+    [
+        ("16 x 32GB DDR5-5600 (512GB total)", 512),
+        ("24 x 16 Go DDR5, soit 384 Go", 384),
+        ("1152 GB (12+12 × 48 GB)", 1152),
+        ("768 GB (24 x 32 GB DDR5 4800)", 768),
+        ("16 x 32GB (384GB total)", None),
+        ("16 x 32GB (512GB total per CPU)", None),
+    ],
+)
+def test_a_sum_behind_modules_is_read_where_it_is_theirs(tmp_path: Path, text: str, gb: int | None) -> None:
+    """Another sum, or one for each processor, is asked about."""
+    found = made(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
+    assert bool(found.errors) == (gb is None)
+    assert gb is None or found.quotes["mem_gb"].tolist() == [gb]
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        (
+            "2 Stk. AMD EPYC 9755 mit je 128 Kernen\n24 Stk. 32 GB DDR5-6400",
+            Described("", "AMD EPYC 9755", "256", "768", "0", ""),
+        ),
+        (
+            "HGX H200 server: 2 x AMD EPYC 9575F, 24x 96 GB DDR5, 8x NVIDIA H200",
+            Described("HGX H200 server", "AMD EPYC 9575F", "128", "2304", "8", "H200"),
+        ),
+        ("H100 server: 2 x AMD EPYC 9575F, 24x 96 GB DDR5, 8x NVIDIA H200", None),
+        ("4-GPU H200 server: 2 x AMD EPYC 9575F, 24x 96 GB DDR5, 8x NVIDIA H200", None),
+        ("2 x AMD EPYC 9555, 2 x 64 cores, 24x 32 GB DDR5", Described("", "AMD EPYC 9555", "128", "768", "0", "")),
+        ("2 x AMD EPYC 9555, 2 x 32 cores, 24x 32 GB DDR5", None),
+    ],
+)
+def test_a_description_in_other_words_is_read_or_asked_about(text: str, truth: Described | None) -> None:
+    """Counts by a word, a name with the model of its GPUs, cores of each of two processors."""
+    if truth is None:
+        with pytest.raises(Unreadable):
+            described(text, READER)
+    else:
+        assert described(text, READER) == truth

@@ -247,12 +247,13 @@ class Reader:
         both = pattern("memory_and_modules", re.I).fullmatch(cell.text)
         if both:
             stated = self._number(Cell(cell.address, both[1]))
-            whole = int(both[2]) * int(both[3])
+            whole = sum(map(int, both[2].split("+"))) * int(both[3])
             if re.fullmatch(r"[\d.]+", stated) and whole in (Decimal(stated), Decimal(stated) * 1024 / 1000):
                 return str(whole)  # 2 TB (32 x 64 GB) is 2048 GB
             raise Unreadable(f"is not {both[2]} × {both[3]} GB; give the memory of one node, e.g. 768 GB")
-        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|Go|Gio|G)\b(.*)", cell.text, re.IGNORECASE)
-        if match and "+" not in cell.text:
+        text = without_sum(cell.text)
+        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|Go|Gio|G)\b(.*)", text, re.IGNORECASE)
+        if match and "+" not in text:
             whole = _modules(int(match[1]), int(match[2]))
             for count, size in re.findall(r"(\d+\s*[x×*]\s*)?(\d+)\s*[GT]i?[BO]", match[4], re.IGNORECASE):
                 if count or int(size) != whole:
@@ -357,6 +358,20 @@ def _modules(n: int, gb: int) -> int:
     return n * gb
 
 
+_SOME_MODULES = re.compile(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(?:GB|GiB|Go|Gio|G)\b", re.IGNORECASE)
+
+
+def without_sum(text: str) -> str:
+    """Leave out what modules have together, behind them, where it is that: ``16 x 32 GB (512 GB total)``."""
+    modules = _SOME_MODULES.search(text)
+    match = pattern("modules_together", re.I).search(text, modules.end()) if modules is not None else None
+    if modules is None or match is None or not re.fullmatch(r"\d+(?:[.,]\d{1,2})?", match[1]):
+        return text
+    whole, stated = int(modules[1]) * int(modules[2]), Decimal(match[1].replace(",", "."))
+    is_sum = whole == stated if match[2].upper() == "G" else whole in (stated * 1000, stated * 1024)
+    return f"{text[: match.start()]} {text[match.end() :]}" if is_sum else text
+
+
 def is_likely(column: str, value: Decimal) -> bool:
     """Tell whether a server may cost, hold or take an amount, in the quote table's units."""
     low, high = _LIKELY.get(column, (-math.inf, math.inf))
@@ -428,6 +443,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
     Cores of all are told by the table of processors; 0 where a CPU has neither these cores nor this part of them.
     """
     text = re.sub(r"\bje (?=\d+[ -]*(?:Kern|Core))", "", _PROCESSORS.sub(r"\1x ", counted(text)), flags=re.IGNORECASE)
+    text = re.sub(rf"^(\s*(\d)\s*[x×]\s.*?)[,(]\s*\2\s*[x×]\s*(?={_CORES})", r"\1 (", text, flags=re.IGNORECASE)
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
     if (
         match is None
@@ -445,7 +461,8 @@ def cores_of(text: str) -> tuple[int, str] | None:
         )
     ):
         return None
-    model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)
+    of_it = rf"[\s,(]*(?:\b(?:mit|with|avec|con|da|à)\s+)?{_CORES}.*$"
+    model = re.sub(rf"^\d\s*[x×]\s*|{of_it}", "", text, flags=re.IGNORECASE)
     n, stated, known = int(match[1]), int(match[2]), chips_of(text)[1]
     is_wrong = known and stated not in (known, n * known)
     return 0 if is_wrong else n * (known or stated), model.strip(" ,;(-")
@@ -458,6 +475,12 @@ def cores_said(text: str, n: int = 0) -> tuple[int, str] | None:
     stated, known = chips_of(text) if not states_cores(text) else (0, 0)
     n = n or stated
     return (n * known, re.sub(r"^\d\s*[x×*]\s*", "", text)) if n and known else None
+
+
+def cores_stated(text: str) -> list[tuple[int, int]]:
+    """Return the numbers of cores in a text, each with what multiplies it, 0 where nothing does: ``2 x 64 cores``."""
+    found = re.finditer(rf"(?:(?<!\d)(\d)\s*[x×]\s*)?{_CORES}", text, re.IGNORECASE)
+    return [(int(one[1] or 0), int(one[2])) for one in found]
 
 
 def gpu_model(text: str) -> str:

@@ -6,7 +6,16 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from procure.sheets.cells import NO_GPU, Reader, Unreadable, chips_in, cores_said, gpu_models, without_models
+from procure.sheets.cells import (
+    NO_GPU,
+    Reader,
+    Unreadable,
+    chips_in,
+    cores_said,
+    cores_stated,
+    gpu_models,
+    without_models,
+)
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.words import MACHINE, folded, pattern, themed
@@ -22,6 +31,8 @@ _NAMED = re.compile(
 )
 _GROUPED = re.compile(r"(?<![\w.,-])(\d) (\d{3})(?= ?G(?:i?B|o)\b)", re.IGNORECASE)
 """Memory with a blank between thousands: ``1 536 GB``."""
+_CORES_EACH = re.compile(r"\b(?:mit )?je(?= \d+ (?:kern|core))")
+"""What says that each of the processors has so many cores."""
 _NODES = re.compile(rf"\b([2-9]|\d\d+)\W*x?\W*{MACHINE}\b|\b\d+ ?u ?[2-9] ?n\b", re.IGNORECASE)
 
 
@@ -66,6 +77,7 @@ def described(text: str, reader: Reader) -> Described | None:
     text = written_plainly(text)
     parts, name = parts_of(_CLOCK.sub(" ", text)), list[str]()
     found: dict[str, list[str]] = {"processors": [], "memory": [], "bare": [], "gpus": [], "other": [], "size": []}
+    called = list[str]()
     for part in parts:
         if (chips := chips_in(_TWO.sub("2x ", part))) != "":
             before, _, rest = _TWO.sub("2x ", part).partition(chips)
@@ -73,15 +85,22 @@ def described(text: str, reader: Reader) -> Described | None:
             name += [before] if len(found["processors"]) == 1 else []
             continue
         kind = _kind(part)
-        if kind == "other" and not any(found.values()):
+        if kind == "gpus" and not any(found.values()) and not re.match(r"\W*\d", part):
+            called.append(part)  # HGX H200 server: held against the GPUs that are counted
+        elif kind == "other" and not any(found.values()):
             name.append(part)
         else:
             found[kind].append(part)
+    if called and found["gpus"] and all(_is_of(one, found["gpus"][0]) for one in called):
+        name = [*called, *name]
+    else:
+        found["gpus"] = [*called, *found["gpus"]]
     memory = [*found["memory"], *found["bare"]]
     if not found["processors"] or not memory:
         return None
     plain = plain_words(text)
-    if pattern("not_plainly").search(NO_GPU.sub(" ", plain_words(without_models(text)))) or _NODES.search(folded(text)):
+    bare = NO_GPU.sub(" ", _CORES_EACH.sub(" ", plain_words(without_models(text))))
+    if pattern("not_plainly").search(bare) or _NODES.search(folded(text)):
         raise Unreadable("may describe more than one server, or not all of it; give cores, memory and GPUs in columns")
     if (match := pattern("counted_sizes", re.I).search(text)) is not None:
         raise Unreadable(f"holds {match[0]!r}, not plainly the memory of one node; give it in a column")
@@ -101,6 +120,12 @@ def described(text: str, reader: Reader) -> Described | None:
     cores, processor = cores_said(chips) or (0, "")
     if not cores:
         raise Unreadable(f"holds {chips!r}, which does not plainly say the cores of one node; give them in a column")
+    n = int(match[1]) if (match := re.match(r"\W*(\d)\s*[x×*]", chips)) is not None else 1
+    for part in found["other"]:
+        if any(
+            times * each != cores if times else each not in (cores, cores / n) for times, each in cores_stated(part)
+        ):
+            raise Unreadable(f"holds {part!r} beside {chips!r}; give the cores of one node in a column")
     reader.others = {}
     memory = [_NAMED.sub("RAM", memory[0]), *memory[1:]]
     label = re.sub(rf"^(?:(?:{pattern('is_memory').pattern}|\W)\s*)+", "", memory[0], flags=re.IGNORECASE)
@@ -120,6 +145,12 @@ def described(text: str, reader: Reader) -> Described | None:
     name = [one for one in name if not themed("parts").issuperset(plain_words(one).split())]
     title = " ".join(re.sub(r'["“”„=\']', "", "; ".join(name)).replace(",", ";").split()).strip(" :;-–")
     return Described(title, processor, str(cores), mem_gb, gpus, gpu.others.get("gpu_type", "") if gpus != "0" else "")
+
+
+def _is_of(name: str, counted: str) -> bool:
+    """Tell whether a server's name has no other models of GPUs than those that are counted, and no number of them."""
+    models = set(gpu_models(counted))
+    return set(gpu_models(name)) <= models and re.search(r"\b\d{1,2}[ -]?(?:x|gpus?)\b|[x×]\s*\d", name, re.I) is None
 
 
 def _joined(match: re.Match[str]) -> str:

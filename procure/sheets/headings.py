@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from procure.schemas import QUOTE
@@ -132,6 +132,12 @@ def heading_of(text: str) -> Heading:
             else ""
         )
     doubt = "" if odd or column not in NUMBERS else _doubt(plain_words(_without_tax(text)), bracketed, column)
+    if not column and len(halves := [one for one in re.split(r"\s+/\s+", text) if one.strip()]) == 2:
+        one, two = map(heading_of, halves)  # in two languages
+        if one.column == two.column:
+            return replace(
+                one if one.doubt or one.not_one_node else two, unit=one.unit or two.unit or unit, gross=gross
+            )
     part = _OF_PART.search(text) if column in NUMBERS - {"cpus"} and not odd else None
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"

@@ -88,9 +88,14 @@ def may_be_total(text: str) -> bool:
     )
 
 
-def question(kind: Kind, text: str) -> str:
-    """Return what must be asked of a line of the order before its amount can count; empty = nothing."""
-    words = plain_words(re.sub(r"\b[GMT](?:b|bit|B|T)/s\b", " ", text).replace("/", " per "))
+def question(kind: Kind, text: str, is_held: bool = False) -> str:
+    """Return what must be asked of a line of the order before its amount can count; empty = nothing.
+
+    ``is_held``: a total holds the amount beside it, once: it is neither for each of several nor for each rack.
+    """
+    text = re.sub(r"\b[GMT](?:b|bit|B|T)/s\b|(?<=\d)/(?=\d)", " ", text)  # 25/100 GbE
+    text = re.sub(r"\s/\s+(?=\w+\W+\w)", "; ", text)  # a name in two languages
+    words = plain_words(text.replace("/", " per "))
     if kind == "discount":
         if not themed("already").isdisjoint(words.split()):
             return "may be in the prices already; delete the row, or say only how much is taken off"
@@ -104,6 +109,8 @@ def question(kind: Kind, text: str) -> str:
         return ""
     if pattern("recurring").search(words):
         return "is paid again and again; write what all years cost, or use support_usd_per_year, or lines of [costs]"
+    if is_held:
+        return ""
     if several := pattern("several_pieces", re.I).search(text):
         return f"may cost its amount for each or for all ({several[0].strip(' ()')}); head a column quantity"
     match = pattern("of_others").search(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,14 +12,32 @@ from procure.sheets.cells import SHORT, Unreadable
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
-from procure.sheets.units import CODES, Decimals, Unit, amount_of, figure, tax_of, unit_of
+from procure.sheets.units import CODES, Decimals, Unit, amount_of, figure, tax_of, unit_of, with_codes
 from procure.sheets.words import TAX, folded, pattern
 
 _STATED = pattern("in_currency", re.I)
 
 
-CURRENCY = pattern("currency_rows", re.I)
+_CURRENCY_ROW = pattern("currency_rows", re.I)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
+_DOLLARS = {"CAD", "AUD", "NZD", "SGD", "HKD", "TWD", "MXN"}
+"""Currencies that a bare $ may be."""
+
+
+def currency_in(row: list[Cell]) -> tuple[str, dict[str, str]] | None:
+    """Return the currency that a row states, in one cell or in two beside each other, and what else these cells say.
+
+    The text that is left over stands by the cell's address: of ``U.S. Dollars. Do not include tax.`` the sentence.
+    """
+    filled = [cell for cell in row if not cell.is_empty]
+    if (match := _CURRENCY_ROW.fullmatch(with_codes(" ".join(cell.text for cell in filled)))) is not None:
+        return match[1], {cell.address: "" for cell in filled}
+    for label, cell in itertools.pairwise(filled):
+        said, _, rest = with_codes(cell.text).partition(". ")
+        bare = re.sub(r"\b(?:HT|net(?:to)?|ex(?:cl?)?\.? \w+)$", "", said).strip()
+        if (match := _CURRENCY_ROW.fullmatch(f"{folded(label.text)} {bare}")) is not None and unit_of(match[1]):
+            return match[1], {label.address: "", cell.address: rest}
+    return None
 
 
 _NONE = Unit("money", Decimal(1))
@@ -81,7 +100,7 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
         for cell in row:
             if not isinstance(cell.value, str) or len(cell.value) < 3 or cell.address in table.heads:
                 continue
-            text = cell.text
+            text, stated = cell.text, currency_in(row)
             is_alone = len({one.text for one in row if not one.is_empty}) == 1
             said = tax_of(text) if is_alone or _OF_TAX.search(text) else None
             if said and is_total(text) and _has_tax_on_top(row, cell, table):
@@ -89,17 +108,15 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             is_sentence = (len(text.split()) > 1 or "税" in text or is_alone) and amount_of(text) is None
             if said is not None and is_sentence and gross is not True:
                 gross, where = said, cell.address
-            beside = " ".join(one.text for one in row if not one.is_empty)
-            if (
-                (match := CURRENCY.fullmatch(folded(beside)) or _STATED.search(folded(text)))
-                and (found := unit_of(match[1]) or _coded(match)) is not None
-                and found.kind == "money"
-            ):
+            match = _STATED.search(with_codes(text)) if stated is None else None
+            word = stated[0] if stated is not None else match[1] if match is not None else ""
+            found = unit_of(word) or (_coded(match) if match is not None else None)
+            if word and found is not None and found.kind == "money":
                 if unit is not None and unit != found:
                     currencies = (
                         f"may be in the currency of {text!r} ({cell.address}), or of one before; head it with one"
                     )
-                unit_said = f"{unit_said} {match[1]}"
+                unit_said = f"{unit_said} {word}"
                 unit, unit_where = (unit, unit_where) if unit is not None else (found, cell.address)
     return Terms(unit, unit_where, gross, where, currencies, dollars, unit_said)
 
@@ -141,11 +158,15 @@ class Pricing:
         is_ours = heading is not None and heading.rank < 0
         seen = self._seen_units(column)
         default = seen.pop() if len(seen) == 1 else None
+        in_rows = {cell.address for row in self.table.rows for cell in row}
         said, is_bare = self.terms.unit, self._is_bare_dollar(column)
 
         def convert(value: Decimal, unit: Unit | None) -> Decimal:
             if unit is not None and unit.kind != "money":
                 raise Unreadable("is no amount of money")
+            is_dollar = said is not None and said.currency in _DOLLARS and unit is not None and unit.currency == "USD"
+            if is_dollar and self.terms.unit_where not in in_rows and self._shows_bare_dollar(column):
+                unit = replace(unit or _NONE, currency=(said or _NONE).currency)
             if unit is not None and said is not None and said.currency in SHORT.get(unit.currency, ()):
                 unit = replace(unit, currency=said.currency)
             if unit is not None and said is not None and said.factor != 1 and unit.factor == 1 and not is_ours:
@@ -196,10 +217,14 @@ class Pricing:
 
     def _is_bare_dollar(self, column: str) -> bool:
         """Tell whether amounts of a column show a bare $ where the sheet names another dollar, or its country's tax."""
+        return bool(self.terms.other_dollar) and self._shows_bare_dollar(column)
+
+    def _shows_bare_dollar(self, column: str) -> bool:
+        """Tell whether amounts of a column, or what states their currency, show a $, and no US."""
         cells = [self.table.cell(row, column) or Cell("") for row in self.table.rows]
         heads = [head] if (head := self.table.header.get(column)) is not None else []
         shown = " ".join([self.terms.unit_said, *(cell.shown for cell in (*heads, *cells))])
-        return bool(self.terms.other_dollar) and "$" in shown and not re.search(r"\bUS", shown)
+        return "$" in shown and not re.search(r"\bUS", shown)
 
     def _seen_units(self, column: str) -> set[str]:
         """Return the currencies that stand beside amounts of the column."""

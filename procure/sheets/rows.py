@@ -39,7 +39,7 @@ from procure.sheets.specified import SPECIFIED, Specification, Specifications, q
 from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
-from procure.sheets.words import NODE, PER, pattern, themed
+from procure.sheets.words import MACHINE, NODE, PER, pattern, themed
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -63,6 +63,8 @@ _WHOLE = {"cpus": (512, 16), "mem_gb": (6144, 64)}
 """Cores and GB of one node above which a total beside a quantity is that of all; and those that a node has at least."""
 _OF_ONE = {"cpus": "cores_per_node", "mem_gb": "mem_gb"}
 """What says on the command line that a heading's amounts are those of one node."""
+_MODEL_NUMBER = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*\d{3})\w+")
+"""A model such as R6625."""
 _PER_NODE = re.compile(rf"\b{PER}\b.*\b{NODE}\b")
 
 
@@ -119,7 +121,7 @@ class TableReader:
         }
         self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
         self.n_first, self.n_lines = len(found.rows), len(found.lines)
-        self.sums = agreeing(table)[1]
+        self.held, self.sums = agreeing(table)
         self.roles: list[tuple[str, list[Cell], str]] = []
         self.unclear = set[int]()
         """The `id` of rows that describe a server, not plainly."""
@@ -339,9 +341,19 @@ class TableReader:
             return plain_words(kind.text) == "server"
         if not self.table.is_ours and self._is_storage(row):
             return False
-        if self._has_figures(row) or self.table.is_ours or not (other.kind_of(label) or other.is_optional(label)):
+        if self._has_figures(row) or self.table.is_ours:
+            return True
+        if not (other.kind_of(label) or other.is_optional(label) or self._is_bought_beside(row, label)):
             return True
         return not other.is_optional(label) and (id(row) in self.unclear or chips_in(label) != "")
+
+    def _is_bought_beside(self, row: list[Cell], label: str) -> bool:
+        """Tell whether a row of no known kind is a line: a total holds it, and it names no machine, model or part."""
+        if id(row) not in self.held or not any(self._has_figures(one) for one in self.table.rows):
+            return False
+        words = plain_words(label)
+        is_part = chips_in(label) or gpu_models(label) or themed("figures", "weighing") & set(words.split())
+        return not (is_part or _MODEL_NUMBER.search(label) or re.search(rf"\b{MACHINE}\b", words))
 
     def _is_storage(self, row: list[Cell]) -> bool:
         """Tell whether a row with cores and memory is a server that stores files, and runs no jobs."""
@@ -735,7 +747,7 @@ class TableReader:
         years_cell, vendor = self.table.cell(row, "_years"), self.table.cell(row, "vendor")
         share = self.table.cell(row, "_discount")
         try:
-            if kind_cell is None and (asked := other.question(kind, label)):
+            if kind_cell is None and (asked := other.question(kind, label, id(row) in self.held)):
                 raise Unreadable(asked)
             percent = self._discount_of(label, price, share) if kind == "discount" else None
         except Unreadable as error:

@@ -51,6 +51,8 @@ class Table:
         Addresses of cells that head options, or are of one.
     parts
         Rows that were joined to one, as they stand in the sheet.
+    numbering
+        A row beneath the header that numbers the columns: ``(a)``, ``(b)``, ``(c) = (a) x (b)``.
     titles, top
         The headings by place, of two rows as one; the cells of these rows as they stand in the sheet.
     """
@@ -70,6 +72,7 @@ class Table:
     configured: dict[tuple[str, str], str] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     parts: list[list[Cell]] = field(default_factory=list)
+    numbering: list[Cell] = field(default_factory=list)
 
     def cell(self, row: list[Cell], column: str) -> Cell | None:
         """Return the cell of a column in a row, None where there is none."""
@@ -112,10 +115,12 @@ def _tables(grid: Grid) -> list[Table]:
         if start < end and _is_under(header, grid.rows[start]):
             header, start = _both(header, grid.rows[start]), start + 1
         texts, start = _header_texts(header, grid.rows, start, end)
-        rows = [row for row in grid.rows[start:end] if not all(cell.is_empty for cell in row)]
+        numbered = start < end and _is_numbering(grid.rows[start])
+        rows = [row for row in grid.rows[start + numbered : end] if not all(cell.is_empty for cell in row)]
         if rows:
             table = _table(grid, header, texts, rows)
             table.top = [cell for row in grid.rows[n:start] for cell in row]
+            table.numbering = grid.rows[start] if numbered else []
             found.append(table)
     return found
 
@@ -222,6 +227,21 @@ def _header_texts(header: list[Cell], rows: list[list[Cell]], start: int, end: i
     return texts, start
 
 
+_COLUMN_NUMBER = re.compile(
+    r"\(?(\d{1,2}|[a-z])[).]?(?:\s*[=:]\s*[(\[]?[\da-z](?:[\s()\[\]+*x×·/-]|\d|\b[a-z]\b)*)?", re.IGNORECASE
+)
+
+
+def _is_numbering(row: list[Cell]) -> bool:
+    """Tell whether a row numbers the columns, one after the other: ``1``, ``2``, ``3 = 1 x 2``."""
+    said = [_COLUMN_NUMBER.fullmatch(cell.text) for cell in row if not cell.is_empty]
+    numbers = [match[1].casefold() for match in said if match is not None]
+    if len(said) < _FEWEST or len(numbers) < len(said):
+        return False
+    order = [int(one) if one.isdigit() else ord(one) for one in numbers]
+    return all(two - one == 1 for one, two in itertools.pairwise(order))
+
+
 def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
     heads = frozenset(cell.address for n, cell in enumerate(header) if any(_is_filled(row, n) for row in rows))
     table = Table(grid.sheet, {}, {}, {}, rows, len(header), heads=heads)
@@ -288,6 +308,13 @@ def _name_by_place(table: Table, header: list[Cell], texts: list[str], is_turned
     Of a sheet that is turned it may say what it will: its words are asked about where they are not known.
     """
     if "name" in table.columns or table.is_ours:
+        return
+    priced = [row for row in table.rows if any(not (table.cell(row, one) or Cell("")).is_empty for one in _PRICES)]
+    kinds = [cell.text for row in priced if (cell := table.cell(row, "category")) is not None and not cell.is_empty]
+    if kinds and len(set(kinds)) == len(kinds):
+        text = table.header["category"].text
+        _rename(table, "category", "name")
+        table.add("guess", "name", "is taken as the names: no column is headed so, and all its texts differ", text)
         return
     first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
     is_code = first is not None and table.columns.get("_number") == first

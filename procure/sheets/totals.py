@@ -80,22 +80,28 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
 def agreeing(table: Table) -> tuple[set[int], set[int]]:
     """Return the `id` of rows that a total states together, to the cent, and of such totals.
 
-    Of a column of totals; a total has no quantity and no price of one, and at least two rows above it. What stands in
-    it is bought, once and at its amount, whatever its name says.
+    Of a column of totals; a total has no quantity and no price of one, and is that of all rows above it, or of those
+    since the last one, two at least. What stands in it is bought, once and at its amount, whatever its name says.
     """
-    held, sums, above = set[int](), set[int](), dict[int, Decimal]()
+    held, sums = set[int](), set[int]()
+    above, since = dict[int, Decimal](), dict[int, Decimal]()
     for row in table.rows:
         cell = table.cell(row, "_total")
         amount = figure(cell) if cell is not None else None
         beside = [table.cell(row, one) or Cell("") for one in ("price_usd", "_quantity", "cpus", "mem_gb")]
         is_part = re.search(r"\d", " ".join(one.text for one in beside)) is not None
-        agrees = amount is not None and abs(sum(above.values()) - amount) <= Decimal("0.02")
-        if agrees and not is_part and len(above) > 1:
-            held |= above.keys()
+        fits = [of for of in (above, since) if amount is not None and len(of) > 1 and _is_sum(of, amount)]
+        if fits and not is_part:
+            held |= fits[0].keys()
             sums.add(id(row))
+            since = {}
         elif amount is not None and (is_part or not other.is_total(row_label(row))):
-            above[id(row)] = amount
+            above[id(row)] = since[id(row)] = amount
     return held, sums
+
+
+def _is_sum(amounts: dict[int, Decimal], whole: Decimal) -> bool:
+    return abs(sum(amounts.values()) - whole) <= Decimal("0.02")
 
 
 def _is_near(one: Decimal, two: Decimal) -> bool:

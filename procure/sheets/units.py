@@ -53,6 +53,17 @@ def unit_of(text: str) -> Unit | None:
     return None
 
 
+_NAMES = {code: re.compile(names, re.IGNORECASE) for code, names in vocabulary()["currency_names"].items()}
+
+
+def with_codes(text: str) -> str:
+    """Write currencies by their codes: ``in Canadian dollars`` is ``in CAD``; accents are left out."""
+    text = folded(text)
+    for code, names in _NAMES.items():
+        text = names.sub(code, text)
+    return text
+
+
 _NET = pattern("net", re.I)
 _GROSS = pattern("gross", re.I)
 

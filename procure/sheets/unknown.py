@@ -11,7 +11,7 @@ import zlib
 from dataclasses import replace
 
 from procure.sheets import lines as other
-from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models
+from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models, without_sum
 from procure.sheets.described import written_plainly
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
@@ -19,19 +19,19 @@ from procure.sheets.headings import NUMBERS, amount_words, heading_of, heading_w
 from procure.sheets.letterhead import without_letterhead
 from procure.sheets.lines import Line
 from procure.sheets.notes import OWN
-from procure.sheets.prices import CURRENCY
+from procure.sheets.prices import currency_in
 from procure.sheets.rows import EXAMPLE, SEVERAL
 from procure.sheets.tables import Table
 from procure.sheets.totals import agreeing
-from procure.sheets.units import Unit, amount_of, figure, tax_of, unit_of, without_tax
+from procure.sheets.units import Unit, amount_of, figure, tax_of, unit_of, with_codes, without_tax
 from procure.sheets.words import MACHINE, NODE, PER, PIECE, folded, pattern, themed
 
 _TEXTS = {"name", "processor", "gpu_type", "mem_gb", "gpus", "vendor", "category", "lot"}
 """Columns in whose cells words stand beside what is read, or are taken over; of others each word is read."""
 _CHECKED = {"_measure", "_price_unit", "_currency", "_discount", "_kind", "_per"}
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[€£$¥≥≤<>~≈±½¼¾%‰?=→]")
-_COUNTED = re.compile(rf"\b\d+\W*x?\W*{MACHINE}\b", re.I)
-"""A number of nodes: what stands beside it may be that of all."""
+_COUNTED = re.compile(rf"(?<!epyc )(?<!xeon )(?<!gold )(?<!platinum )(?<!silver )\b\d+\W*x?\W*{MACHINE}\b", re.I)
+"""A number of nodes, and not of their processors' model: what stands beside it may be that of all."""
 _COUNT = re.compile(r"^\s*([2-9]|\d\d+)[\s.]+([^\W\d_]{2,})|[(\[]\s*(\d+)(\s*)[)\]]")
 """A number before a server's name, or alone in brackets."""
 _PRICE = pattern("prices", re.I)
@@ -124,7 +124,8 @@ def _is_code(word: str, behind: str) -> bool:
     """Tell whether capitals before a hyphen and a number, or the hyphen alone, begin a model: ``SYS-421GE``."""
     is_short = word.isupper() and 1 < len(word) < 5 and unit_of(word) is None
     others = themed("no_codes", "stale", "second_hand", "nothing", "services")
-    return is_short and word.casefold() not in others and word not in others and bool(re.match(r"-(?:\d{3}|$)", behind))
+    is_word = word.casefold() in others or word in others
+    return is_short and not is_word and re.match(r"-(?:\d{3}|[A-Z]{1,2}(?:\d|\b)|$)", behind) is not None
 
 
 def strange_words(text: str, known: frozenset[str], in_table: bool = False) -> list[str]:
@@ -192,7 +193,7 @@ class Ledger:
         self._lines = {(line.sheet, line.cell): line for line in lines}
         in_tables: set[int] = set()
         for table in self.tables:
-            in_tables |= {id(cell) for row in [table.top, *table.rows, *table.parts] for cell in row}
+            in_tables |= {id(cell) for row in [table.top, table.numbering, *table.rows, *table.parts] for cell in row}
             self._table(table)
         self._sentence(Cell("", self.grid.sheet), [], is_title=True)
         self._is_signed = True
@@ -363,7 +364,10 @@ class Ledger:
             self._say("warning", cell, "", "is not read")
             return
         if (name := table.configured.get((cell.address, cell.text))) is not None:
-            rest = folded(written_plainly(text)).replace(folded(name), " ", 1)
+            rest = folded(written_plainly(str(cell.value)))
+            for part in [folded(name), *folded(name).split("; ")]:
+                rest = rest.replace(part, " ", 1)
+            rest = without_sum(rest)
             rest = pattern("no_gpu", re.I).sub(" ", _JOINED.sub(" ", re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", rest)))
             self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
             if column != "name":
@@ -391,6 +395,8 @@ class Ledger:
                 text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), (known - themed("parts")) | themed("discounts")
         if line is None and cores_of(text) is not None:
             text = _JOINED.sub(" ", text)
+        if column == "mem_gb":
+            text = without_sum(text)
         if column == "gpus":
             text = re.sub(rf"^\s*(\d+)\s*(?:{PIECE})\b\.?(?=\s*\S)", r"\1x", text, flags=re.IGNORECASE)
         if column == "name" and "pack_size" in table.columns:
@@ -437,8 +443,9 @@ class Ledger:
     # Text beside tables
 
     def _text_row(self, cells: list[Cell]) -> None:
-        if CURRENCY.fullmatch(folded(" ".join(cell.text for cell in cells))):
-            return
+        stated = currency_in(cells)
+        cells = [replace(cell, value=stated[1].get(cell.address, cell.text)) for cell in cells] if stated else cells
+        cells = [cell for cell in cells if not cell.is_empty]
         for cell in cells:
             if not cell.is_number:
                 self._sentence(cell, cells)
@@ -467,7 +474,7 @@ class Ledger:
         is_amount = amount_of(text) is not None and not _figures_in(text)
         if not text.strip() or other.is_total(text) or is_amount or (cell.note and cell.note in OWN):
             return
-        of_prices = _PRICE.search(text) is not None
+        text, of_prices = with_codes(text), _PRICE.search(text) is not None
         for one in _IN_CURRENCY.finditer(text):
             if (unit := unit_of(one[1] or one[2] or one[3])) is not None and unit.kind == "money":
                 text = text.replace(one[0], " ")
