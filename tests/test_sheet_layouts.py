@@ -211,3 +211,87 @@ def test_one_specification_is_not_taken_for_two_servers(tmp_path: Path) -> None:
     rows = [head, ["Compute node, type A", *first[1:]], ["Compute node, type B", 2, 9_900, 19_800]]
     asked = read(tmp_path, {"Prices": rows, "Data": [row[:2] for row in specification()]}).errors
     assert any("one server of this name is needed" in one.allowed for one in asked)
+
+
+# Priced parts of one node
+
+PARTS = [("Chassis 1U Model 7", 1, 1_800), ("AMD EPYC 9354", 2, 2_000), ("32 GB DDR5 RDIMM", 24, 150)]
+PARTS += [("SSD 960 GB NVMe", 2, 200), ("ConnectX-6 adapter", 1, 200)]
+PARTS_HEAD = ["Part no.", "Description", "Qty", "Unit price (EUR)", "Extended (EUR)"]
+GROUP, OF_ALL = ["Compute node", None, "Group quantity", 20], [None, "Group total (20 nodes)", None, None, 200_000]
+END = [[], [None, "Total", None, None, 200_000]]
+
+
+def node(
+    above: list = GROUP,
+    parts: list = PARTS,
+    label: str = "Price of one node",
+    price: float = 10_000,
+    beneath: tuple = (OF_ALL, *END),
+    head: list = PARTS_HEAD,
+) -> list:
+    """Return an offer whose only table has the parts of one node with their prices."""
+    rows = [[f"A{n}", text, count, one, count * one] for n, (text, count, one) in enumerate(parts)]
+    return [["Quotation 88"], [], above, head, *rows, [None, label, None, None, price], *beneath]
+
+
+ONE = [(64, 768, 0, 10_000)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        node(),
+        node(label="Price per node"),
+        node(label="Preis pro Knoten netto"),
+        node(label="Subtotal"),  # 20 times it is the next sum
+        node(above=["Compute node", None, "Quantity: 20"]),
+        node(above=[], beneath=([None, "Number of nodes", 20], [None, "Total for 20 nodes", None, None, 200_000])),
+        node(above=["Compute node"], beneath=()),
+        node(head=[*PARTS_HEAD[:2], "Qty per node", PARTS_HEAD[3], "Total per node (EUR)"], label="Sum"),
+        node(parts=[("Processor AMD EPYC 9354", 2, 2_000), ("DIMM 32 GB DDR5", 24, 150), ("Board", 1, 2_400)]),
+    ],
+)
+def test_priced_parts_of_a_node_are_a_server_at_their_sum(tmp_path: Path, rows: list) -> None:
+    """The sum beneath them is its price where it, its number, or a sum of all says that it is of one."""
+    assert servers(read(tmp_path, rows)) == ONE
+
+
+def test_several_nodes_of_priced_parts_are_summed_up(tmp_path: Path) -> None:
+    """Each group has its header and its sum, and the last total is that of all, with what is delivered."""
+    second = ["Large node", None, "Group quantity", 2], PARTS_HEAD, ["B1", "AMD EPYC 9454", 2, 3_000, 6_000]
+    rows = [*second, ["B2", "64 GB RDIMM", 24, 500, 12_000], [None, "Price of one node", None, None, 18_000]]
+    rows += [[None, "Group total (2 nodes)", None, None, 36_000], [], [None, "Shipping", None, None, 900]]
+    found = read(tmp_path, [*node(beneath=(OF_ALL,)), [], *rows, [None, "Total", None, None, 236_900]])
+    assert servers(found) == [*ONE, (96, 1536, 0, 18_000)]
+    assert [(line.kind, line.usd) for line in found.lines] == [("delivery", 900)]
+    assert read(tmp_path, [*node(beneath=(OF_ALL,)), [], *rows, [None, "Total", None, None, 230_900]]).errors
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (node(price=10_400), "."),
+        (node(beneath=([*OF_ALL[:4], 196_000],)), "which times 20 is not the sum"),
+        (node(beneath=(OF_ALL, [], [None, "Total", None, None, 190_000])), "of the rows above it"),
+        (node(above=["Compute node", None, "Group quantity", 24]), "24 or 20 times"),
+        (node(above=[], label="Subtotal", beneath=()), "of one node or of all"),
+        (node(label="Subtotal", beneath=()), "of one node or of all"),
+        (node(label="Price of one node without memory"), "without memory"),
+        (node(above=["Compute node"], label="Price of one node", beneath=([None, "4 nodes", None, None, 9],)), "9"),
+        (node(parts=[("2U 4-node chassis", 1, 1_800), *PARTS[1:]]), "more than one server"),
+        (node(parts=[*PARTS, ("Optional: AMD EPYC 9454", 1, 0)]), "one server"),
+    ],
+)
+def test_priced_parts_that_are_not_plainly_of_one_node_are_asked_about(tmp_path: Path, rows: list, word: str) -> None:
+    """Sums that disagree, numbers that disagree, a sum of nobody knows how many, a part that is left out."""
+    asked = read(tmp_path, rows).errors
+    assert any(word in str(one) for one in asked), [str(one) for one in asked]
+
+
+def test_a_line_with_an_amount_in_the_column_of_totals_alone_counts(tmp_path: Path) -> None:
+    """It was left out with a warning."""
+    head = ["Item", "Cores", "RAM (GB)", "Qty", "Unit price (EUR)", "Total (EUR)"]
+    found = read(tmp_path, [head, ["Node", 64, 768, 20, 9_800, 196_000], ["Shipping", *[None] * 4, 900]])
+    assert servers(found) == [(64, 768, 0, 9_800)]
+    assert [(line.kind, line.usd) for line in found.lines] == [("delivery", 900)]

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from procure.sheets.cells import NOTHING, chips_in, gpu_models
+from procure.sheets.cells import NOTHING, chips_in, chips_of, gpu_models
 from procure.sheets.described import is_memory, written_plainly
 from procure.sheets.grid import Cell, row_label
-from procure.sheets.headings import plain_words
+from procure.sheets.headings import heading_of, plain_words
 from procure.sheets.lines import INCLUDED, is_optional, is_total
 from procure.sheets.units import figure
-from procure.sheets.words import NODE, themed
+from procure.sheets.words import MODULES, NODE, themed
 
 _AMOUNTS = ("price_usd", "_price", "_list_price", "_total")
 _SHARED = {"vendor", "category", "lot"}
 """Columns that say of a part which server, or whose, it is."""
-_FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
+FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
 _ASIDE = {*_AMOUNTS, "_quantity", "_measure", "_price_unit", "_currency", "_discount"}
 """Columns that say nothing of what a part is."""
 _MOST = Decimal(10) ** 15
@@ -28,6 +28,8 @@ _MOST_GPUS = 8
 """More than these, as a multiple of the servers, may be those of all, whatever the other parts are."""
 _CODE = re.compile(r"(?=.*\d)[\w./-]+")
 """A number of a part or a position: one word with a digit."""
+_LABEL = re.compile(r"[^\d,;(]+?(?=\b(?:AMD|Intel|EPYC|Xeon)\b|\b\d{1,3}\s*G[BOo]\b)")
+_OF_PARTS = {"processor", "_sockets", "mem_gb", "_modules", "_module_gb"}
 _COUNT = re.compile(r"\(?\d{1,2}\)?\s*[x×*]")
 
 
@@ -50,30 +52,49 @@ def gather_parts(rows: list[list[Cell]], columns: Columns, numbers: set[int], pl
     What they say becomes a cell of its own at ``place``, or is joined to a name that itself says parts. ``numbers`` are
     columns of numbers of articles. What says processors, and is not plainly such a part, is asked about.
     """
-    if "name" not in columns or _FIGURES & columns.keys():
+    if "name" not in columns or FIGURES & columns.keys():
         return Gathered(rows)
     found, at = Gathered(), 0
     while at < len(rows):
-        head, beneath = rows[at], _block(rows, columns, at)
-        block = [_bare(columns, head, row, numbers) for row in beneath]
-        first = _first_part(columns, _bare(columns, head, head, numbers), block)
-        n_parts, times = (
-            _parts(columns, head, [*first.values()], block) if _amount(columns, head) is not None else (0, Decimal(1))
-        )
-        group, n_nodes = block[:n_parts], quantity_of(columns, head)
-        alike = _alike(columns, group)
-        texts = [_text(columns, _without(row, alike), times, n_nodes) for row in group]
-        is_part = all(text and not _is_apart(columns, head, row, text) for row, text in zip(group, texts, strict=True))
-        if _is_whole([row_label(head)]) or not n_parts or not is_part:
-            found.open += _question(columns, head, [*first.values()], block)
+        head, part = rows[at], _parts_beneath(rows, columns, numbers, at)
+        if not part.n:
+            found.open += _question(columns, head, [*part.first.values()], part.block)
             found.rows.append(head)
-            at += 1
         else:
-            found.joined += [head, *beneath[:n_parts]]
-            texts = [*first.values(), *texts, *(group[0][n].text for n in sorted(alike))]
-            found.rows.append(_joined(columns, _without(head, first.keys()), texts, 1 + n_parts, place))
-            at += 1 + n_parts
+            found.joined += rows[at : at + 1 + part.n]
+            texts = [*part.first.values(), *part.texts]
+            found.rows.append(_joined(columns, without(head, part.first.keys()), texts, 1 + part.n, place))
+        at += 1 + part.n
     return found
+
+
+@dataclass(frozen=True)
+class _Beneath:
+    """The rows beneath a server, what its own row says of parts, how many of them are its parts, and their texts."""
+
+    block: list[list[Cell]]
+    first: dict[int, str]
+    n: int
+    texts: list[str]
+
+
+def _parts_beneath(rows: list[list[Cell]], columns: Columns, numbers: set[int], at: int) -> _Beneath:
+    head = rows[at]
+    block = [_bare(columns, head, row, numbers) for row in _block(rows, columns, at)]
+    first = _first_part(columns, _bare(columns, head, head, numbers), block)
+    is_priced = _amount(columns, head) is not None
+    n_parts, times = _parts(columns, head, [*first.values()], block) if is_priced else (0, Decimal(1))
+    group, alike = block[:n_parts], _alike(columns, block[:n_parts])
+    texts = [_text(columns, without(row, alike), times, quantity_of(columns, head)) for row in group]
+    is_part = all(text and not _is_apart(columns, head, row, text) for row, text in zip(group, texts, strict=True))
+    if is_whole([row_label(head)]) or not n_parts or not is_part:
+        return _Beneath(block, first, 0, [])
+    return _Beneath(block, first, n_parts, [*texts, *(group[0][n].text for n in sorted(alike))])
+
+
+def n_parts_beneath(rows: list[list[Cell]], columns: Columns, numbers: set[int], at: int) -> int:
+    """Return how many of the rows right beneath a server are its parts."""
+    return _parts_beneath(rows, columns, numbers, at).n
 
 
 def cell_of(columns: Columns, row: list[Cell], name: str) -> Cell:
@@ -84,17 +105,17 @@ def cell_of(columns: Columns, row: list[Cell], name: str) -> Cell:
 
 def _block(rows: list[list[Cell]], columns: Columns, at: int) -> list[list[Cell]]:
     """Return the rows right beneath a server, up to a gap, a total, or the row after which no part follows."""
-    found, last = list[list[Cell]](), _line(rows[at])
+    found, last = list[list[Cell]](), line_of(rows[at])
     for row in rows[at + 1 :]:
-        if _line(row) != last + 1 or is_total(row_label(row)) or not _said(columns, row):
+        if line_of(row) != last + 1 or is_total(row_label(row)) or not said_of(columns, row):
             break
-        if _line(row) - _line(rows[at]) >= _merged(columns, rows[at]):
+        if line_of(row) - line_of(rows[at]) >= _merged(columns, rows[at]):
             break
         pairs = [(cell_of(columns, rows[at], one), cell_of(columns, row, one)) for one in ("vendor", "lot")]
         if any(not two.is_empty and one.text != two.text for one, two in pairs):
             break
         found.append(row)
-        last = _line(row)
+        last = line_of(row)
     return found
 
 
@@ -104,13 +125,14 @@ def _merged(columns: Columns, head: list[Cell]) -> float:
     return max(rows) if rows and max(rows) > 1 else math.inf
 
 
-def _without(row: list[Cell], places: Set[int]) -> list[Cell]:
+def without(row: list[Cell], places: Set[int]) -> list[Cell]:
+    """Return a row with nothing in some places."""
     return [Cell("") if n in places else cell for n, cell in enumerate(row)]
 
 
 def _bare(columns: Columns, head: list[Cell], row: list[Cell], numbers: set[int]) -> list[Cell]:
     """Return a row beneath a server without what it shares with it, and without numbers of articles."""
-    distance = _line(row) - _line(head)
+    distance = line_of(row) - line_of(head)
     shared = {n for n, cell in enumerate(row) if cell.is_again and n < len(head) and head[n].rows > distance}
     shared |= {
         columns[one]
@@ -118,7 +140,7 @@ def _bare(columns: Columns, head: list[Cell], row: list[Cell], numbers: set[int]
         if cell_of(columns, row, one).text == cell_of(columns, head, one).text
     }
     shared |= {n for n in numbers if n < len(row) and _CODE.fullmatch(row[n].text)}
-    return _without(row, shared - {columns["name"]})
+    return without(row, shared - {columns["name"]})
 
 
 def _first_part(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> dict[int, str]:
@@ -153,7 +175,8 @@ def _alike(columns: Columns, group: list[list[Cell]]) -> set[int]:
     }
 
 
-def _line(row: list[Cell]) -> int:
+def line_of(row: list[Cell]) -> int:
+    """Return the row of a sheet, or the line of a file, that a row stands in."""
     filled = next((cell for cell in row if not cell.is_empty), Cell(""))
     return int("0" + re.sub(r"\D", "", filled.address))
 
@@ -165,18 +188,18 @@ def _parts(columns: Columns, head: list[Cell], first: list[str], block: list[lis
     """
     free = next((n for n, row in enumerate(block) if _amount(columns, row) is not None), len(block))
     n_nodes = quantity_of(columns, head)
-    if free and _is_whole([*first, *(_said(columns, row) for row in block[:free])]):
-        times = _counted_for([(_said(columns, row), quantity_of(columns, row)) for row in block[:free]], n_nodes)
+    if free and is_whole([*first, *(said_of(columns, row) for row in block[:free])]):
+        times = _counted_for([(said_of(columns, row), quantity_of(columns, row)) for row in block[:free]], n_nodes)
         return (free, times) if times else (0, Decimal(0))
     whole, price = Decimal(0), _amount(columns, head) or Decimal(0)
     amounts = [price, *(_amount(columns, row) or Decimal(0) for row in block)]
-    if any(one.is_nan() for one in amounts) or any(_is_whole([_said(columns, row)]) for row in block):
+    if any(one.is_nan() for one in amounts) or any(is_whole([said_of(columns, row)]) for row in block):
         return 0, Decimal(0)
     for last, row in enumerate(block, 1):
         whole += (_amount(columns, row) or Decimal(0)) * quantity_of(columns, row)
         for times in {Decimal(1), n_nodes}:
             is_sum = abs(whole - price * times) <= Decimal("0.01") * last
-            if is_sum and last > 1 and _is_whole([_said(columns, one) for one in block[:last]]):
+            if is_sum and last > 1 and is_whole([said_of(columns, one) for one in block[:last]]):
                 return last, times
     return 0, Decimal(0)
 
@@ -201,7 +224,7 @@ def _counted_for(parts: list[tuple[str, Decimal]], n_nodes: Decimal) -> Decimal:
     return Decimal(0) if is_many or not fits[0] else Decimal(1)
 
 
-def _is_whole(texts: list[str]) -> bool:
+def is_whole(texts: list[str]) -> bool:
     """Tell whether texts name processors and memory."""
     plain = [written_plainly(text) for text in texts]
     return any(chips_in(text) for text in plain) and any(is_memory(text) for text in plain)
@@ -217,7 +240,7 @@ def _amount(columns: Columns, row: list[Cell]) -> Decimal | None:
     return Decimal("NaN") if any(re.search(r"[1-9]", text) for text in stated) else None
 
 
-def _said(columns: Columns, row: list[Cell]) -> str:
+def said_of(columns: Columns, row: list[Cell]) -> str:
     """Return what a row says of a part: all its texts beside amounts and numbers of articles."""
     aside = {place for name, place in columns.items() if name in _ASIDE}
     return "; ".join(cell.text for place, cell in enumerate(row) if place not in aside and not cell.is_empty)
@@ -225,11 +248,24 @@ def _said(columns: Columns, row: list[Cell]) -> str:
 
 def _text(columns: Columns, row: list[Cell], times: Decimal, n_nodes: Decimal) -> str:
     """Return a part with its number in one server; empty where two numbers are stated, or it is not whole."""
-    text, n = _said(columns, row), quantity_of(columns, row)
+    text, n = said_of(columns, row), quantity_of(columns, row)
     if _COUNT.match(text):
         return text if n in (1, n_nodes) else ""
     n /= times
-    return "" if n != int(n) else f"{int(n)}x {text}" if n > 1 else text
+    return "" if n != int(n) else with_number(text, n, cell_of(columns, row, "_quantity"))
+
+
+def with_number(text: str, n: Decimal, stated: Cell) -> str:
+    """Return a part's text with its number before it where it has none; of one processor too, where it is stated.
+
+    What heads it (``Processor AMD EPYC 9354``, ``DIMM 32 GB``) is left out, so that its number stands before it.
+    """
+    if _COUNT.match(text) or (n == 1 and (stated.is_empty or not chips_in(text) or chips_of(text)[0] > 0)):
+        return text
+    label = _LABEL.match(text)
+    words = plain_words(label[0]).split() if label else []
+    is_label = all(heading_of(word).column in _OF_PARTS or re.fullmatch(MODULES, word) for word in words)
+    return f"{int(n)}x {text[label.end() :] if label and is_label else text}"
 
 
 def _joined(columns: Columns, head: list[Cell], texts: list[str], n_rows: int, place: int) -> list[Cell]:
@@ -244,8 +280,8 @@ def _joined(columns: Columns, head: list[Cell], texts: list[str], n_rows: int, p
 
 def _question(columns: Columns, head: list[Cell], first: list[str], block: list[list[Cell]]) -> list[tuple[Cell, str]]:
     """Return what keeps rows beneath a server from being its parts, where they name its processors and memory."""
-    texts = [*first, *(_said(columns, row) for row in block)]
-    if _is_whole([row_label(head)]) or not _is_whole(texts) or any(_is_whole([text]) for text in texts):
+    texts = [*first, *(said_of(columns, row) for row in block)]
+    if is_whole([row_label(head)]) or not is_whole(texts) or any(is_whole([text]) for text in texts):
         return []
     if not chips_in(texts[0]) and not is_memory(texts[0]):
         return []

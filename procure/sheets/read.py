@@ -59,11 +59,13 @@ def read_sheets(path: Path, convention: Convention) -> SheetTable:
     decimal = convention.decimal or _decimal_mark(tables)
     offers: list[tuple[Table, list[Line]]] = []
     specified, tables = _specifications(tables, convention, decimal, found)
+    sums = dict.fromkeys((grid.sheet for grid, _ in tables), Decimal(0))
     for grid, table in tables:
         found.findings += table.findings
         terms = sheet_terms(_with_text_of(grid, beside), table)
         n_rows, n_lines = len(found.rows), len(found.lines)
-        TableReader(table, Pricing(table, terms, convention), decimal, found, specified).read()
+        reader = TableReader(table, Pricing(table, terms, convention), decimal, found, specified)
+        sums[grid.sheet] = reader.read(sums[grid.sheet])
         if len(found.rows) > n_rows and len(found.lines) > n_lines:
             offers.append((table, found.lines[n_lines:]))
     if not found.rows and not any(one.severity == "error" for one in found.findings + found.missing):

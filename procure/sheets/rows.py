@@ -33,11 +33,11 @@ from procure.sheets.grid import Cell, row_label
 from procure.sheets.guesses import guessed
 from procure.sheets.headings import plain_words
 from procure.sheets.lines import Line
-from procure.sheets.parts import quantity_of
+from procure.sheets.parts import quantity_of, with_number
 from procure.sheets.prices import Pricing
 from procure.sheets.specified import SPECIFIED, Specification, Specifications, quantity_beside
 from procure.sheets.tables import Table, shares_of
-from procure.sheets.totals import agreeing, disagreeing
+from procure.sheets.totals import agreeing, disagreeing, whole_of
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
 from procure.sheets.words import MACHINE, NODE, PER, pattern, themed
 
@@ -176,8 +176,8 @@ class TableReader:
         what = f"read as {said.cpus} cores, {said.mem_gb} GB{gpus}, called {texts.get('name')!r}"
         self._say("guess", cell, "cpus", what)
 
-    def read(self) -> None:
-        """Read every row as a server, as another line, or as none."""
+    def read(self, earlier: Decimal = Decimal(0)) -> Decimal:
+        """Read every row as a server, as another line, or as none; return their sum, with that of tables above."""
         optional = self._options() if not self.table.is_ours else set()
         for row in self.table.rows:
             label = row_label(row)
@@ -198,7 +198,7 @@ class TableReader:
             if role == "server" and not self.table.is_ours and len(self.found.rows) > 0:
                 self._check_beneath(row, self.found.rows[-1])
         self._missing()
-        for cell, text in disagreeing(self.table, self.roles) if not self.table.is_ours else []:
+        for cell, text in disagreeing(self.table, self.roles, earlier) if not self.table.is_ours else []:
             if text:
                 self._say("error", cell, "", text)
                 continue
@@ -206,6 +206,7 @@ class TableReader:
             places = {one.address for one in row}
             self.found.on_all += [one for one in self.found.lines[self.n_lines :] if one.cell in places]
             self._say("guess", cell, "", "is this percentage of the whole offer, to the cent: it is taken off all")
+        return earlier + whole_of(self.table, self.roles)
 
     def specify(self, to: Specifications) -> None:
         """Read the rows of a table without prices as specifications of servers that have theirs elsewhere."""
@@ -304,7 +305,7 @@ class TableReader:
             return False
         share = self.table.cell(row, "_discount")
         has_share = share is not None and not share.is_empty
-        priced = price is not None and not price.is_empty
+        priced = (price is not None and not price.is_empty) or self._has_total_alone(row, label)
         if not priced and not has_share and len(filled) <= 2 and other.is_for_paying_early(label):
             self._say("warning", first, "", "is for paying early, and not counted")
             return False
@@ -331,6 +332,12 @@ class TableReader:
             self._say(severity, first, "", text)
             return False
         return True
+
+    def _has_total_alone(self, row: list[Cell], label: str) -> bool:
+        """Tell whether a row whose words say what it is has an amount in the column of totals, and no price."""
+        price, total = (self.table.cell(row, one) or Cell("") for one in ("price_usd", "_total"))
+        is_line = other.kind_of(label) is not None and not other.percentages(label)
+        return is_line and price.is_empty and bool(figure(total))
 
     def _place(self, row: list[Cell]) -> int:
         return next(n for n, one in enumerate(self.table.rows) if one is row)
@@ -717,9 +724,9 @@ class TableReader:
             filled = [cell for cell in beneath if not cell.is_empty and cell is not count]
             if len(filled) != 1 or filled[0].is_number or other.is_optional(filled[0].text):
                 break
-            part, n_parts = re.sub(r"^[\s+]+", "", filled[0].text), quantity_of(self.table.columns, beneath)
-            if n_parts > 1 and not re.match(r"\(?\d{1,2}\)?\s*[x×*]", part):
-                part, may_be_of = f"{n_parts}x {part}", {Decimal(1), all_nodes}
+            text, n_parts = re.sub(r"^[\s+]+", "", filled[0].text), quantity_of(self.table.columns, beneath)
+            part = with_number(text, n_parts, count or Cell(""))
+            may_be_of |= {all_nodes} if part != text else set()
             (n, known), modules = chips_of(part), pattern("modules_alone", re.I).match(part)
             said = {"cpus": n * known, "gpus": int(gpus_in(part)[0] or 0)}
             said["mem_gb"] = int(modules[1]) * int(modules[2]) if modules else 0
@@ -738,6 +745,8 @@ class TableReader:
         is_stated = total is not None and (figure(total) is not None or plain_words(total.text) in other.INCLUDED)
         if name.is_empty and total is not None and not re.search(r"\d", words) and is_stated:
             name, price = price, total  # a label that stands beside the total, in the column before it
+        elif total is not None and self._has_total_alone(row, label):
+            price = total
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
         kind = other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label) or "other"
         if other.is_optional(label):

@@ -15,6 +15,7 @@ from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, of_another, plain_words
 from procure.sheets.lines import is_total, kind_of, percentages
 from procure.sheets.parts import gather_parts, quantity_of
+from procure.sheets.priced import gather_nodes, is_group
 from procure.sheets.units import figure, unit_of
 from procure.sheets.words import NODE, PER, TAX, pattern, themed
 from procure.text import nearest
@@ -111,6 +112,7 @@ def _tables(grid: Grid) -> list[Table]:
     heads = [n - 1 if n and n - 1 not in heads and _groups_above(grid.rows[n - 1], grid.rows[n]) else n for n in heads]
     for place, n in enumerate(heads):
         end = heads[place + 1] if place + 1 < len(heads) else len(grid.rows)
+        end -= end < len(grid.rows) and is_group(grid.rows[end - 1])
         header, start = grid.rows[n], n + 1
         if start < end and _is_under(header, grid.rows[start]):
             header, start = _both(header, grid.rows[start]), start + 1
@@ -118,7 +120,8 @@ def _tables(grid: Grid) -> list[Table]:
         numbered = start < end and _is_numbering(grid.rows[start])
         rows = [row for row in grid.rows[start + numbered : end] if not all(cell.is_empty for cell in row)]
         if rows:
-            table = _table(grid, header, texts, rows)
+            above = next((row for row in grid.rows[max(n - 2, 0) : n][::-1] if any(not c.is_empty for c in row)), [])
+            table = _table(grid, header, texts, rows, above)
             table.top = [cell for row in grid.rows[n:start] for cell in row]
             table.numbering = grid.rows[start] if numbered else []
             found.append(table)
@@ -242,7 +245,7 @@ def _is_numbering(row: list[Cell]) -> bool:
     return all(two - one == 1 for one, two in itertools.pairwise(order))
 
 
-def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
+def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cell]], above: list[Cell]) -> Table:
     heads = frozenset(cell.address for n, cell in enumerate(header) if any(_is_filled(row, n) for row in rows))
     table = Table(grid.sheet, {}, {}, {}, rows, len(header), heads=heads)
     table.titles = [replace(cell, value=text) for cell, text in zip(header, texts, strict=False)]
@@ -266,10 +269,11 @@ def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cel
     _name_by_place(table, header, texts, grid.is_turned)
     if not table.is_ours:
         numbers = {n for n, title in enumerate(table.titles) if heading_of(title.text).column == "_number"}
-        gathered = gather_parts(table.rows, table.columns, numbers, len(table.titles))
-        table.rows, table.parts = gathered.rows, gathered.joined
-        table.width += bool(gathered.joined)  # their descriptions stand in a column of their own
-        for cell, asked in gathered.open:
+        nodes = gather_nodes(table.rows, above, table.titles, table.columns, numbers)
+        gathered = gather_parts(nodes.rows, table.columns, numbers, len(table.titles))
+        table.rows, table.parts = gathered.rows, nodes.joined + gathered.joined
+        table.width += bool(table.parts)  # their descriptions stand in a column of their own
+        for cell, asked in nodes.open + gathered.open:
             table.say("error", cell, asked)
         _settle_by_products(table)
         _settle_by_sums(table)
@@ -370,6 +374,8 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
             table.headings["_sockets"] = held
         elif name == "price_usd" and _is_discounted(table, table.columns[name], place):
             _rename(table, name, "_list_price")
+        elif name == "price_usd" and "_total" not in table.columns and _is_product(table, table.columns[name], place):
+            name = "_total"
         else:
             table.add(
                 "error", name, f"means the same as {table.header[name].text!r}; rename one of the two columns", text
@@ -449,6 +455,15 @@ def _is_discounted(table: Table, full: int, net: int) -> bool:
             for row, one, two in pairs
         )
     )
+
+
+def _is_product(table: Table, one: int, whole: int) -> bool:
+    """Tell whether a column is in each row the quantity times another one."""
+    pairs = [
+        (quantity_of(table.columns, row), _figure(table, row, one), _figure(table, row, whole)) for row in table.rows
+    ]
+    full = [(n, each, of_all) for n, each, of_all in pairs if each is not None and of_all is not None]
+    return any(n > 1 for n, _, _ in full) and all(abs(n * each - of_all) <= n / 100 for n, each, of_all in full)
 
 
 def _settle_by_discounts(table: Table) -> None:

@@ -11,15 +11,17 @@ from procure.sheets.tables import Table
 from procure.sheets.units import figure, tax_of
 
 
-def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[tuple[Cell, str]]:
+def disagreeing(
+    table: Table, rows: list[tuple[str, list[Cell], str]], earlier: Decimal = Decimal(0)
+) -> list[tuple[Cell, str]]:
     """Return each stated amount that is not that of its rows, and why, by rows and what each is.
 
-    A row is a server, a line, unread, a share, or a total.
+    A row is a server, a line, unread, a share, or a total; ``earlier`` is the sum of tables above on the same sheet.
 
     Of a discount that is its percentage of the whole offer, and does not say so, the text is empty.
     """
     found, shares = list[tuple[Cell, str]](), list[tuple[Decimal, Cell, str]]()
-    sums, since, taxes = {Decimal(0)}, {Decimal(0)}, set[Decimal]()
+    sums, since, taxes = {Decimal(0), earlier}, {Decimal(0)}, set[Decimal]()
     servers = everything = n_nodes = Decimal(0)
     for role, row, label in rows:
         cell, amount = _amount(table, row, role)
@@ -75,6 +77,13 @@ def disagreeing(table: Table, rows: list[tuple[str, list[Cell], str]]) -> list[t
             said = f"is not {share} % of {name} ({whole:,.2f}); write the amount without a percentage, or lower prices"
             found.append((cell, said))
     return found
+
+
+def whole_of(table: Table, rows: list[tuple[str, list[Cell], str]]) -> Decimal:
+    """Return the sum of a table's servers and lines."""
+    return sum(
+        (_amount(table, row, role)[1] or Decimal(0) for role, row, _ in rows if role in ("server", "line")), Decimal(0)
+    )
 
 
 def agreeing(table: Table) -> tuple[set[int], set[int]]:

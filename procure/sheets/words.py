@@ -36,8 +36,10 @@ def _filled(text: str) -> str:
     return text
 
 
-PER, NODE, PIECE, TAX, MACHINE = (_filled(_IN_PATTERNS[name]) for name in ("PER", "NODE", "PIECE", "TAX", "MACHINE"))
-"""Alternatives of regular expressions: an amount is for each …; a node, and what else is one; names of taxes."""
+PER, NODE, PIECE, TAX, MACHINE, MODULES = (
+    _filled(_IN_PATTERNS[one]) for one in "PER NODE PIECE TAX MACHINE MODULES".split()
+)
+"""Alternatives of regular expressions: an amount is for each …; a node, what else is one; taxes; modules."""
 
 
 @functools.cache
