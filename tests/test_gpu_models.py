@@ -261,6 +261,29 @@ def test_several_models_in_one_quoted_node_are_refused_unless_numbered(tmp_path:
     assert "2x A100 + " in str(error.value) or "are 5 GPUs" in str(error.value)
 
 
+def test_models_of_nodes_that_stay_alone_are_named(tmp_path: Path):
+    """No package adds a GPU for these jobs: said with their number, a proposal, and where they run, for scripts too."""
+    write(nodes("tesla_v100"), tmp_path / "nodes.csv")
+    stays = STUDY.replace("[packages]", '[packages]\nexisting_nodes = "nodes.csv"')
+    path = study(tmp_path)
+    for more, runs_on in (("", ["tesla_v100"]), (MAPPED, ["tesla_v100", "H100", "L40S"])):
+        path.write_text(stays + more)
+        done = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
+        found = json.loads(done.stdout)["gpu_models"]
+        assert [(one["model"], one["n_jobs"], one["runs_on"]) for one in found] == [("tesla_v100", 20, runs_on)]
+        said = " ".join(done.stderr.split())
+        assert ("careful: only nodes that stay have the GPU models" in said) == (not more)
+        assert ('runs_on = ["H100", "L40S"]' in said) == (not more)
+
+
+def test_a_mapping_of_a_model_that_no_job_asks_for_is_named(tmp_path: Path):
+    """A slip in the name would leave the jobs where they were, in silence."""
+    path = study(tmp_path, MAPPED.replace("tesla_v100", "tesla_v10"))
+    said = " ".join(CliRunner().invoke(app, ["study", "check", str(path)]).stderr.split())
+    assert "careful: gpu_models.tesla_v10: no job asks for this model; did you mean tesla_v100?" in said
+    assert "no job asks" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path, MAPPED))]).stderr
+
+
 def test_study_check_says_that_a_split_is_fixed(tmp_path: Path):
     """Where jobs of the log or quotes name MIG slices."""
     whole = study(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 from procure.errors import TableError
 from procure.objectives.pareto import front, knee
+from procure.recommender.criteria import Criteria
+from procure.recommender.rank import eligible
 
 VALUES = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([np.inf, -np.inf, np.nan, 1e-300, -0.0]))
 
@@ -93,3 +96,10 @@ def test_the_knee_of_one_point_and_of_a_constant_dimension():
     """One point is its own knee; a dimension in which nothing differs says nothing."""
     assert knee(np.array([[5.0, 5.0]])) == 0
     assert knee(np.array([[0.0, 9.0, 1.0], [0.4, 9.0, 0.2], [1.0, 9.0, 0.0]])) == 1
+
+
+def test_where_no_package_runs_every_job_the_front_is_of_those_that_leave_the_fewest_out():
+    """The mean wait of another package is over other jobs: it would beat them by leaving out the long ones."""
+    for left_out, may in (([7, 8, 7], [True, False, True]), ([0, 8, 7], [True, False, False])):
+        whole = SimpleNamespace(left_out=np.array(left_out), runs_all=np.array(left_out) == 0)
+        assert eligible(SimpleNamespace(whole=whole, packages=range(3)), Criteria()).tolist() == may

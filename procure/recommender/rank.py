@@ -138,9 +138,15 @@ def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
 
 
 def eligible(values: PackageValues, criteria: Criteria) -> np.ndarray:
-    """Say which packages may be on a front: they satisfy every constraint, and run every job if any do."""
-    able = values.whole.runs_all
-    return (violation_of(values, criteria) == 0) & (able if able.any() else True)
+    """Say which packages may be on a front: they satisfy every constraint, and run every job if any do.
+
+    If none does, of those that satisfy the constraints the ones that leave the fewest jobs out: means over other jobs
+    cannot be compared.
+    """
+    able, keeps = values.whole.runs_all, violation_of(values, criteria) == 0
+    if not able.any() and keeps.any():
+        able = values.whole.left_out == values.whole.left_out[keeps].min()
+    return keeps & able
 
 
 def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:

@@ -44,7 +44,7 @@ from procure.study.rules import (
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
 from procure.text import counted, listed, nearest
-from procure.workload.gpu_models import asked_gpu_models, offered_gpu_models
+from procure.workload.gpu_models import asked_gpu_models, gpu_types, offered_gpu_models
 from procure.workload.gpu_table import propose_mapping
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
@@ -199,17 +199,20 @@ def _offered(study: Study) -> list[str]:
 
 
 def gpu_models(study: Study) -> pd.DataFrame:
-    """Count the jobs of each GPU model that the study's logs ask for and nobody offers.
+    """Count the jobs of each GPU model that the study's logs ask for and no quote has.
 
     Returns
     -------
     pandas.DataFrame
         As `procure.workload.gpu_models.asked_gpu_models`, over all workloads.
     """
-    offered = _offered(study)
+    offered, quoted = _offered(study), offered_gpu_models(study.read_quotes(), None)
+    if "" in offered:  # of nodes that state no model, on which every job runs
+        quoted = offered
     jobs = [read_workload(one) for one in study.workloads]
     columns = ["gpu_type", "gpus_per_node", "n_nodes", "run_time"]
-    return asked_gpu_models(pd.concat([one[columns] for one in jobs]), offered, study.gpu_models)
+    stay = [one for one in offered if one not in quoted]
+    return asked_gpu_models(pd.concat([one[columns] for one in jobs]), quoted, study.gpu_models, stay)
 
 
 def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
@@ -221,17 +224,50 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
         f"careful: {listed(slices)}: MIG slices are simulated as GPUs of their own and their split as fixed; a GPU "
         "that is split anew from job to job is not modelled"
     ]
+    careful = [*(fixed if slices else []), *_stay_notes(study, missing), *_unasked_notes(study)]
     if lost.empty:
-        return fixed if slices else []
-    named = ", ".join(
-        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in lost.itertuples()
-    )
+        return careful
     return [
-        *(fixed if slices else []),
-        f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "
-        "where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
+        *careful,
+        f"nobody offers the GPU models that these jobs ask for, so no package runs them: {_asked(lost)}; say in the "
+        "study where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
         *(line for model in lost["model"] for line in propose_mapping(model, offered, _beside(study))),
         *_any_mapping(study, offered),
+    ]
+
+
+def _asked(models: pd.DataFrame) -> str:
+    """Name GPU models with their jobs and GPU hours."""
+    return ", ".join(
+        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in models.itertuples()
+    )
+
+
+def _stay_notes(study: Study, missing: pd.DataFrame) -> list[str]:
+    """Say which jobs run on nodes that stay alone, whatever is bought, and propose where else they may run."""
+    quoted = {one.casefold() for one in offered_gpu_models(study.read_quotes(), None)}
+    only = [bool(models) and quoted.isdisjoint(map(str.casefold, models)) for models in missing["runs_on"]]
+    stuck = missing[np.array(only, dtype=bool)]
+    if stuck.empty:
+        return []
+    others = [one for one in _offered(study) if one.casefold() in quoted]
+    return [
+        f"careful: only nodes that stay have the GPU models that these jobs ask for, so nothing that is bought runs "
+        f"them: {_asked(stuck)}; if it may, say so in the study; what follows is a proposal, measure your own:",
+        *(line for model in stuck["model"] for line in propose_mapping(model, others, _beside(study))),
+    ]
+
+
+def _unasked_notes(study: Study) -> list[str]:
+    """Name the mappings of GPU models that no job asks for, as a mistyped one is."""
+    if not set(study.gpu_models) - {"any"}:
+        return []
+    texts = {text for one in study.workloads for text in read_workload(one)["gpu_type"].unique()}
+    asked = sorted({model for text in texts for model in gpu_types(text.casefold())})
+    return [
+        f"careful: gpu_models.{name}: no job asks for this model; {nearest(name.casefold(), asked)}"
+        for name in study.gpu_models
+        if name != "any" and name.casefold() not in asked
     ]
 
 

@@ -167,7 +167,9 @@ def offered_gpu_models(quotes: pd.DataFrame, existing: pd.DataFrame | None) -> l
     return list(dict.fromkeys(model for text in names for model, _ in named_pools(str(text))))
 
 
-def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]) -> pd.DataFrame:
+def asked_gpu_models(
+    jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel], stay: Collection[str] = ()
+) -> pd.DataFrame:
     """Count the jobs of each GPU model that a log asks for and that is not on offer.
 
     Parameters
@@ -178,14 +180,17 @@ def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mappi
         From `offered_gpu_models`; an empty one is of nodes that state none, on which every job runs.
     models
         As in `map_gpu_models`.
+    stay
+        Models of nodes that stay beside what is bought.
 
     Returns
     -------
     pandas.DataFrame
-        ``model n_jobs gpu_hours runs_on``, most hours first, then by name. ``runs_on`` lists the offered models on
-        which the mapping lets these jobs run; where it is empty, no package runs them.
+        ``model n_jobs gpu_hours runs_on``, most hours first, then by name. ``runs_on`` lists the models of nodes that
+        stay and the offered ones on which these jobs may run; where it is empty, no package runs them.
     """
     there = {one.casefold() for one in offered}
+    known = there | {one.casefold() for one in stay}
     with_gpus = jobs[jobs["gpus_per_node"] > 0] if "" not in there else jobs.iloc[:0]
     hours = with_gpus["run_time"] * with_gpus["n_nodes"] * with_gpus["gpus_per_node"] / 3600
     names = with_gpus["gpu_type"].str.casefold()
@@ -194,7 +199,10 @@ def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mappi
     table = held.groupby("model", sort=True).agg(n_jobs=("model", "size"), gpu_hours=("gpu_hours", "sum")).reset_index()
     mapping = {name.casefold(): model for name, model in models.items()}
     runs_on = [
-        [one for one in (mapping[model].runs_on if model in mapping else ()) if one.casefold() in there]
+        [
+            *(one for one in stay if one.casefold() in gpu_types(model)),
+            *(one for one in (mapping[model].runs_on if model in mapping else ()) if one.casefold() in known),
+        ]
         for model in table["model"]
     ]
     table = table.assign(gpu_hours=table["gpu_hours"].round(1), runs_on=runs_on)
