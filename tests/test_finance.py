@@ -24,7 +24,7 @@ from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.reports.assemble import _left
-from procure.reports.bill import order_usd, write_bill
+from procure.reports.bill import beside, order_usd, write_bill
 from procure.reports.lease import lease_beside_purchase
 from procure.schemas import JOB
 from procure.settings import validated
@@ -266,6 +266,22 @@ def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
     study.write_text(wrong, encoding="utf-8")
     done = CliRunner().invoke(app, ["study", "check", str(study)])
     assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
+
+
+@pytest.mark.slow
+def test_what_quotes_charge_each_year_is_on_the_bill(tmp_path: Path) -> None:
+    """Licences and support of nodes, each with its nodes and sum, and not in the order's total."""
+    quotes = pd.read_csv(QUOTES)
+    quotes.assign(support_usd_per_year=120.25, licence_usd_per_year=0).to_csv(tmp_path / "q.csv", index=False)
+    study = tmp_path / "whole.toml"
+    study.write_text(STUDY.format(quotes="q.csv"), encoding="utf-8")
+    run_sweep(load_plan(load_study(study)), "serial")
+    done = recommend(study, k=1, verify=False, resamples=0)
+    lines = beside(done).set_index("type")
+    n_nodes = int(done.results.counts[int(done.ranking["row"].iloc[0])].sum())
+    assert lines.loc["support of nodes", ["count", "when"]].tolist() == [n_nodes, "each year"]
+    assert lines.loc["support of nodes", "line_total_usd"] == pytest.approx(n_nodes * 120.25)
+    assert "licences of nodes" not in lines.index
 
 
 def test_a_line_of_a_file_per_node_of_a_vendor_that_quotes_nothing_is_named_by_cell() -> None:

@@ -219,3 +219,11 @@ def test_bad_prices_are_named_by_cell(tmp_path: Path, text: str, says: str) -> N
     with pytest.raises(TableError) as error:
         read_prices(path)
     assert says in str(error.value)
+
+
+def test_a_price_list_that_is_a_spreadsheet_is_refused_by_name(tmp_path: Path) -> None:
+    """Not as text whose bytes cannot be read."""
+    with pytest.raises(
+        TableError, match=r"cloud.xlsx: a price list is read as .csv or .parquet; save the sheet as CSV"
+    ):
+        read_prices(tmp_path / "cloud.xlsx")

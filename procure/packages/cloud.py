@@ -50,6 +50,8 @@ def read_prices(path: str | Path) -> pd.DataFrame:
     ['small', 'large', 'gpu']
     """
     path = Path(path)
+    if path.suffix.lower() in (".xlsx", ".ods", ".xls"):
+        raise TableError(f"{path}: a price list is read as .csv or .parquet; save the sheet as CSV")
     return check_prices(read(path, PRICES), str(path))
 
 

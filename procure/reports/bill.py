@@ -17,6 +17,10 @@ from procure.schemas import COST_UNITS
 from procure.sheets.book import write_book
 from procure.tables import check_name, write
 
+_YEARLY = (
+    ("licences of nodes", "licence_usd_per_year", "software"), ("support of nodes", "support_usd_per_year", "support"),
+)  # fmt: skip
+"""What quotes charge for each node and year: the line of the bill, its column, its kind."""
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 
 
@@ -162,6 +166,10 @@ def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
         if asked.percent is None:
             quantity = int(line_quantity(asked, costs, study.costs)[0])
         add(asked.name, asked.kind, "", quantity, total, "once" if asked.when == "once" else "each year")
+    for name, column, kind in _YEARLY:
+        each = plan.quotes[column].fillna(0).to_numpy(dtype="float64") if column in plan.quotes else 0.0 * counts
+        if n := int(counts[each > 0].sum()):
+            add(name, kind, "", n, float(counts @ each), "each year")
     if first["tax_usd"]:
         add(f"tax, {study.costs.tax_percent:g} %", "tax", "", 1, float(first["tax_usd"]), "once")
     names = ["type", "category", "vendor", "count", "unit_price_usd", "line_total_usd", "when"]

@@ -230,7 +230,8 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     return [
         *careful,
         f"nobody offers the GPU models that these jobs ask for, so no package runs them: {_asked(lost)}; say in the "
-        "study where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
+        "study where they may run, and how many times faster than in the log; what follows is a proposal, measure your "
+        "own:",
         *(line for model in lost["model"] for line in propose_mapping(model, offered, _beside(study))),
         *_any_mapping(study, offered),
     ]
