@@ -23,6 +23,7 @@ from procure.reports import report
 from procure.settings import validated
 from procure.study import load_study
 from procure.study.award import Award, points_of, sensitivity, shares
+from procure.study.check import check_study
 from procure.sweep import load_plan, run_sweep
 
 OFFERS = pd.DataFrame(
@@ -187,6 +188,19 @@ def test_where_no_offer_runs_every_job_the_error_says_what_to_do(tender: Path, m
     done = replace(done, ranking=done.ranking.assign(jobs_left_out=1))
     with pytest.raises(TableError, match=r"^award: no offer can be scored; not scored, .*Alder.*take those that none"):
         award_of(done)
+
+
+def test_study_check_knows_the_vendors_of_a_panels_points(tender: Path) -> None:
+    """Before a sweep of hours: a vendor that quotes nothing is an error by key, one without points is named."""
+    path = tender.with_name("points.toml")
+    path.write_text(STUDY.format(points="{ Alder = 8, Brich = 6 }"), encoding="utf-8")
+    with pytest.raises(
+        TableError, match=r"award\.points\.support\.Brich: no quote has this vendor; did you mean Birch"
+    ):
+        check_study(path)
+    path.write_text(STUDY.format(points="{ Alder = 8 }"), encoding="utf-8")
+    said = CliRunner().invoke(app, ["study", "check", str(path)])
+    assert said.exit_code == 0 and "careful: award.points.support: Birch without points" in said.stderr
 
 
 @pytest.mark.slow

@@ -128,6 +128,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
         if not lines:
             _try(lines, partial(_check_pools, study))
+        _try(lines, partial(_check_points, study, table))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
         _try(lines, lambda: check_prices(_with_curves(study, table, existing), study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -153,6 +154,26 @@ def _check_pools(study: Study) -> None:
     if nodes["gpu_type"].str.contains("+", regex=False).any() and not _unmapped(study):
         for workload in study.workloads:
             check_gpu_pools(study, nodes, read_workload(workload))
+
+
+def _check_points(study: Study, quotes: pd.DataFrame) -> None:
+    """Refuse points of a panel for a vendor that quotes nothing; a name with ``=`` is that of a package."""
+    vendors = [one for one in quotes["vendor"].astype(str).unique() if one]
+    for name, given in (study.award.points if study.award is not None else {}).items():
+        for known in given:
+            if "=" not in known and known not in vendors:
+                raise TableError(f"award.points.{name}.{known}: no quote has this vendor; {nearest(known, vendors)}")
+
+
+def _points_notes(study: Study, quotes: pd.DataFrame) -> list[str]:
+    """Name the vendors that a panel gave no points: `procure award` refuses offers with them."""
+    points = study.award.points if study.award is not None else {}
+    lacking = {
+        name: [one for one in quotes["vendor"].astype(str).unique() if one and one not in given]
+        for name, given in points.items()
+        if not any("=" in known for known in given)
+    }
+    return [f"careful: award.points.{name}: {listed(ones)} without points" for name, ones in lacking.items() if ones]
 
 
 def _unmapped(study: Study) -> bool:
@@ -332,7 +353,12 @@ def own_class_notes(study: Study) -> list[str]:
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
-    notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
+    notes = [
+        *study.quote_notes(),
+        *price_notes(quotes),
+        *_points_notes(study, quotes),
+        *validity_notes(quotes, study.packages),
+    ]
     notes += budget_notes(study.packages, study.costs)
     existing = study.read_existing_nodes(notes.append)
     notes += [*application_notes(study), *own_class_notes(study), *owner_notes(study), *site_notes(study)]
