@@ -295,3 +295,45 @@ def test_a_line_with_an_amount_in_the_column_of_totals_alone_counts(tmp_path: Pa
     found = read(tmp_path, [head, ["Node", 64, 768, 20, 9_800, 196_000], ["Shipping", *[None] * 4, 900]])
     assert servers(found) == [(64, 768, 0, 9_800)]
     assert [(line.kind, line.usd) for line in found.lines] == [("delivery", 900)]
+
+
+# Offers in Japanese
+
+YEN = '"¥"#,##0'
+JAPANESE = ["No.", "品名", "CPUコア数", "メモリ", "数量", "単価", "金額"]
+
+
+def japanese(*more: list, above: tuple = (), form: str = '0"台"', net: int = 1_000_000) -> list:
+    """Return an offer of two nodes with ¥ in its number formats, further lines, their sum and the tax on it."""
+    rows: list[list] = [[1, "計算ノード 2x AMD EPYC 9454", 96, "768GB", (2, form), (500_000, YEN), (1_000_000, YEN)]]
+    sums = ((label, amount) for label, amount in (("小計", net), ("消費税(10%)", net // 10), ("合計", net * 11 // 10)))
+    return [*above, JAPANESE, *rows, *more, *([None] * 5 + [label, (amount, YEN)] for label, amount in sums)]
+
+
+def test_yen_lines_and_tax_of_an_offer_in_japanese(tmp_path: Path) -> None:
+    """¥ in a table with Japanese letters is yen; its tax stands beneath, or in a total above that agrees."""
+    lines = [[2, "搬入・設置作業", None, None, (1, '0"式"'), (90_000, YEN), (90_000, YEN)]]
+    lines += [[3, "出精値引", None, None, (1, '0"式"'), (-40_000, YEN), (-40_000, YEN)]]
+    found = read(tmp_path, japanese(*lines, net=1_050_000))
+    assert servers(found) == [(96, 768, 0, 500_000)]
+    assert [(line.kind, line.usd) for line in found.lines] == [("installation", 90_000), ("discount", -40_000)]
+    top = [["合計", (1_100_000, YEN), "(消費税込)"], []]
+    assert servers(read(tmp_path, japanese(above=tuple(top)))) == [(96, 768, 0, 500_000)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (japanese(form='0"式"'), "2 式"),
+        (japanese(above=(["為替 CNY"],)), "CNY"),
+        (japanese(above=(["価格は税込"],))[:3], "with tax"),
+        (japanese(above=(["合計", (1_200_000, YEN), "(消費税込)"],)), "with tax"),
+        (japanese(["2", "送料", None, None, 1, (9_000, YEN), (9_000, YEN)]), "of the rows above it"),
+        ([["Customer: サイバー"], ["Item", "Cores", "RAM (GB)", "Price"], ["A 1", 64, 768, (9_000, YEN)]], "yuan"),
+        ([["Item", "Cores", "RAM (GB)", "Price"], ["A 1", 64, 768, (9_000, YEN)]], "yuan"),
+    ],
+)
+def test_what_is_open_in_yen_is_asked_about(tmp_path: Path, rows: list, word: str) -> None:
+    """Sets, yuan, prices with tax, sums that disagree; a customer's name in Japanese says nothing of the currency."""
+    asked = read(tmp_path, rows).errors
+    assert any(word in str(one) for one in asked), [str(one) for one in asked]

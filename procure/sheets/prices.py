@@ -84,6 +84,7 @@ class Terms:
     doubt_of_currency: str = ""
     other_dollar: str = ""
     unit_said: str = ""
+    is_yen: bool = False
 
 
 def sheet_terms(grid: Grid, table: Table) -> Terms:
@@ -103,7 +104,7 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             text, stated = cell.text, currency_in(row)
             is_alone = len({one.text for one in row if not one.is_empty}) == 1
             said = tax_of(text) if is_alone or _OF_TAX.search(text) else None
-            if said and is_total(text) and _has_tax_on_top(row, cell, table):
+            if said and _has_tax_on_top(row, cell, table):
                 said = None
             is_sentence = (len(text.split()) > 1 or "税" in text or is_alone) and amount_of(text) is None
             if said is not None and is_sentence and gross is not True:
@@ -118,7 +119,15 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
                     )
                 unit_said = f"{unit_said} {word}"
                 unit, unit_where = (unit, unit_where) if unit is not None else (found, cell.address)
-    return Terms(unit, unit_where, gross, where, currencies, dollars, unit_said)
+    return Terms(unit, unit_where, gross, where, currencies, dollars, unit_said, _is_yen(grid, table))
+
+
+def _is_yen(grid: Grid, table: Table) -> bool:
+    """Tell whether ¥ is the yen: a table has Japanese letters, or the sheet names yen, and nothing is said of yuan."""
+    in_table = " ".join(cell.text for row in [table.top, *table.rows] for cell in row)
+    everywhere = " ".join(cell.text for row in grid.rows for cell in row)
+    says_yen = re.search(r"[\u3041-\u30fa]", in_table) or re.search(r"円|\bJPY\b|\byen\b", everywhere, re.IGNORECASE)
+    return bool(says_yen) and re.search(r"元|人民|\b(?:CNY|RMB|yuan)\b", everywhere, re.IGNORECASE) is None
 
 
 def _coded(match: re.Match[str]) -> Unit | None:
@@ -134,7 +143,8 @@ def _has_tax_on_top(row: list[Cell], label: Cell, table: Table) -> bool:
     if place is None or total is None:
         return False
     at = row[place].address
-    place = next((n for one in table.rows for n in range(len(one) - 1, -1, -1) if one[n].address == at), place)
+    totals = table.columns.get("_total", table.columns.get("price_usd", place))
+    place = next((n for one in table.rows for n in range(len(one) - 1, -1, -1) if one[n].address == at), totals)
     whole, taxes = Decimal(0), set(percentages(label.text))
     for other in table.rows:
         said = [cell.text for cell in other if isinstance(cell.value, str) and is_total(cell.text)]
@@ -207,6 +217,7 @@ class Pricing:
             return Decimal(1)
         if code == "kr":
             raise Unreadable("may be Swedish, Norwegian or Danish crowns; write SEK, NOK or DKK")
+        code = "JPY" if code == "¥" and self.terms.is_yen else code
         if code == "¥":
             raise Unreadable("may be yen or yuan; write JPY or CNY")
         if code not in self.convention.rates:

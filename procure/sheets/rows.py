@@ -54,6 +54,8 @@ _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.I
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
 _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
+_LUMP = re.compile(r"\bpsch\b|式", re.IGNORECASE)
+"""Units of a quantity that is a lump sum, or a whole set."""
 _MEAN = pattern("means")
 """Names of rows that summarise others."""
 _MAKERS = re.compile(r"^(?:(?:NVIDIA|AMD|Intel)\s+)+(?=\S)", re.IGNORECASE)
@@ -517,8 +519,8 @@ class TableReader:
         for name in ("_measure", "_price_unit", "_quantity"):
             of = self.table.cell(row, name)
             said = "" if of is None or of.is_empty else plain_words(of.text)
-            if of is not None and (re.search(r"\bpsch\b", said) if name == "_quantity" else said not in _ONE):
-                raise Unreadable(f"has {of.text!r} beside it ({of.address}); the price of one node is needed")
+            if of is not None and (_LUMP.search(of.shown) if name == "_quantity" else said not in _ONE):
+                raise Unreadable(f"has {of.shown!r} beside it ({of.address}); the price of one node is needed")
 
     def _count(self, row: list[Cell]) -> int:
         """Return the quantity of a row; 0 where none is given."""

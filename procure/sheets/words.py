@@ -55,8 +55,13 @@ _ALONE = re.compile(r"\b(?:(n)ó(s?)|ár)\b", re.IGNORECASE)
 """Portuguese nodes, and a Hungarian price: without accents these are other words."""
 
 
+_VOICED = "\u3099\u309a"
+"""Marks that make other Japanese letters: they are no accents."""
+
+
 def folded(text: str) -> str:
     """Return a text without accents, its capitals kept."""
     text = _ALONE.sub(lambda one: f"{one[1]}odo{one[2]}" if one[1] else "cena", text)
     text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
-    return "".join(letter for letter in text if not unicodedata.combining(letter))
+    plain = "".join(letter for letter in text if letter in _VOICED or not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", plain)
