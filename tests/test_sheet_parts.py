@@ -226,3 +226,23 @@ def test_a_sum_beneath_a_server_under_an_unknown_heading_is_no_part_of_it() -> N
     rows = [[Cell(f"{'ABCDE'[n]}{at}", one) for n, one in enumerate(row)] for at, row in enumerate(texts, 1)]
     gathered = gather_parts(rows, {"name": 0, "_quantity": 2, "price_usd": 3}, set(), 5)
     assert gathered.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as"),
+    [
+        ("NVIDIA Grace CPU Superchip, 144 Kerne, 480 GB LPDDR5X", (144, 480, 0)),
+        ("2x NVIDIA Grace CPU (72 cores), 960 GB LPDDR5X", (144, 960, 0)),
+        ("NVIDIA GH200: 1x Grace CPU mit 72 Kernen, 480 GB LPDDR5X, 1x H100 96GB HBM3", (72, 480, 1)),
+        ("2x Intel Xeon 6787P (je 86 Kerne), 16x 128 GB DDR5", (172, 2048, 0)),
+        ("2x NVIDIA Grace CPU Superchip (288 cores), 960 GB LPDDR5X", None),
+        ("NVIDIA Grace CPU, 144 Kerne, 480 GB LPDDR5X", None),
+        ("NVIDIA Grace CPU, 72 Kerne, 480 GB LPDDR5X, 96 GB HBM3", None),
+        ("2x NVIDIA GH200: 1x Grace CPU mit 72 Kernen, 480 GB LPDDR5X, 1x H100 96GB HBM3", None),
+    ],
+)
+def test_grace_processors_have_the_cores_that_are_said(tmp_path: Path, text: str, read_as: tuple | None) -> None:
+    """Of 72 each, 144 on a board of two; what is behind a board's name and a colon is on it."""
+    found = read(tmp_path, ["Artikel", "Ausstattung", "Anz.", "Einzelpreis (EUR)"], ["Server X1", text, 2, 20_000])
+    assert bool(found.errors) is (read_as is None)
+    assert read_as is None or tuple(found.quotes[["cpus", "mem_gb", "gpus"]].iloc[0]) == read_as

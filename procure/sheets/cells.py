@@ -338,7 +338,7 @@ SEVERAL_MODELS = (
 """What is said of a cell with two models, and what to do."""
 _SLICES = pattern("slices", re.I)
 """``4x A100, 2 of them as 7x 1g.5gb``."""
-_CORES = (
+CORES = (
     r"(?<!\d)(\d{1,3})[\s-]*"
     r"(?:cores?|kerne[nr]?|c|coeurs|cœurs|nucleos|núcleos|k[aä]rnor|kjerner|rdzeni\w?|jader|j[aá]dr[ao]?|jadier|jeder|jezgr[aei]|mag(?:os)?|nuclee|ydin(?:tä)?|kernen)\b"
 )
@@ -414,13 +414,16 @@ def chips_of(text: str) -> tuple[int, int]:
 
 
 _CHIPS_IN = pattern("chips_in", re.I)
+_EACH = re.compile(r"\bje (?=\d+[ -]*(?:Kern|Core))", re.IGNORECASE)
+"""What stands before the cores of each of several processors."""
 _GPUS_IN = re.compile(rf"\b(\d{{1,2}})\s*[x×*]\s*(?:(?:NVIDIA|AMD|Tesla|Instinct)\s+)*{_MODEL.pattern}", re.IGNORECASE)
 
 
 def chips_in(text: str) -> str:
     """Return the part of a server's name that says which processors it has; empty where none does."""
     match = _CHIPS_IN.search(text)
-    return match[0].strip() if match and _CHIP.search(match[0]) and not _CHOICE.search(match[0]) else ""
+    is_model = match is not None and (_CHIP.search(match[0]) or "grace cpu" in match[0].casefold())
+    return match[0].strip() if match and is_model and not _CHOICE.search(_EACH.sub("", match[0])) else ""
 
 
 def states_cores(text: str) -> bool:
@@ -442,9 +445,9 @@ def cores_of(text: str) -> tuple[int, str] | None:
 
     Cores of all are told by the table of processors; 0 where a CPU has neither these cores nor this part of them.
     """
-    text = re.sub(r"\bje (?=\d+[ -]*(?:Kern|Core))", "", _PROCESSORS.sub(r"\1x ", counted(text)), flags=re.IGNORECASE)
-    text = re.sub(rf"^(\s*(\d)\s*[x×]\s.*?)[,(]\s*\2\s*[x×]\s*(?={_CORES})", r"\1 (", text, flags=re.IGNORECASE)
-    match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
+    text = _EACH.sub("", _PROCESSORS.sub(r"\1x ", counted(text)))
+    text = re.sub(rf"^(\s*(\d)\s*[x×]\s.*?)[,(]\s*\2\s*[x×]\s*(?={CORES})", r"\1 (", text, flags=re.IGNORECASE)
+    match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{CORES}", text, re.IGNORECASE)
     if (
         match is None
         or re.search(r"\s\+|[=→]", text)
@@ -461,7 +464,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
         )
     ):
         return None
-    of_it = rf"[\s,(]*(?:\b(?:mit|with|avec|con|da|à)\s+)?{_CORES}.*$"
+    of_it = rf"[\s,(]*(?:\b(?:mit|with|avec|con|da|à)\s+)?{CORES}.*$"
     model = re.sub(rf"^\d\s*[x×]\s*|{of_it}", "", text, flags=re.IGNORECASE)
     n, stated, known = int(match[1]), int(match[2]), chips_of(text)[1]
     is_wrong = known and stated not in (known, n * known)
@@ -479,7 +482,7 @@ def cores_said(text: str, n: int = 0) -> tuple[int, str] | None:
 
 def cores_stated(text: str) -> list[tuple[int, int]]:
     """Return the numbers of cores in a text, each with what multiplies it, 0 where nothing does: ``2 x 64 cores``."""
-    found = re.finditer(rf"(?:(?<!\d)(\d)\s*[x×]\s*)?{_CORES}", text, re.IGNORECASE)
+    found = re.finditer(rf"(?:(?<!\d)(\d)\s*[x×]\s*)?{CORES}", text, re.IGNORECASE)
     return [(int(one[1] or 0), int(one[2])) for one in found]
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from procure.sheets.cells import (
+    CORES,
     NO_GPU,
     Reader,
     Unreadable,
@@ -29,6 +30,14 @@ _SIZE = re.compile(r"\W*\d[\d.,]*\s*[GT](?:i?B|o)\b\W*", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?:\b(?:de|di|da|of|d)\b\W*)?\b" + pattern("memories").pattern + r"(?:\s+RAM)?\b|\bd[ei] (?=RAM)", re.I
 )
+_GRACE = re.compile(
+    rf"(?<!\w)(\d\s*[x×*]\s*)?((?:NVIDIA\s+)?Grace CPU(?:\s+Superchip)?)"
+    rf"(?:\s*[,(]\s*|\s+(?:(?:mit|with|avec|con|de|à|a)\s+)?)(?=\d+\D){CORES}\)?",
+    re.IGNORECASE,
+)
+"""Processors of which one is written without a number: its cores are said, 144 of two on a board."""
+_CONTENT = re.compile(r"(?:(?<=[;,\n])|^)\s*(?:NVIDIA\s+)?G[HB]\d{3}\s*:\s*(?=\d\s*[x×*])", re.IGNORECASE)
+"""A board of processors and GPUs that are listed behind it."""
 _GROUPED = re.compile(r"(?<![\w.,-])(\d) (\d{3})(?= ?G(?:i?B|o)\b)", re.IGNORECASE)
 """Memory with a blank between thousands: ``1 536 GB``."""
 _CORES_EACH = re.compile(r"\b(?:mit )?je(?= \d+ (?:kern|core))")
@@ -61,6 +70,7 @@ def written_plainly(text: str) -> str:
     text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
     text = re.sub(r"((?:^|[,;:\n])\s*)\((\d{1,2})\)\s*(?=[^\s,;:).])", r"\1\2x ", text)
     text = re.sub(r"(?<=\d)\s*([GT])t\b(?!/)", r" \1B", text)  # Finnish gigabytes
+    text = _CONTENT.sub("", _GRACE.sub(lambda one: f"{one[1] or '1x '}{one[2]} ({one[3]} cores)", text))
     text = pattern("processors_of", re.I).sub(r"\1x ", text)
     text = pattern("pieces_of", re.I).sub(r"\1x ", text)
     return pattern("modules_of", re.I).sub(r"\1\2x \3", text)
@@ -126,6 +136,11 @@ def described(text: str, reader: Reader) -> Described | None:
             times * each != cores if times else each not in (cores, cores / n) for times, each in cores_stated(part)
         ):
             raise Unreadable(f"holds {part!r} beside {chips!r}; give the cores of one node in a column")
+    of_one = 144 if "superchip" in chips.casefold() else 72
+    if "grace" in chips.casefold() and cores != int(re.match(r"\d*", chips)[0] or 1) * of_one:  # type: ignore[index]
+        raise Unreadable(
+            f"holds {chips!r}, and a Grace CPU has 72 cores, a Superchip two; give the cores of one node in a column"
+        )
     reader.others = {}
     memory = [_NAMED.sub("RAM", memory[0]), *memory[1:]]
     label = re.sub(rf"^(?:(?:{pattern('is_memory').pattern}|\W)\s*)+", "", memory[0], flags=re.IGNORECASE)
@@ -138,7 +153,9 @@ def described(text: str, reader: Reader) -> Described | None:
     gpu, gpus = Reader("gpus", None, None, reader.to_usd), "0"
     if found["gpus"]:
         gpus = gpu.read(Cell("", re.sub(r"^[^\d]*:\s*", "", found["gpus"][0])))
-    elif pattern("says_gpu").search(NO_GPU.sub(" ", plain)):
+    elif pattern("says_gpu").search(NO_GPU.sub(" ", plain.replace("nvidia grace cpu", " "))) or (
+        "hbm" in plain and "max" not in chips.casefold()
+    ):
         raise Unreadable("names GPUs, and not plainly how many; give their number and model in columns")
     if not re.fullmatch(r"\d{1,2}", gpus):
         raise Unreadable(f"holds {found['gpus'][0]!r}, not plainly GPUs of one node; give them in columns")
