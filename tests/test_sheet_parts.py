@@ -246,3 +246,36 @@ def test_grace_processors_have_the_cores_that_are_said(tmp_path: Path, text: str
     found = read(tmp_path, ["Artikel", "Ausstattung", "Anz.", "Einzelpreis (EUR)"], ["Server X1", text, 2, 20_000])
     assert bool(found.errors) is (read_as is None)
     assert read_as is None or tuple(found.quotes[["cpus", "mem_gb", "gpus"]].iloc[0]) == read_as
+
+
+OFFERS = ["Vendor", "Server node", "Cores/node", "RAM (GB)", "GPU", "Qty", "Unit EUR", "Line EUR"]
+
+
+@pytest.mark.parametrize(
+    ("total", "second", "said"),
+    [
+        (["Total Kauri Ltd", 25_000], "Tasman", None),
+        (["Total Kauri Ltd", 24_000], "Tasman", "is not the 25,000.00"),
+        (["Total Tasman", 26_000], "Tasman", "may be a total"),
+        (["Total Kauri Ltd after discount", 25_000], "Tasman", "discount"),
+        (["Total Kauri Ltd", 25_000], None, None),
+        (["Weighting: price 60%, support 40%", None], "Tasman", "'60%'"),
+    ],
+)
+def test_a_total_of_each_vendor_is_no_line(tmp_path: Path, total: list, second: str | None, said: str | None) -> None:
+    """It has the vendor's name, and is the sum of the vendor's rows right above it; weights are no prices."""
+    rows = [
+        ["Kauri Ltd", "KN1 node", 128, 768, "-", 2, 10_000, 20_000],
+        [None, "Networking", *[None] * 3, 1, 5_000, 5_000],
+    ]
+    others = [[second, "TN1 node", 128, 768, "-", 2, 11_000, 22_000]] if second else []
+    found = read(tmp_path, OFFERS, *rows, [total[0], *[None] * 6, total[1]], *others, merged=("A2:A3",))
+    assert bool(found.errors) is (said is not None)
+    assert said is None or any(said in one.allowed for one in found.errors)
+
+
+def test_a_row_without_a_vendor_beside_several_is_asked_about(tmp_path: Path) -> None:
+    """Its amount would be part of every order."""
+    rows = [[who, f"{who[:1]}1 node", 128, 768, "-", 2, 10_000, 20_000] for who in ("Kauri", "Tasman")]
+    found = read(tmp_path, OFFERS, *rows, [None, "Networking", *[None] * 3, 1, 5_000, 5_000])
+    assert ["names no vendor" in one.allowed for one in found.errors] == [True]

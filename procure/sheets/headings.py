@@ -117,6 +117,8 @@ def heading_of(text: str) -> Heading:
         column = "price_usd"  # a price per node
     if column == "_measure" and unit is not None and unit.kind == "money":
         column = "price_usd"  # ``Unit (EUR)``
+    if column == "_number" and unit is not None and unit.kind == "money":
+        column = "_total"  # ``Line EUR``
     pieces = re.split(r"\s*[/&|]\s*", rest) if not column else []
     both = [heading_of(one) for one in pieces if one != text]
     if len(both) > 1 and all(one.column == "name" for one in both):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Mapping
@@ -52,6 +53,7 @@ SEVERAL = pattern("several")
 """Words in a server's name after which its row may be several nodes."""
 _BOARD = re.compile(r"\b(HGX|DGX|baseboard|\d+[ -]?GPUs?|paare?|pairs?)\b", re.IGNORECASE)
 _TWO_SIZES = re.compile(r"\d\s*/\s*\d+\s*GB", re.IGNORECASE)
+_OFFERS = ("server", "line", "unread")
 _ONE = themed("one_node") | {"1", "1 st", "1 stk", "1 stuck", "1 pc", "1 ea", ""}
 """Units of measure that are one node."""
 _LUMP = re.compile(r"\bpsch\b|式", re.IGNORECASE)
@@ -200,6 +202,7 @@ class TableReader:
             if role == "server" and not self.table.is_ours and len(self.found.rows) > 0:
                 self._check_beneath(row, self.found.rows[-1])
         self._missing()
+        self._ask_vendors()
         for cell, text in disagreeing(self.table, self.roles, earlier) if not self.table.is_ours else []:
             if text:
                 self._say("error", cell, "", text)
@@ -294,7 +297,8 @@ class TableReader:
         if name is not None and is_mean and not self.table.is_ours:
             self._say("warning", name, "", "is drawn from other rows, and is left out")
             return False
-        if any(other.is_total(text) for text in texts[:2]) or id(row) in self.sums:
+        is_total = any(other.is_total(text) or self._is_of_vendor(row, text) for text in texts[:2])
+        if is_total or id(row) in self.sums:
             self._say("warning", first, "", "is a total, or tax, and is left out")
             self.roles.append(("total", row, label))
             return False
@@ -321,7 +325,8 @@ class TableReader:
                 return False
             return True
         # A line of text under a table fills one or two cells, however they are headed.
-        is_share = bool(other.kind_of(label) and other.percentages(label))
+        shares = other.percentages(label)  # those of a whole are weights, or instalments
+        is_share = bool(other.kind_of(label) and shares) and (len(shares) < 2 or sum(shares) != 100)
         if not priced and len(filled) <= 2 and is_share and not other.is_optional(label):
             self._say("error", first, "", "is a part of other prices; write the amount")
             self.found.n_lines_unread += 1
@@ -340,6 +345,26 @@ class TableReader:
         price, total = (self.table.cell(row, one) or Cell("") for one in ("price_usd", "_total"))
         is_line = other.kind_of(label) is not None and not other.percentages(label)
         return is_line and price.is_empty and bool(figure(total))
+
+    def _ask_vendors(self) -> None:
+        """Ask whose rows are that name no vendor where others name several: a package would pay for them all."""
+        offers = [(row, self.table.cell(row, "vendor") or Cell("")) for role, row, _ in self.roles if role in _OFFERS]
+        if len({cell.text for _, cell in offers if not cell.is_empty}) > 1 and not self.table.is_ours:
+            for row, cell in offers:
+                if cell.is_empty:
+                    first = next(one for one in row if not one.is_empty)
+                    self._say(
+                        "error", first, "vendor", "names no vendor, and other rows name several; write whose it is"
+                    )
+
+    def _is_of_vendor(self, row: list[Cell], text: str) -> bool:
+        """Tell whether a text says that a row is the sum of the vendor's rows right above it."""
+        cell = self.table.cell(row, "vendor")
+        above = itertools.takewhile(lambda one: one[0] != "total", reversed(self.roles))
+        vendors = {(self.table.cell(one, "vendor") or Cell("")).text for _, one, _ in above}
+        vendor = vendors.pop() if len(vendors) == 1 else ""
+        is_own = cell is None or cell.text in ("", text, vendor)
+        return bool(vendor) and is_own and vendor in text and other.is_total(text.replace(vendor, " "))
 
     def _place(self, row: list[Cell]) -> int:
         return next(n for n, one in enumerate(self.table.rows) if one is row)

@@ -307,9 +307,9 @@ def _is_filled(row: list[Cell], place: int) -> bool:
 
 
 def _name_by_place(table: Table, header: list[Cell], texts: list[str], is_turned: bool) -> None:
-    """Take a first column of texts as the names where none is headed so, and its heading says nothing else.
+    """Take as names a first column of texts without a heading, or the only one headed by a node, if none is so.
 
-    Of a sheet that is turned it may say what it will: its words are asked about where they are not known.
+    Of a sheet that is turned the heading may say what it will: its words are asked about where they are not known.
     """
     if "name" in table.columns or table.is_ours:
         return
@@ -322,17 +322,18 @@ def _name_by_place(table: Table, header: list[Cell], texts: list[str], is_turned
         return
     first = next((n for n in range(len(header)) if any(_is_filled(row, n) for row in table.rows)), None)
     is_code = first is not None and table.columns.get("_number") == first
-    if first is None or (first in table.columns.values() and not is_code):
-        return
-    if texts[first] and not is_code and not is_turned and plain_words(texts[first]) not in themed("features"):
-        return
-    cells = [row[first] for row in table.rows if _is_filled(row, first)]
-    if any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):
+    is_taken = first is None or (first in table.columns.values() and not is_code)
+    is_known = is_code or is_turned or (first is not None and plain_words(texts[first]) in {"", *themed("features")})
+    said = "is taken as the names: the first column has texts and no heading for them"
+    if is_taken or not is_known:
+        places = [n for n in range(len(header)) if n not in table.columns.values() and n != first]
+        places = [n for n in places if re.search(rf"\b{NODE}\b", plain_words(texts[n]))]
+        first, said = places[0] if len(places) == 1 else None, "is taken as the names: no other column has them"
+    cells = [row[first] for row in table.rows if _is_filled(row, first)] if first is not None else []
+    if first is None or any(cell.is_number or re.search(r"[^\W\d_]", cell.text) is None for cell in cells):
         return
     table.columns["name"], table.headings["name"], table.header["name"] = first, Heading("name"), header[first]
-    table.add(
-        "guess", "name", "is taken as the names: the first column has texts and no heading for them", texts[first]
-    )
+    table.add("guess", "name", said, texts[first])
 
 
 def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> None:
