@@ -74,6 +74,9 @@ def test_words_over_headings_are_groups_of_these(tmp_path: Path, top: list, low:
         ("Netzwerk (EUR)", 6, "Netzwerk"),
         ("je CPU", 2, "je CPU"),
         ("Wuppig", 2, "'Wuppig'"),
+        ("Threads", 2, "Threads"),
+        ("Chassis", 2, "Chassis"),
+        ("MwSt. 19 %", 6, "price"),
     ],
 )
 def test_a_group_whose_word_changes_what_is_beneath_is_asked_about(

@@ -13,10 +13,10 @@ from procure.sheets.columns import by_columns
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
 from procure.sheets.headings import Heading, heading_of, of_another, plain_words
-from procure.sheets.lines import is_total, kind_of, percentages
+from procure.sheets.lines import is_tax, is_total, kind_of, percentages
 from procure.sheets.parts import gather_parts, quantity_of
 from procure.sheets.priced import gather_nodes, is_group
-from procure.sheets.units import figure, unit_of
+from procure.sheets.units import figure, tax_of, unit_of
 from procure.sheets.words import NODE, PER, TAX, pattern, themed
 from procure.text import nearest
 
@@ -197,10 +197,10 @@ def _joined(group: str, word: str) -> str:
 
 
 def _is_of_part(group: str) -> bool:
-    """Tell whether a word over others names a part of a server, or what is bought beside it."""
-    words = plain_words(group)
-    is_part = not themed("parts").isdisjoint(words.split()) or _GPU.search(group) is not None
-    return is_part or kind_of(group) is not None
+    """Tell whether a word over others names a part of a server, a tax, or what is bought beside it."""
+    of_part = themed("parts", "measures", "in_headings")
+    is_part = not of_part.isdisjoint(plain_words(group).split()) or _GPU.search(group) is not None
+    return is_part or kind_of(group) is not None or (is_tax(group) and tax_of(group) is None)
 
 
 def is_header(row: list[Cell]) -> bool:
