@@ -8,8 +8,6 @@ import pytest
 from openpyxl import Workbook
 
 from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
-from procure.sheets.grid import Cell
-from procure.sheets.parts import gather_parts
 
 HEAD = ["Item", "Qty", "Unit price (EUR)", "Total (EUR)"]
 SERVER = ["Node A", 10, 14_500, 145_000]
@@ -217,15 +215,6 @@ def test_marks_of_thousands_in_a_number_format_are_no_unit(tmp_path: Path, form:
     book.active["C2"].number_format = form
     book.save(tmp_path / "offer.xlsx")
     assert bool(read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2})).errors) is not is_read
-
-
-def test_a_sum_beneath_a_server_under_an_unknown_heading_is_no_part_of_it() -> None:
-    """Its number stands in a column that is not known, in which the server has an amount too."""
-    config = "2 Stk. AMD EPYC 9555 mit je 64 Kernen\n24 Stk. 64 GB DDR5-6400\n8 Stk. AMD Instinct MI300X 192 GB"
-    texts = [["Node A", config, 2, 14_500, 29_000], ["Summe Obergruppe 01", None, None, None, 29_000]]
-    rows = [[Cell(f"{'ABCDE'[n]}{at}", one) for n, one in enumerate(row)] for at, row in enumerate(texts, 1)]
-    gathered = gather_parts(rows, {"name": 0, "_quantity": 2, "price_usd": 3}, set(), 5)
-    assert gathered.rows == rows
 
 
 @pytest.mark.parametrize(

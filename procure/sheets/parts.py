@@ -24,8 +24,6 @@ _ASIDE = {*_AMOUNTS, "_quantity", "_measure", "_price_unit", "_currency", "_disc
 """Columns that say nothing of what a part is."""
 _MOST = Decimal(10) ** 15
 """From here on a number is no amount of money."""
-_LEAST_SUM = 1000
-"""From here on a number under a heading that is not known may be an amount of money."""
 _MOST_GPUS = 8
 """More than these, as a multiple of the servers, may be those of all, whatever the other parts are."""
 _CODE = re.compile(r"(?=.*\d)[\w./-]+")
@@ -113,23 +111,12 @@ def _block(rows: list[list[Cell]], columns: Columns, at: int) -> list[list[Cell]
             break
         if line_of(row) - line_of(rows[at]) >= _merged(columns, rows[at]):
             break
-        if _has_amount_aside(columns, rows[at], row):
-            break
         pairs = [(cell_of(columns, rows[at], one), cell_of(columns, row, one)) for one in ("vendor", "lot")]
         if any(not two.is_empty and one.text != two.text for one, two in pairs):
             break
         found.append(row)
         last = line_of(row)
     return found
-
-
-def _has_amount_aside(columns: Columns, head: list[Cell], row: list[Cell]) -> bool:
-    """Tell whether a row has a number in a column that is not known and in which the server has one, too: a sum."""
-    known = columns.values()
-    amounts = (
-        figure(cell) for n, cell in enumerate(row[: len(head)]) if n not in known and figure(head[n]) is not None
-    )
-    return any(amount is not None and abs(amount) >= _LEAST_SUM for amount in amounts)
 
 
 def _merged(columns: Columns, head: list[Cell]) -> float:

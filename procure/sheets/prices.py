@@ -195,7 +195,7 @@ class Pricing:
                 raise Unreadable(self.terms.doubt_of_currency)
             stated = unit or (self.terms.unit if not is_ours else None)
             factor = stated.factor if stated is not None else Decimal(1)
-            code = self.convention.currency or default or ("USD" if is_ours else "")
+            code = "USD" if is_ours else self.convention.currency or default or ""
             code = stated.currency if stated is not None else code
             if not code:
                 raise Unreadable(
