@@ -644,3 +644,37 @@ def test_a_lump_sum_of_servers_is_asked_about(tmp_path: Path) -> None:
     path = offer(tmp_path / "offer.xlsx", ["A", 64, 256, 0, "1 psch", 145_000], ["B", 64, 512, 0, 1, 9_000], head=head)
     said = [one.allowed for one in read_quote_file(path, READING).findings if one.severity == "error"]
     assert any("1 psch" in one for one in said)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "allowed"),
+    [("per", "rack", "order (once), node (for each)"), ("kind", "storrage", "allowed: discount, warranty")],
+)
+def test_what_a_line_of_the_template_is_must_be_a_word_that_is_known(
+    tmp_path: Path, column: str, text: str, allowed: str
+) -> None:
+    """A cell of the columns kind and per is never taken as another word."""
+    made = {"kind": "rack", "name": "Cooling door", "per": "order", "price (EUR)": 1_000} | {column: text}
+    workbook = Workbook()
+    for row in (["name", "cores", "RAM (GB)", "price (EUR)"], ["A", 64, 512, 9_000]):
+        workbook.active.append(row)
+    lines = workbook.create_sheet("Other lines")
+    for row in (list(made), list(made.values())):
+        lines.append(row)
+    workbook.save(tmp_path / "a.xlsx")
+    read = read_quote_file(tmp_path / "a.xlsx", READING)
+    assert [one.given for one in read.errors if allowed in one.allowed] == [text]
+    assert not read.lines
+
+
+def test_a_bare_number_under_price_usd_is_in_dollars(tmp_path: Path) -> None:
+    """Whatever another cell of the column, or an option, says."""
+    rows = [
+        "name,category,cpus,mem_gb,gpus,price_usd",
+        "A,compute,64,512,0,11250.50",
+        'B,compute,128,512,0,"EUR 17,333.00"',
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
+    assert read_quote_file(tmp_path / "a.csv", READING).quotes["price_usd"].tolist() == [11_250.5, 17_333]
+    stated = OfferReading(rates={"EUR": 2}, currency="EUR")
+    assert read_quote_file(tmp_path / "a.csv", stated).quotes["price_usd"].tolist() == [11_250.5, 34_666]

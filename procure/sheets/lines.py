@@ -13,6 +13,8 @@ from procure.sheets.words import NODE, PER, TAX, pattern, themed, vocabulary
 _Bought = Literal["storage", "network", "rack", "installation", "delivery", "warranty", "training", "software"]
 Kind = _Bought | Literal["support", "discount", "other"]
 _WORDS: dict[Kind, str] = vocabulary()["kinds"]
+KINDS = (*_WORDS, "other")
+"""What a line may be."""
 _ON = r"\b(?:auf|on|sur|sobre|op|off|of)\s+(?:(?:den|die|das|diese\w*|this|the|le|il|el|het|alle[ns]?|all|les|los) )?"
 _AFTER = re.compile(r"\b(net|netto\w*|total|gesamt\w*|\w*summe|prix|price|preis)\b.*\b(nach|after|apres)\b")
 _PER_NODE = re.compile(rf"\b({PER}|a|na|each|jeden?|chaque|cada)\s+{NODE}\b")

@@ -313,7 +313,7 @@ class TableReader:
         has_share = share is not None and not share.is_empty
         priced = (price is not None and not price.is_empty) or self._has_total_alone(row, label)
         if not priced and not has_share and len(filled) <= 2 and other.is_for_paying_early(label):
-            self._say("warning", first, "", "is for paying early, and not counted")
+            self._say("warning", first, "", "is on terms of payment, and not counted")
             return False
         if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             beneath = [one for one in self.table.rows[self._place(row) + 1 :] if id(one) in self.sums]
@@ -779,6 +779,10 @@ class TableReader:
         if other.is_optional(label):
             self._say("warning", name, "", "is optional and not counted")
             return
+        if (open_cell := self._unstated(kind_cell, per)) is not None:
+            self._say("error", open_cell[0], "", open_cell[1])
+            self.found.n_lines_unread += 1
+            return
         self._take_currency(row)
         years_cell, vendor = self.table.cell(row, "_years"), self.table.cell(row, "vendor")
         share = self.table.cell(row, "_discount")
@@ -802,7 +806,7 @@ class TableReader:
                 return
             usd = -abs(usd) if kind == "discount" else usd
         a_node = any(other.is_per_node(text) for text in (label, price.text))
-        a_node = a_node or (per is not None and plain_words(per.text) == "node")
+        a_node = a_node or (per is not None and re.fullmatch(NODE, plain_words(per.text)) is not None)
         years = other.years_of(label)
         if years_cell is not None and re.fullmatch(r"\d{1,2}", years_cell.text):
             years = int(years_cell.text)
@@ -816,6 +820,16 @@ class TableReader:
         self.found.lines.append(line)
         if percent is not None and other.is_on_all(label):
             self.found.on_all.append(line)
+
+    @staticmethod
+    def _unstated(kind: Cell | None, per: Cell | None) -> tuple[Cell, str] | None:
+        """Return which of the columns that say what a line is holds another word than is allowed, and what is."""
+        words = "" if kind is None else plain_words(kind.text)
+        if kind is not None and words not in ("", "other", "server") and other.kind_of(words) is None:
+            return kind, f"is no kind of line; allowed: {', '.join(other.KINDS)}"
+        if per is not None and not re.fullmatch(rf"(?:order|{NODE})?", plain_words(per.text)):
+            return per, "is not what a line is paid for; allowed: order (once), node (for each)"
+        return None
 
     @staticmethod
     def _discount_of(label: str, price: Cell, share: Cell | None) -> Decimal | None:
