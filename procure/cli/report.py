@@ -23,12 +23,18 @@ def report(
     bill: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet."
+            metavar="FILE",
+            callback=common.in_folder,
+            help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet.",
         ),
     ] = None,
     pdf: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write it as PDF too, with page numbers in its contents (extra pdf)."),
+        typer.Option(
+            metavar="FILE",
+            callback=common.in_folder,
+            help="Write it as PDF too, with page numbers in its contents (extra pdf).",
+        ),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
