@@ -268,3 +268,37 @@ def test_a_row_without_a_vendor_beside_several_is_asked_about(tmp_path: Path) ->
     rows = [[who, f"{who[:1]}1 node", 128, 768, "-", 2, 10_000, 20_000] for who in ("Kauri", "Tasman")]
     found = read(tmp_path, OFFERS, *rows, [None, "Networking", *[None] * 3, 1, 5_000, 5_000])
     assert ["names no vendor" in one.allowed for one in found.errors] == [True]
+
+
+GROUPS = ["Group", "Type", "SKU", "Description", "Quantity per System", "Quantity", "Unit price (EUR)"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_read"),
+    [
+        (["Module", "370", "32GB RDIMM", 16, 64], True),
+        (["Module", "370", "32GB RDIMM", 16, None], True),
+        (["Module", "370", "32GB RDIMM", 16, 16], False),
+        (["Module", "370", "16x 32GB RDIMM", 16, 64], False),
+        (["Optional", "370", "32GB RDIMM", 16, 64], False),
+        (["Module", "370", "32GB RDIMM", 0.5, 2], False),
+    ],
+)
+def test_parts_are_counted_per_system_beside_those_of_all(tmp_path: Path, memory: list, is_read: bool) -> None:
+    """The number in one times the servers is that of all, and a column that repeats a type holds no names."""
+    base, chips = [1, "Base", "210", "R760c", None, 4, 15_000], [1, "Module", "338", "AMD EPYC 9354", 2, 8]
+    other = [2, "Network", "211", "Switch", None, 1, 3_000]
+    found = read(tmp_path, GROUPS, base, chips, [1, *memory], other)
+    assert bool(found.errors) is not is_read
+    assert not is_read or found.quotes[["name", "cpus", "mem_gb"]].values.tolist() == [["R760c", 64, 512]]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_read"), [(["RAM", "32GB RDIMM", 16], True), (["AMD EPYC 9354", "32GB RDIMM", 16], False)]
+)
+def test_a_number_counts_the_part_beside_a_word_for_its_kind(tmp_path: Path, more: list, is_read: bool) -> None:
+    """Of two parts in one row nobody knows which it counts."""
+    head = ["Specification", "Description", "Qty", "Unit price (EUR)"]
+    found = read(tmp_path, head, [None, "R6625", 3, 9_000], ["CPU", "AMD EPYC 9354", 2], more)
+    assert bool(found.errors) is not is_read
+    assert not is_read or found.quotes["mem_gb"].tolist() == [512]

@@ -198,6 +198,11 @@ def strange_in(part: str, column: str) -> list[str]:
     return [one for one in pieces if not is_unit_of(one, column) and not _is_harmless(one)]
 
 
+def is_of_each(text: str) -> bool:
+    """Tell whether a heading says that its numbers are those of each node or system."""
+    return _EACH.search(plain_words(text)) is not None
+
+
 def of_each(text: str) -> list[str]:
     """Return what a heading says that each of its amounts is of: ``per core``, ``/GPU``."""
     return [one[0] for one in (*_OF_EACH.finditer(plain_words(text)), *_OF_PART.finditer(text))]

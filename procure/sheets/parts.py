@@ -20,7 +20,7 @@ _AMOUNTS = ("price_usd", "_price", "_list_price", "_total")
 _SHARED = {"vendor", "category", "lot"}
 """Columns that say of a part which server, or whose, it is."""
 FIGURES = {"cpus", "mem_gb", "_cores_per_socket", "_sockets", "processor"}
-_ASIDE = {*_AMOUNTS, "_quantity", "_measure", "_price_unit", "_currency", "_discount"}
+_ASIDE = {*_AMOUNTS, "_quantity", "_each", "_measure", "_price_unit", "_currency", "_discount"}
 """Columns that say nothing of what a part is."""
 _MOST = Decimal(10) ** 15
 """From here on a number is no amount of money."""
@@ -140,7 +140,21 @@ def _bare(columns: Columns, head: list[Cell], row: list[Cell], numbers: set[int]
         if cell_of(columns, row, one).text == cell_of(columns, head, one).text
     }
     shared |= {n for n in numbers if n < len(row) and _CODE.fullmatch(row[n].text)}
-    return without(row, shared - {columns["name"]})
+    return _counted(columns, head, without(row, shared - {columns["name"]}))
+
+
+def _counted(columns: Columns, head: list[Cell], row: list[Cell]) -> list[Cell]:
+    """Return a part with its number in one server before its name, where the number in all servers agrees with it."""
+    each, name, whole = (cell_of(columns, row, one) for one in ("_each", "name", "_quantity"))
+    n = int(each.text) if re.fullmatch(r"[1-9]\d{0,3}", each.text) else 0
+    if row is head or not n or name.is_empty or (n > 1 and any(_COUNT.match(cell.text) for cell in row)):
+        return row
+    if not whole.is_empty and whole.text != str(n * quantity_of(columns, head)):
+        return row
+    bare = without(row, {columns["_each"], columns.get("_quantity", -1)})
+    place = next((at for at, cell in enumerate(bare) if _is_part(cell.text)), columns["name"])
+    bare[place] = replace(bare[place], value=f"{n}x {bare[place].text}" if n > 1 else bare[place].text)
+    return bare
 
 
 def _first_part(columns: Columns, head: list[Cell], block: list[list[Cell]]) -> dict[int, str]:
@@ -154,10 +168,11 @@ def _is_apart(columns: Columns, head: list[Cell], row: list[Cell], text: str) ->
     """Tell whether a row beneath a server may be another one, or an option: by its words, or by those of its price."""
     beside = {plain_words(cell_of(columns, row, one).text) for one in (*_AMOUNTS, "_quantity", "_discount")}
     beside = {one for one in beside if re.search("[a-z]", one) and not re.search(r"\d", one)} - INCLUDED - NOTHING
-    if beside or is_optional(row_label(row)):
+    if beside or is_optional(row_label(row)) or not cell_of(columns, row, "_each").is_empty:
         return True
-    if chips_in(text) or is_memory(text) or gpu_models(text):
-        return False
+    n_parts = sum(_is_part(one) for one in _texts(columns, row))
+    if n_parts:  # a number beside two of them is of nobody knows which
+        return n_parts > 1
     one, two = (
         re.sub(r"\S*\d\S*", "", plain_words(said)).split() for said in (text, cell_of(columns, head, "name").text)
     )
@@ -241,9 +256,17 @@ def _amount(columns: Columns, row: list[Cell]) -> Decimal | None:
 
 
 def said_of(columns: Columns, row: list[Cell]) -> str:
-    """Return what a row says of a part: all its texts beside amounts and numbers of articles."""
+    """Return what a row says of a part: all its texts beside amounts and numbers of articles, what it is first."""
+    return "; ".join(sorted(_texts(columns, row), key=lambda text: not _is_part(text)))
+
+
+def _texts(columns: Columns, row: list[Cell]) -> list[str]:
     aside = {place for name, place in columns.items() if name in _ASIDE}
-    return "; ".join(cell.text for place, cell in enumerate(row) if place not in aside and not cell.is_empty)
+    return [cell.text for place, cell in enumerate(row) if place not in aside and not cell.is_empty]
+
+
+def _is_part(text: str) -> bool:
+    return bool(chips_in(text) or is_memory(text) or gpu_models(text))
 
 
 def _text(columns: Columns, row: list[Cell], times: Decimal, n_nodes: Decimal) -> str:

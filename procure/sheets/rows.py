@@ -541,7 +541,7 @@ class TableReader:
 
     def _check_measure(self, row: list[Cell]) -> None:
         """Refuse a price whose unit of measure is not one, or is a lump sum."""
-        for name in ("_measure", "_price_unit", "_quantity"):
+        for name in ("_measure", "_price_unit", "_quantity", "_each"):
             of = self.table.cell(row, name)
             said = "" if of is None or of.is_empty else plain_words(of.text)
             if of is not None and (_LUMP.search(of.shown) if name == "_quantity" else said not in _ONE):

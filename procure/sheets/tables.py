@@ -12,7 +12,7 @@ from procure.sheets.cells import chips_in, gpus_in
 from procure.sheets.columns import by_columns
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
-from procure.sheets.headings import Heading, heading_of, of_another, plain_words
+from procure.sheets.headings import Heading, heading_of, is_of_each, of_another, plain_words
 from procure.sheets.lines import is_tax, is_total, kind_of, percentages
 from procure.sheets.parts import gather_parts, quantity_of
 from procure.sheets.priced import gather_nodes, is_group
@@ -253,11 +253,13 @@ def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cel
     table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
     counts = sum(heading_of(text).column == "gpus" for text in texts)
     names = sum(heading_of(text).column == "name" for text in texts)
+    repeated = _repeated(texts, rows) if names > 1 else set()
     for place, text in enumerate(texts):
         cells = [row[place].text for row in rows if _is_filled(row, place)]
         said = [text for text in cells if plain_words(text) not in themed("nothing") and re.search(r"\w", text)]
         first = next(iter(said), next(iter(cells), "a"))
-        if names > 1 and heading_of(text).column == "name" and not re.search(r"[^\W\d_]", first[1:]):
+        is_name = names > 1 and heading_of(text).column == "name"
+        if is_name and (place in repeated or not re.search(r"[^\W\d_]", first[1:])):
             continue  # ``Item`` over 1, 2, 3 beside another column of names
         if text and heading_of(text).column == "gpus" and counts > 1 and re.match(r"(?!\d).*[^\W\d_]", first):
             _take(table, place, Heading("gpu_type", heading_of(text).rank), header[place], text)
@@ -280,6 +282,15 @@ def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cel
         _settle_by_discounts(table)
     _choose_price(table)
     return table
+
+
+def _repeated(texts: list[str], rows: list[list[Cell]]) -> set[int]:
+    """Return the columns of names that repeat single words, beside one that says more: ``Base``, ``Module``."""
+    of_it = [n for n, text in enumerate(texts) if heading_of(text).column == "name"]
+    cells = {n: [row[n].text for row in rows if _is_filled(row, n)] for n in of_it}
+    most = max(len(set(said)) for said in cells.values())
+    are_words = {n: all(re.fullmatch(r"[^\W\d_]+", one) for one in said) for n, said in cells.items()}
+    return {n for n, said in cells.items() if are_words[n] and len(set(said)) < min(len(said), most)}
 
 
 def _by_cells(heading: Heading, cells: list[str]) -> Heading:
@@ -367,6 +378,11 @@ def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> 
             table.leave(cell if heading.doubt else table.header[name], f"{elsewhere}another column")
             if heading.doubt:
                 return
+        elif name == "_quantity" and is_of_each(text) != is_of_each(table.header[name].text):
+            if is_of_each(table.header[name].text):  # of parts, how many one node has, and how many all have
+                _rename(table, name, "_each")
+            else:
+                name = "_each"
         elif name == "cpus" and "cpus" in (plain_words(text), plain_words(table.header[name].text)):
             if plain_words(text) == "cpus":  # beside cores, CPUs are processors
                 table.columns["_sockets"], table.headings["_sockets"], table.header["_sockets"] = place, heading, cell
