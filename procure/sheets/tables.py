@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from procure.schemas import QUOTE
+from procure.sheets.blocks import by_blocks
 from procure.sheets.cells import chips_in, gpus_in
 from procure.sheets.columns import by_columns
 from procure.sheets.findings import Finding, Severity
@@ -101,6 +102,11 @@ class Table:
 def tables_of(grid: Grid) -> list[Table]:
     """Return the tables of a sheet, as it is or turned by 90°, with what their headings leave open."""
     found = _tables(grid)
+    if not found and (blocks := by_blocks(grid)) is not None:
+        found = _tables(blocks[0])
+        for table in found:
+            table.top += [cell for cell in blocks[1] if all(cell is not one for one in table.top)]
+        return found
     labels = [n for n, row in enumerate(grid.turned().rows) if is_header(row)] if not found else []
     return _tables(by_columns(grid, labels[0])) if labels else found
 
