@@ -340,3 +340,30 @@ def test_what_is_open_in_yen_is_asked_about(tmp_path: Path, rows: list, word: st
     """Sets, yuan, prices with tax, sums that disagree; a customer's name in Japanese says nothing of the currency."""
     asked = read(tmp_path, rows).errors
     assert any(word in str(one) for one in asked), [str(one) for one in asked]
+
+
+@pytest.mark.parametrize("called", [["Type A", "Type B"], ["Type A", "Type A"], ["Type B", "Type A"]])
+def test_specifications_may_be_called_as_on_the_sheet_of_prices_above_their_models(
+    tmp_path: Path, called: list[str]
+) -> None:
+    """The names are those that the priced servers have, not the makers' models; one name twice is asked about."""
+    prices = [
+        ["Item No.", "Description", "Firm Qty (A)", "Firm Unit Price, EUR (B)", "Extended Price (A x B)"],
+        [1, "Type A – Compute node", 20, 9_800, 196_000],
+        [2, "Type B – Big node", 2, 96_000, 192_000],
+    ]
+    beside = [
+        ["Feature", *called],
+        ["Make / model", "Node R6625", "Node R7625"],
+        ["Processor", "AMD EPYC 9354", "AMD EPYC 9454"],
+        ["Sockets per node", 2, 2],
+        ["Cores per socket", 32, 48],
+        ["Memory per node", "24 x 32 GB", "24 x 64 GB"],
+    ]
+    found = read(tmp_path, {"Prices": prices, "Annex": beside})
+    if called[0] == called[1]:
+        assert found.errors
+    else:
+        order = [64, 96] if called[0] == "Type A" else [96, 64]
+        assert not [one for one in found.errors if "no column" in one.allowed]
+        assert found.quotes["cpus"].tolist() == order

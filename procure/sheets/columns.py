@@ -32,18 +32,23 @@ def by_columns(grid: Grid, labels: int) -> Grid:
 def _first(labels: list[Cell], servers: list[list[Cell]], n: int) -> int:
     """Return the first row of a table whose figures begin in row ``n``: that right above with texts of all servers.
 
-    It has their names if its label is not known, else so may the one above it.
+    It has their names if its label is not known, else so may the one above it; above their models each may be called
+    otherwise once more (``Type A``).
     """
     while n > 0 and servers and heading_of(labels[n].text).column != "name":
         is_gap = len(servers) > 1 and n > 1 and all(one[n - 1].is_empty for one in (labels, *servers))
         above = n - 2 if is_gap else n - 1
-        cells = [one[above] for one in servers]
-        if not all(isinstance(cell.value, str) and not cell.is_empty for cell in cells):
+        if not _has_texts(servers, above):
             break
         n = above
         if not heading_of(labels[n].text).column:
             break
-    return n
+    is_called = n > 0 and len(servers) > 1 and _has_texts(servers, n - 1) and not heading_of(labels[n - 1].text).column
+    return n - 1 if is_called and len({one[n - 1].text for one in servers}) == len(servers) else n
+
+
+def _has_texts(servers: list[list[Cell]], n: int) -> bool:
+    return all(isinstance(one[n].value, str) and not one[n].is_empty for one in servers)
 
 
 def _belongs(grid: Grid, n: int) -> bool:

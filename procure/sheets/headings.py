@@ -22,6 +22,10 @@ NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_
 _PRICES = frozenset("price_usd _price _list_price _total".split())
 
 
+_LETTERED = re.compile(r"\((?:[A-F]|[A-F](?:\s*[x×*+-]\s*[A-F])+)\)|^\s*(?:Firm|Fixed)\s+(?=(?:Unit|Qty|Quantity)\b)")
+"""A column's letter, how it is reckoned of others, and that it is firm: ``Firm quantity (A)``, ``Price (A x B)``."""
+
+
 @dataclass(frozen=True)
 class Heading:
     """What a heading says.
@@ -86,7 +90,7 @@ def heading_of(text: str) -> Heading:
     """Return what a heading says; see `Heading`."""
     if text.strip() in QUOTE.by_name:
         return Heading(text.strip(), -1)
-    text = re.sub(r"['’]s\b", "s", folded(text).replace("#", " no "))
+    text = _LETTERED.sub(" ", re.sub(r"['’]s\b", "s", folded(text).replace("#", " no ")))
     gross, unit, words = tax_of(text), None, []
     bracketed = re.findall(r"[(\[{]([^)\]}]*)[)\]}]", text)
     rest = re.sub(r"[(\[{][^)\]}]*[)\]}]", " ", text)

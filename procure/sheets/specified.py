@@ -10,7 +10,7 @@ from decimal import Decimal
 from procure.sheets.cells import same_chips
 from procure.sheets.findings import Finding
 from procure.sheets.grid import Cell
-from procure.sheets.headings import plain_words
+from procure.sheets.headings import Heading, plain_words
 from procure.sheets.lines import Line
 from procure.sheets.parts import quantity_of
 from procure.sheets.tables import Table
@@ -79,11 +79,23 @@ def title_of(name: str) -> str:
 
 
 def is_specification(table: Table, priced: Iterable[Table]) -> bool:
-    """Tell whether a table without prices has names of servers of tables with them."""
+    """Tell whether a table without prices has names of servers of tables with them.
+
+    They may stand in another column than the one that is headed so (``Type A`` beside its model): then they are its
+    names.
+    """
     if table.is_ours or _PRICES & table.columns.keys():
         return False
     titles = {title_of(name.text) for one in priced for name in _names(one) if _PRICES & one.columns.keys()}
-    return any(title_of(name.text) in titles for name in _names(table))
+    if any(title_of(name.text) in titles for name in _names(table)):
+        return True
+    taken = {place for column, place in table.columns.items() if column in SPECIFIED}
+    for place, title in enumerate(table.titles):
+        cells = [row[place] for row in table.rows if place < len(row) and title_of(row[place].text)]
+        if place not in taken and cells and all(title_of(cell.text) in titles for cell in cells):
+            table.columns["name"], table.headings["name"], table.header["name"] = place, Heading("name"), title
+            return True
+    return False
 
 
 def _names(table: Table) -> list[Cell]:
