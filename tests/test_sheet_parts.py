@@ -302,3 +302,24 @@ def test_a_number_counts_the_part_beside_a_word_for_its_kind(tmp_path: Path, mor
     found = read(tmp_path, head, [None, "R6625", 3, 9_000], ["CPU", "AMD EPYC 9354", 2], more)
     assert bool(found.errors) is not is_read
     assert not is_read or found.quotes["mem_gb"].tolist() == [512]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["Subtotal", None, None, 145_000], ["4x NVIDIA L40S"]],
+        [["2x AMD EPYC 9354 for spare", None, None], ["Subtotal", None, None, 145_000], ["2x AMD EPYC 9554"]],
+    ],
+)
+def test_a_part_beneath_a_sum_is_not_lost(tmp_path: Path, rows: list) -> None:
+    """It stands right beneath no server, and is asked about."""
+    text = "R6625, 2x AMD EPYC 9354, 24x 32 GB DDR5"
+    found = read(tmp_path, HEAD, [text, *SERVER[1:]], *rows)
+    assert any("right beneath" in one.allowed for one in found.errors)
+
+
+def test_a_name_beside_a_part_is_that_of_another_server(tmp_path: Path) -> None:
+    """Its price is missing, and it is no part of the one above it."""
+    head = ["Poste", "Désignation", "Détail", "Qté", "PU HT (EUR)"]
+    first = [1, "Serveur X", "CPU : 2 x AMD EPYC 9354", 4, 15_000]
+    assert read(tmp_path, head, first, [None, "Serveur Y", "RAM : 24 x 32 Go DDR5"]).errors

@@ -171,14 +171,14 @@ def _is_apart(columns: Columns, head: list[Cell], row: list[Cell], text: str) ->
     if beside or is_optional(row_label(row)) or not cell_of(columns, row, "_each").is_empty:
         return True
     n_parts = sum(_is_part(one) for one in _texts(columns, row))
-    if n_parts:  # a number beside two of them is of nobody knows which
-        return n_parts > 1
+    name = cell_of(columns, row, "name").text
+    said = text if not n_parts else "" if _is_part(name) else name
     one, two = (
-        re.sub(r"\S*\d\S*", "", plain_words(said)).split() for said in (text, cell_of(columns, head, "name").text)
+        re.sub(r"\S*\d\S*", "", plain_words(of_it)).split() for of_it in (said, cell_of(columns, head, "name").text)
     )
-    return (
-        one in ([], two) or re.search(rf"\b{NODE}\b", " ".join(one)) is not None or themed("machines").issuperset(one)
-    )
+    is_named = bool(said) and (one in ([], two) or re.search(rf"\b{NODE}\b", " ".join(one)) is not None)
+    # a number beside two parts is of nobody knows which
+    return is_named or n_parts > 1 or (not n_parts and themed("machines").issuperset(one))
 
 
 def _alike(columns: Columns, group: list[list[Cell]]) -> set[int]:

@@ -127,6 +127,8 @@ class TableReader:
         self.n_first, self.n_lines = len(found.rows), len(found.lines)
         self.held, self.sums = agreeing(table)
         self.roles: list[tuple[str, list[Cell], str]] = []
+        self.beneath = set[int]()
+        """The `id` of rows of parts that are held against the server above them."""
         self.unclear = set[int]()
         """The `id` of rows that describe a server, not plainly."""
         self.described = self._described() if not table.is_ours else {}
@@ -334,6 +336,11 @@ class TableReader:
         if (not priced and len(filled) <= 2) or (priced and len(filled) == 1):
             severity: Severity = "error" if priced else "warning"
             text = "is a price without a name" if priced else "is left out: it has no price, CPUs or memory"
+            if not priced and id(row) not in self.beneath and (chips_in(label) or gpus_in(label)[0]):
+                severity, text = (
+                    "error",
+                    "may be a part of a server that it does not stand right beneath; move it, or delete it",
+                )
             if not priced and other.percentages(label):
                 self.roles.append(("share", row, label))
             self._say(severity, first, "", text)
@@ -754,6 +761,7 @@ class TableReader:
             text, n_parts = re.sub(r"^[\s+]+", "", filled[0].text), quantity_of(self.table.columns, beneath)
             part = with_number(text, n_parts, count or Cell(""))
             may_be_of |= {all_nodes} if part != text else set()
+            self.beneath.add(id(beneath))
             (n, known), modules = chips_of(part), pattern("modules_alone", re.I).match(part)
             said = {"cpus": n * known, "gpus": int(gpus_in(part)[0] or 0)}
             said["mem_gb"] = int(modules[1]) * int(modules[2]) if modules else 0
