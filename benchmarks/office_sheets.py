@@ -238,11 +238,11 @@ def draw(seed: int, folder: Path) -> Case:
             "processor": [Value(f"2x AMD EPYC 9{rng.integers(100, 700)}Q ({half} {'Kerne' if lang == 'de' else 'cores'})")],
         }[cores_how]  # fmt: skip
         mem = one["mem_gb"]
-        tera = f"{mem / 1000:.3f}".rstrip("0").rstrip(".")
+        tera = f"{mem / 1024:.3f}".rstrip("0").rstrip(".")
         tera = tera.replace(".", ",") if lang in BY_COMMA else tera
         cells += {
             "heading": [Value(mem)], "text": [Value(f"{mem} GB")],
-            "tb": [Value(f"{tera} TB" if mem in (1000, 1500) else f"{mem} GB")], "dimms": [Value(f"{mem // 32} x 32 GB")],
+            "tb": [Value(f"{tera} TB" if mem in (1024, 1536) else f"{mem} GB")], "dimms": [Value(f"{mem // 32} x 32 GB")],
         }[mem_how]  # fmt: skip
         if gpu_how == "two columns":
             cells += [Value(one["gpus"]), Value(one["gpu_type"] or None)]

@@ -635,3 +635,60 @@ def test_a_description_in_other_words_is_read_or_asked_about(text: str, truth: D
             described(text, READER)
     else:
         assert described(text, READER) == truth
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [
+        ("GPU-node, 2 x AMD EPYC 9355, 4 x NVIDIA H200 NVL 141 GB, 2 x 3,84 TB NVMe", 4),
+        ("GPU-node, 2 x AMD EPYC 9355, 4 x NVIDIA H200, 2 x NVIDIA L40S", None),
+        ("GPU-node, 2 x AMD EPYC 9355, up to 4 x NVIDIA H200", None),
+        ("GPU-node R6625", None),
+    ],
+)
+def test_gpus_that_a_name_alone_counts_are_read(tmp_path: Path, name: str, gpus: int | None) -> None:
+    """Where no column says any; two models, a limit or no number are asked about."""
+    found = made(tmp_path, ["Name", "Cores", "RAM (GB)", "Unit price (EUR)"], [name, 64, 768, 9_000])
+    assert bool(found.errors) == (gpus is None)
+    assert gpus is None or found.quotes["gpus"].tolist() == [gpus]
+
+
+@pytest.mark.parametrize(("quantity", "total", "is_read"), [("1 usl.", 500, True), ("2 usl.", 500, False)])
+def test_a_number_before_a_word_is_the_quantity_where_the_total_shows_it(
+    tmp_path: Path, quantity: str, total: int, is_read: bool
+) -> None:
+    """The word is asked about all the same."""
+    found = made(tmp_path, COLUMNS, *NODES, ["Installation", None, None, None, quantity, 500, total])
+    said = [one.allowed for one in found.errors]
+    assert any("'usl'" in one for one in said) == is_read
+    assert any("whole number" in one for one in said) != is_read
+
+
+def test_what_costs_nothing_and_has_no_figures_is_no_server(tmp_path: Path) -> None:
+    """Old nodes that are taken away for nothing."""
+    found = made(tmp_path, COLUMNS, *NODES, ["Disposal of old nodes", None, None, None, 1, 0, 0])
+    assert not [one for one in found.errors if one.column in ("cpus", "mem_gb", "price_usd")]
+    assert len(found.quotes) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "gb"), [("1 TB", 1024), ("1.5 TB", 1536), ("2.25 TB", 2304), ("2.304 TB", 2304), ("1.1 TB", 1100)]
+)
+def test_terabytes_of_memory_are_what_modules_add_up_to(tmp_path: Path, text: str, gb: int) -> None:
+    """Eighths of a TB are of 1,024 GB, others of 1,000; both are said."""
+    found = made(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
+    assert found.quotes["mem_gb"].tolist() == [gb]
+    assert any(one.column == "mem_gb" and one.severity == "guess" for one in found.findings)
+
+
+@pytest.mark.parametrize("form", ['"R" # ##0.00', '"R"#,##0.00'])
+def test_an_r_in_a_number_format_is_the_rand(tmp_path: Path, form: str) -> None:
+    """As South African offers show amounts."""
+    book = Workbook()
+    for row in (["Name", "Cores", "RAM (GB)", "GPUs", "Unit price"], ["Node R6625", 128, 768, 0, 200_000]):
+        book.active.append(row)
+    book.active["E2"].number_format = form
+    book.save(tmp_path / "a.xlsx")
+    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"ZAR": 0.05}))
+    assert not read.errors
+    assert read.quotes["price_usd"].tolist() == [10_000]

@@ -109,7 +109,7 @@ def test_units_and_numbers_of_a_german_offer(tmp_path: Path) -> None:
     quotes = read_quotes(path, EURO)
     assert quotes[["cpus", "mem_gb", "gpus", "price_usd"]].to_numpy().tolist() == [
         [64, 768, 0, 16_445],
-        [64, 1500, 4, 126_445],
+        [64, 1536, 4, 126_445],
     ]
     assert quotes["gpu_type"].tolist() == ["", "H100"] and quotes["category"].tolist() == ["compute", "gpu"]
     assert [cell for cell, _ in says(path, "guess")] == ["C3", "E3"]

@@ -18,7 +18,7 @@ from procure.sheets.findings import Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
 from procure.sheets.units import Decimals, Unit, amount_of, without_mark
-from procure.sheets.words import PIECE, pattern, themed
+from procure.sheets.words import NODE, PER, PIECE, pattern, themed
 
 NOTHING = themed("nothing") | {""}
 _TRUE = {"yes", "true", "1", "x", "ja", "oui", "si", "y", "wahr", "vrai"}
@@ -39,6 +39,7 @@ _MODEL = pattern("gpu_models", re.I)
 
 
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
+_TERA = 1000
 _CHOICE = pattern("choice", re.I)
 """Words after which an amount is one of several, a limit, or that of something else."""
 
@@ -152,9 +153,17 @@ class Reader:
             if unit is self.unit:
                 raise Unreadable(f"stands under a unit of {unit.kind}; this column is {self.column}")
             return cell.shown
-        if unit is not None and unit.factor != 1 and unit.kind == "memory" and unit.factor >= 1000:
-            self.guess(f"read as {_plain(value * unit.factor)} GB: 1 TB = 1,000 GB; write 1536 if 24 × 64 GB are meant")
+        if unit is not None and unit.kind == "memory" and unit.factor == _TERA:
+            return self._terabytes(value)
         return _plain(value * (unit.factor if unit is not None else 1))
+
+    def _terabytes(self, value: Decimal) -> str:
+        """Return GB: no modules add up to 1,000 or 1,500, so eighths of a TB are of 1,024 GB; 2.304 TB are 2,304."""
+        is_binary = value * 8 == int(value * 8)
+        gb = _plain(value * (1024 if is_binary else _TERA))
+        said = f"1,024 GB each, as modules add up; write {_plain(value * _TERA)} GB if that is meant"
+        self.guess(f"read as {gb} GB: {said if is_binary else '1,000 GB each'}")
+        return gb
 
     def _amount(self, cell: Cell) -> tuple[Decimal, Unit | None] | None:
         """Return the cell's number and unit, None where it holds neither."""
@@ -447,6 +456,8 @@ def cores_of(text: str) -> tuple[int, str] | None:
     """
     text = _EACH.sub("", _PROCESSORS.sub(r"\1x ", counted(text)))
     text = re.sub(rf"^(\s*(\d)\s*[x×]\s.*?)[,(]\s*\2\s*[x×]\s*(?={CORES})", r"\1 (", text, flags=re.IGNORECASE)
+    if (of_node := _OF_NODE.search(text)) is not None:
+        return _of_node(text, of_node)
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{CORES}", text, re.IGNORECASE)
     if (
         match is None
@@ -469,6 +480,23 @@ def cores_of(text: str) -> tuple[int, str] | None:
     n, stated, known = int(match[1]), int(match[2]), chips_of(text)[1]
     is_wrong = known and stated not in (known, n * known)
     return 0 if is_wrong else n * (known or stated), model.strip(" ,;(-")
+
+
+_OF_NODE = re.compile(rf"{CORES}\s*(?:\b{PER}\b|/)\s*{NODE}\b", re.IGNORECASE)
+
+
+def _of_node(text: str, of_node: re.Match[str]) -> tuple[int, str] | None:
+    """Return the cores that a text states of a node, ``(72C, 144 cores per node)``, and the model.
+
+    0 where its processors have others; None where other numbers of cores are neither these nor those of each.
+    """
+    whole, (n, known) = int(of_node[1]), chips_of(text)
+    rest = f"{text[: of_node.start()]} {text[of_node.end() :]}"
+    if not n or _CHOICE.search(rest) or any(times or each * n != whole for times, each in cores_stated(rest)):
+        return None
+    model = re.sub(rf"^\d\s*[x×]\s*|[\s,(-]*(?:{CORES})?\W*$", "", text[: of_node.start()], flags=re.IGNORECASE)
+    model = re.sub(rf"[\s,(]*{CORES}.*$", "", model, flags=re.IGNORECASE)
+    return 0 if known and n * known != whole else whole, model.strip(" ,;(-")
 
 
 def cores_said(text: str, n: int = 0) -> tuple[int, str] | None:

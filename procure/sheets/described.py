@@ -16,10 +16,11 @@ from procure.sheets.cells import (
     cores_stated,
     gpu_models,
     without_models,
+    without_sum,
 )
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
-from procure.sheets.words import MACHINE, folded, pattern, themed
+from procure.sheets.words import MACHINE, PER, folded, pattern, themed
 
 _BRACKETS = re.compile(r"\([^()]*\)")
 _TWO = re.compile(r"^(?:dual|two|zwei|deux|dos|due|twee|två|to|dva|dwa|kaksi|2P|2S)\b\s*(?:x\s*)?", re.IGNORECASE)
@@ -40,7 +41,11 @@ _CONTENT = re.compile(r"(?:(?<=[;,\n])|^)\s*(?:NVIDIA\s+)?G[HB]\d{3}\s*:\s*(?=\d
 """A board of processors and GPUs that are listed behind it."""
 _GROUPED = re.compile(r"(?<![\w.,-])(\d) (\d{3})(?= ?G(?:i?B|o)\b)", re.IGNORECASE)
 """Memory with a blank between thousands: ``1 536 GB``."""
-_CORES_EACH = re.compile(r"\b(?:mit )?je(?= \d+ (?:kern|core))")
+_CORES_EACH = re.compile(
+    r"\b(?:mit )?je(?= \d+ (?:kern|core))"
+    rf"|(?<=cores) {PER} (?:cpu|processor|socket)\b|(?<=kerne) {PER} (?:cpu|prozessor|sockel)\b"
+    rf"|(?<=coeurs) {PER} (?:cpu|processeur)\b|(?<=core) {PER} (?:cpu|processore)\b"
+)
 """What says that each of the processors has so many cores."""
 _NODES = re.compile(rf"\b([2-9]|\d\d+)\W*x?\W*{MACHINE}\b|\b\d+ ?u ?[2-9] ?n\b", re.IGNORECASE)
 
@@ -68,6 +73,7 @@ def parts_of(text: str) -> list[str]:
 def written_plainly(text: str) -> str:
     """Write counts as ``2x`` and memory without blanks: ``(2) AMD EPYC``, ``24 moduli da 32 GB``, ``1 536 GB``."""
     text = _GROUPED.sub(_joined, re.sub(r"[\xa0\u2009\u202f]", " ", text))
+    text = re.sub(r"((?:^|[,;:\n])\s*)n[.°º]\s*(?=\d{1,2}\s+[^\W\d])", r"\1", text)  # n. 2 CPU
     text = re.sub(r"((?:^|[,;:\n])\s*)\((\d{1,2})\)\s*(?=[^\s,;:).])", r"\1\2x ", text)
     text = re.sub(r"(?<=\d)\s*([GT])t\b(?!/)", r" \1B", text)  # Finnish gigabytes
     text = _CONTENT.sub("", _GRACE.sub(lambda one: f"{one[1] or '1x '}{one[2]} ({one[3]} cores)", text))
@@ -120,6 +126,7 @@ def described(text: str, reader: Reader) -> Described | None:
     sizes = [re.sub(r"\b\d{1,2} ?(?:U|HE|RU)\b", " ", one, flags=re.IGNORECASE) for one in (*name, *found["other"])]
     odd = [chips for chips in found["processors"] if re.search(r"\d\s*[GT](?:i?B|o)\b", chips, re.IGNORECASE)]
     odd += [one for one in sizes if re.search(r"\d", one) and _says_memory(one)]
+    memory = [without_sum(memory[0]), *memory[1:]]
     if odd or re.search(r"\d", pattern("memory_numbers", re.I).sub(" ", memory[0])):
         raise Unreadable(f"holds {(*odd, memory[0])[0]!r}, not plainly the memory of one node; give it in a column")
     chips = found["processors"][0]

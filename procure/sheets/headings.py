@@ -22,8 +22,10 @@ NUMBERS = frozenset("price_usd _price _list_price _total cpus mem_gb gpus power_
 _PRICES = frozenset("price_usd _price _list_price _total".split())
 
 
-_LETTERED = re.compile(r"\((?:[A-F]|[A-F](?:\s*[x×*+-]\s*[A-F])+)\)|^\s*(?:Firm|Fixed)\s+(?=(?:Unit|Qty|Quantity)\b)")
-"""A column's letter, how it is reckoned of others, and that it is firm: ``Firm quantity (A)``, ``Price (A x B)``."""
+_LETTERED = re.compile(
+    r"\((?:[A-F]|[A-F](?:\s*[x×*+-]\s*[A-F])+)\)|^\s*(?:Firm|Fixed)\s+(?=(?:Unit|Qty|Quantity)\b)|\sExcl\.?\s*$"
+)
+"""A column's letter, how it is reckoned of others, that it is firm, an end: ``Firm qty (A)``, ``(A x B)``, ``Excl``."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ def _composed(bare: list[str], words: list[str]) -> str:
         return whole
     if _GPUS.fullmatch(" ".join(bare)):
         return "gpus"
+    if len(words) == 2 and _known().get(words[1], ("",))[0] == "_discount" and words[0] not in amount_words():
+        return "_discount"  # Edu disc.
     first, rest = words[:1], words[1:]
     if rest and set(first) <= themed("numbers_of") and all(_COUNTED.fullmatch(word) for word in rest):
         return "_quantity"

@@ -101,7 +101,8 @@ def question(kind: Kind, text: str, is_held: bool = False) -> str:
     if kind == "discount":
         if not themed("already").isdisjoint(words.split()):
             return "may be in the prices already; delete the row, or say only how much is taken off"
-        if pattern("condition").search(words):
+        granted = re.sub(r"\bvolume(?= \w*(?:discount|rabatt))", " ", words) if is_held else words
+        if pattern("condition").search(granted):
             return "is taken off on a condition; delete the row, or name it without the condition"
         scopes = [
             one[1] for one in _SCOPE.finditer(words) if one[1] not in themed("on_servers") and not one[1].isdigit()

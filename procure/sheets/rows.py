@@ -28,7 +28,7 @@ from procure.sheets.cells import (
     is_likely,
     without_models,
 )
-from procure.sheets.described import Described, described
+from procure.sheets.described import Described, described, parts_of, written_plainly
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, row_label
 from procure.sheets.guesses import guessed
@@ -384,6 +384,9 @@ class TableReader:
             return False
         if self._has_figures(row) or self.table.is_ours:
             return True
+        price = self.table.cell(row, "price_usd")
+        if price is not None and figure(price) == 0:
+            return False  # it is no server, and costs nothing
         if not (other.kind_of(label) or other.is_optional(label) or self._is_bought_beside(row, label)):
             return True
         return not other.is_optional(label) and (id(row) in self.unclear or chips_in(label) != "")
@@ -560,9 +563,19 @@ class TableReader:
         if cell is None or cell.is_empty or cell.text in NOTHING:
             return 0
         text = self.quantity.read(cell)
+        if not re.fullmatch(r"[1-9]\d*", text) and (n := self._times(row, cell)):
+            return n
         if not re.fullmatch(r"[1-9]\d*", text):
             raise Unreadable(f"has the quantity {cell.shown!r} beside it ({cell.address}); write a whole number")
         return int(text)
+
+    def _times(self, row: list[Cell], cell: Cell) -> int:
+        """Return a quantity with a word behind it, which is asked about; 0 unless it times the price is the total."""
+        match = re.fullmatch(r"\s*([1-9]\d{0,5})\s*[^\W\d]+\.?\s*", cell.text)
+        price, total = (figure(self.table.cell(row, one) or Cell("")) for one in ("price_usd", "_total"))
+        if match is None or price is None or total is None or abs(price * int(match[1]) - total) > Decimal("0.01"):
+            return 0
+        return int(match[1])
 
     def _check_total(self, row: list[Cell], usd: Decimal, n: int) -> None:
         """Refuse a price that times the quantity is not the total beside it."""
@@ -880,6 +893,23 @@ class TableReader:
             return None
         return Decimal(text), n
 
+    def _take_gpus(self, n: int, row: dict[str, str]) -> None:
+        """Take the GPUs that a server's name counts, where no column says any; one that counts none has none."""
+        given, row["gpus"] = self.found.given[n].get("name", ""), "0"
+        at = Cell(self.found.where[n].get("name", ("", ""))[1], given)
+        parts = [part for part in parts_of(written_plainly(given)) if gpu_models(part)]
+        reader = Reader("gpus", None, None, self.pricing.usd("price_usd"))
+        if len(parts) == 1 and re.match(r"\d{1,2}\s*[x×]", parts[0]):
+            try:
+                row["gpus"] = reader.read(Cell("", parts[0]))
+            except Unreadable as error:
+                self._refuse(n, at, "gpus", str(error))
+                return
+            row["gpu_type"] = row.get("gpu_type") or reader.others.get("gpu_type", "")
+            self._say("guess", at, "gpus", f"read as {row['gpus']} GPUs of its name: {parts[0]!r}")
+        elif pattern("says_gpu").search(NO_GPU.sub(" ", plain_words(given))):
+            self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
+
     def _missing(self) -> None:
         """Guess a category and GPUs where the table has no such column; name the other columns that it lacks."""
         rows = self.found.rows[self.n_first :]
@@ -904,11 +934,7 @@ class TableReader:
             return
         for n, row in enumerate(rows, self.n_first):
             if not row.get("gpus") and (n, "gpus") not in self.found.reported:
-                given = self.found.given[n].get("name", "")
-                if pattern("says_gpu").search(NO_GPU.sub(" ", plain_words(given))):
-                    at = Cell(self.found.where[n]["name"][1], given)
-                    self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
-                row["gpus"] = "0"
+                self._take_gpus(n, row)
             if not row.get("category"):
                 row["category"] = _category(self.table.sheet, row)
         if "category" in lacking:

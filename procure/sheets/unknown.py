@@ -344,6 +344,8 @@ class Ledger:
                 continue
             units = [said.unit, unit_of(text.split()[-1].strip("()[]")), *(_unit(cell) for cell in cells)]
             kinds = {unit.kind for unit in units if unit is not None}
+            if kinds and kinds <= {"power", "memory", "height"}:
+                continue
             is_count = set(plain_words(text).split()) <= themed("in_headings", "machines")
             if table.settled and "money" not in kinds and is_count and all(value == int(value) for value in values):
                 continue  # one, a quantity and a total are told: a number of chassis is no amount

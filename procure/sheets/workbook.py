@@ -225,7 +225,7 @@ def _unit_of_format(text: str) -> tuple[str, int]:
     first = _GROUPED.sub("", first)
     unit = " ".join("".join("".join(one) for one in _LITERAL.findall(first)).split())
     match = re.search(r"[0#?](,+)(?![0#?])", re.sub(r'"[^"]*"', "", first))
-    return unit, len(match[1]) if match else 0
+    return "ZAR" if unit == "R" else unit, len(match[1]) if match else 0
 
 
 def _text_shown(value: str, form: str) -> str:
