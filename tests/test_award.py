@@ -25,6 +25,7 @@ from procure.study import load_study
 from procure.study.award import Award, points_of, sensitivity, shares
 from procure.study.check import check_study
 from procure.sweep import load_plan, run_sweep
+from procure.workload.generate import generate
 
 OFFERS = pd.DataFrame(
     {"price": [900_000.0, 960_000.0, 1_000_000.0], "waits": [3600.0, 1800.0, 1500.0], "support": [6.0, 9.0, 7.0]}
@@ -180,14 +181,38 @@ def test_a_panels_points_go_by_what_each_vendor_is_paid(tender: Path) -> None:
     assert both["support"] == pytest.approx((8 * paid["Alder"] + 6 * paid["Birch"]) / sum(paid.values()))
 
 
-def test_where_no_offer_runs_every_job_the_error_says_what_to_do(tender: Path, monkeypatch) -> None:
-    """It names the offers, and that jobs which no package can hold are in the way."""
+@pytest.mark.parametrize(("most", "left_out"), [(1, 1), (0, 1), (1, 2)])
+def test_jobs_that_no_package_can_hold_keep_no_offer_from_its_points(
+    tender: Path, monkeypatch, most: int, left_out: int
+) -> None:
+    """Offers that leave out just those leave out the same jobs; what leaves out more is not scored, and named."""
     done = recommend(tender, k=3, verify=False, resamples=0)
-    lost = replace(done.case, left_out=np.ones_like(done.case.left_out))
+    lost = replace(done.case, left_out=np.full_like(done.case.left_out, left_out))
     monkeypatch.setattr(Recommendation, "case", property(lambda done: lost))
-    done = replace(done, ranking=done.ranking.assign(jobs_left_out=1))
-    with pytest.raises(TableError, match=r"^award: no offer can be scored; not scored, .*Alder.*take those that none"):
-        award_of(done)
+    monkeypatch.setattr("procure.recommender.award.left_out_by_all", lambda results: most)
+    done = replace(done, ranking=done.ranking.assign(jobs_left_out=left_out))
+    if left_out == most:
+        assert "1 job that no package can hold: offers are scored on the others" in award_of(done).notes
+    else:
+        with pytest.raises(TableError, match=r"^award: no offer can be scored; not scored, .*Alder"):
+            award_of(done)
+
+
+def test_the_jobs_that_every_package_leaves_out_are_counted(tmp_path: Path) -> None:
+    """One job of the log is larger than any package; all offers leave it out, and are scored."""
+    jobs = generate(seed=1, n_jobs=100)
+    jobs.loc[0, ["n_nodes", "cpus_per_node"]] = [1, 4096]
+    jobs.to_parquet(tmp_path / "jobs.parquet")
+    quotes = pd.read_csv(QUOTES)
+    quotes.assign(vendor=["Alder"] * len(quotes)).to_csv(tmp_path / "quotes.csv", index=False)
+    text = STUDY.format(points="{ Alder = 8 }").replace(
+        "generate = { seed = 1, n_jobs = 100 }", 'jobs = "jobs.parquet"'
+    )
+    (tmp_path / "tender.toml").write_text(text, encoding="utf-8")
+    run_sweep(load_plan(load_study(tmp_path / "tender.toml")), "serial")
+    done = award(tmp_path / "tender.toml", verify=False)
+    assert done.table["offer"].tolist() == ["Alder"]
+    assert "1 job that no package can hold: offers are scored on the others" in done.notes
 
 
 def test_study_check_knows_the_vendors_of_a_panels_points(tender: Path) -> None:

@@ -13,6 +13,7 @@ from procure.errors import TableError
 from procure.packages.prices import price_list
 from procure.progress import silent
 from procure.recommender.learning import Note, simulator, values_of
+from procure.recommender.notes import left_out_by_all
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.study import Study, load_study
@@ -178,13 +179,16 @@ def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]
         if (found["offer"] == NO_VENDOR).all():
             raise TableError('award.among: the quotes state no vendor; among = "packages" scores the list')
         found = found.head(MOST_OFFERS)
-    fails, able = found["jobs_left_out"] > 0, bool(done.case.runs_all.any())
+    lost = 0 if done.case.runs_all.any() else left_out_by_all(done.results)
+    fails = found["jobs_left_out"] > lost
     if "satisfies" in found:
         fails |= ~found["satisfies"].astype(bool)
     if fails.any():
         names = listed(found.loc[fails, "offer"].tolist())
-        none = "; no package runs every job: take those that none can hold out of the log" if not able else ""
-        notes.append(f"not scored, since they leave jobs out or break a constraint: {names}{none}")
+        more = "more jobs out than every package does" if lost else "jobs out"
+        notes.append(f"not scored, since they leave {more} or break a constraint: {names}")
+    if lost:
+        notes.append(f"{counted(lost, 'job')} that no package can hold: offers are scored on the others")
     return found.loc[~fails, ["offer", "package_id", "row"]].reset_index(drop=True), notes
 
 

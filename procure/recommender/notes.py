@@ -196,13 +196,23 @@ def about_length(results: StudyResults, whole: Case, rule: str, asked: int, k: i
     return found
 
 
+def _most(plan: Plan) -> pd.DataFrame:
+    """Return the most of each type that any package holds: what it leaves out, every package leaves out."""
+    return pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
+
+
+def left_out_by_all(results: StudyResults) -> int:
+    """Count the jobs that every package leaves out: packages that leave out as many leave out the same."""
+    plan, most = results.plan, _most(results.plan)
+    workloads = (plan.workloads[case.name] for case in results.cases)
+    return sum(int(jobs_left_out(most, plan.quotes, jobs, plan.existing)[0]) for jobs in workloads)
+
+
 def _none_able(results: StudyResults) -> str:
-    plan, left_out, lost = results.plan, 0, []
-    # The most of each type that any package holds: what it leaves out, every package leaves out.
-    most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
+    plan, left_out, lost = results.plan, left_out_by_all(results), []
+    most = _most(plan)
     for case in results.cases:
         jobs = plan.workloads[case.name]
-        left_out += int(jobs_left_out(most, plan.quotes, jobs, plan.existing)[0])
         for shape in request_shapes(jobs).to_dict(orient="records"):
             one = jobs.head(1).assign(**{str(name): shape[name] for name in shape if name != "n_jobs"})
             if jobs_left_out(most, plan.quotes, one, plan.existing)[0]:
