@@ -311,7 +311,7 @@ def test_recommend_and_report_show_what_turns_on_each_speed(tmp_path: Path):
     assert set(trials["change"]) == {-0.2, 0.2} and len(trials) == len(found.table)
     assert (trials["regret_seconds"] == trials["mean_wait_time"] - trials["first_wait"]).all()
     page = procure.report(path, tmp_path / "report.html", k=3).html
-    assert "but for jobs of the study's applications; GPU models\ndo not change run times." in page
+    assert "but for jobs of the study's applications; GPU models do not change run times." in " ".join(page.split())
     assert '<section id="applications">' in page and "EPYC9654" in page.split('<section id="applications">')[1]
 
 
