@@ -216,6 +216,37 @@ def test_one_specification_is_not_taken_for_two_servers(tmp_path: Path) -> None:
     assert any("one server of this name is needed" in one.allowed for one in asked)
 
 
+# Cells merged over the rows of one server's parts
+
+DETAILS = ["2 procesadores AMD EPYC 9354", "32 núcleos por procesador", "Memoria 768 GB DDR5", "HDR100"]
+
+
+@pytest.mark.parametrize(
+    ("details", "merged", "is_read"),
+    [
+        (DETAILS, "ABDEF", True),
+        (DETAILS, "ABDE", True),
+        ([*DETAILS[:3], "2 nodos por chasis"], "ABDEF", False),
+        ([*DETAILS[:3], "Opción: 2 GPU NVIDIA H100"], "ABDEF", False),
+        ([DETAILS[0], DETAILS[2], "2 procesadores AMD EPYC 9454", "Memoria 1.536 GB DDR5"], "ABDEF", False),
+        ([*DETAILS[:2], "Memoria 64 GB DDR5", "768"], "ABDEF", False),
+        (DETAILS, "AB", False),
+    ],
+)
+def test_a_name_merged_over_the_rows_of_parts_is_no_name_of_each(
+    tmp_path: Path, details: list, merged: str, is_read: bool
+) -> None:
+    """Name, number and price stand once, beside all details of one server; what may be another one is asked about."""
+    head = ["Partida", "Concepto", "Configuración", "Uds.", "Precio ud. (EUR)", "Importe (EUR)"]
+    first = [1, "Nodo de cálculo CE-N2", details[0], 22, 13_000, 286_000]
+    rows = [head, first, *([None, None, one] for one in details[1:])]
+    if merged == "AB":
+        rows[2][3:] = [22, 13_000, 286_000]
+    found = read(tmp_path, rows, *(f"{column}2:{column}{len(rows)}" for column in merged))
+    assert bool(found.errors) is not is_read, [str(one) for one in found.errors]
+    assert not is_read or servers(found) == [(64, 768, 0, 13_000)]
+
+
 # Priced parts of one node
 
 PARTS = [("Chassis 1U Model 7", 1, 1_800), ("AMD EPYC 9354", 2, 2_000), ("32 GB DDR5 RDIMM", 24, 150)]

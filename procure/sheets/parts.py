@@ -119,9 +119,9 @@ def _block(rows: list[list[Cell]], columns: Columns, at: int) -> list[list[Cell]
     return found
 
 
-def _merged(columns: Columns, head: list[Cell]) -> float:
-    """Return over how many rows a server's price is merged; without end where it is not."""
-    rows = [cell.rows for one in _AMOUNTS if not (cell := cell_of(columns, head, one)).is_empty]
+def _merged(columns: Columns, head: list[Cell], *names: str) -> float:
+    """Return over how many rows a server's price, or another cell, is merged; without end where it is not."""
+    rows = [cell.rows for one in names or _AMOUNTS if not (cell := cell_of(columns, head, one)).is_empty]
     return max(rows) if rows and max(rows) > 1 else math.inf
 
 
@@ -133,14 +133,14 @@ def without(row: list[Cell], places: Set[int]) -> list[Cell]:
 def _bare(columns: Columns, head: list[Cell], row: list[Cell], numbers: set[int]) -> list[Cell]:
     """Return a row beneath a server without what it shares with it, and without numbers of articles."""
     distance = line_of(row) - line_of(head)
-    shared = {n for n, cell in enumerate(row) if cell.is_again and n < len(head) and head[n].rows > distance}
-    shared |= {
+    merged = {n for n, cell in enumerate(row) if cell.is_again and n < len(head) and head[n].rows > distance}
+    shared = {
         columns[one]
         for one in _SHARED & columns.keys()
         if cell_of(columns, row, one).text == cell_of(columns, head, one).text
     }
     shared |= {n for n in numbers if n < len(row) and _CODE.fullmatch(row[n].text)}
-    return _counted(columns, head, without(row, shared - {columns["name"]}))
+    return _counted(columns, head, without(row, merged | (shared - {columns["name"]})))
 
 
 def _counted(columns: Columns, head: list[Cell], row: list[Cell]) -> list[Cell]:
@@ -176,6 +176,8 @@ def _is_apart(columns: Columns, head: list[Cell], row: list[Cell], text: str) ->
     one, two = (
         re.sub(r"\S*\d\S*", "", plain_words(of_it)).split() for of_it in (said, cell_of(columns, head, "name").text)
     )
+    if not n_parts and not one and not text.isdecimal() and _merged(columns, head, "name") < math.inf:
+        return False  # a word with a digit, within the server's cell: ``HDR100``
     is_named = bool(said) and (one in ([], two) or re.search(rf"\b{NODE}\b", " ".join(one)) is not None)
     # a number beside two parts is of nobody knows which
     return is_named or n_parts > 1 or (not n_parts and themed("machines").issuperset(one))
