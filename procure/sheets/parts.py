@@ -153,7 +153,7 @@ def _counted(columns: Columns, head: list[Cell], row: list[Cell]) -> list[Cell]:
         return row
     bare = without(row, {columns["_each"], columns.get("_quantity", -1)})
     place = next((at for at, cell in enumerate(bare) if _is_part(cell.text)), columns["name"])
-    bare[place] = replace(bare[place], value=f"{n}x {bare[place].text}" if n > 1 else bare[place].text)
+    bare[place] = replace(bare[place], value=with_number(bare[place].text, Decimal(n), each))
     return bare
 
 

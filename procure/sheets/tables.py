@@ -270,7 +270,7 @@ def _table(grid: Grid, header: list[Cell], texts: list[str], rows: list[list[Cel
         if text and heading_of(text).column == "gpus" and counts > 1 and re.match(r"(?!\d).*[^\W\d_]", first):
             _take(table, place, Heading("gpu_type", heading_of(text).rank), header[place], text)
         elif text:
-            _take(table, place, _by_cells(heading_of(text), said), header[place], text)
+            _take(table, place, _by_cells(heading_of(text), said, names), header[place], text)
     for name, heading in table.headings.items():
         if heading.doubt and name not in _PRICES and any(_is_filled(row, table.columns[name]) for row in rows):
             table.add("error", name, heading.doubt)
@@ -299,10 +299,11 @@ def _repeated(texts: list[str], rows: list[list[Cell]]) -> set[int]:
     return {n for n, said in cells.items() if are_words[n] and len(set(said)) < min(len(said), most)}
 
 
-def _by_cells(heading: Heading, cells: list[str]) -> Heading:
+def _by_cells(heading: Heading, cells: list[str], n_names: int) -> Heading:
     """Return a heading in the sense that its cells have: Spanish ``Nombre`` heads names, ``Processors`` a number.
 
-    Cells that each are a number of GPUs and their model are such, whatever heads them.
+    Cells that each are a number of GPUs and their model are such, whatever heads them. ``Units`` over words are
+    those of quantities where another column has the names.
     """
     if (
         not heading.column
@@ -311,7 +312,7 @@ def _by_cells(heading: Heading, cells: list[str]) -> Heading:
     ):
         return replace(heading, column="gpus")
     if heading.column == "_quantity" and cells and not re.search(r"\d", cells[0]):
-        return replace(heading, column="name", unit=None)
+        return replace(heading, column="_measure" if n_names else "name", unit=None)
     if heading.column == "processor" and cells and all(re.fullmatch(r"\d", text) for text in cells):
         return replace(heading, column="_sockets")
     if heading.column == "_sockets" and cells and all(re.search(r"[^\W\d_]{3}", text) for text in cells):
