@@ -247,6 +247,63 @@ def test_a_name_merged_over_the_rows_of_parts_is_no_name_of_each(
     assert not is_read or servers(found) == [(64, 768, 0, 13_000)]
 
 
+# Parts of an offer with titles, their sums, and these sums once more
+
+BILL = ["OZ", "Bezeichnung", "Menge", "EP (EUR)", "GP (EUR)"]
+NODE_ROW = ["01.1", "Rechenknoten, 2x AMD EPYC 9684X (96 Kerne), 768 GB DDR5", 10, 9_000, 90_000]
+SWITCH = ["02.1", "InfiniBand-Switch", 2, 5_000, 10_000]
+
+
+def bill(first: list, second: list, *beneath: list, net: int = 100_000) -> list:
+    """Return an offer of two parts with their titles and sums, what stands beneath, and its total."""
+    parts = [["01", "Titel 01 Rechenknoten"], NODE_ROW, first, [], ["02", "Titel 02 Netzwerk"], SWITCH, second, []]
+    return [BILL, *parts, *beneath, [None, "Angebotssumme netto", None, None, net]]
+
+
+SUMS = [[None, f"Summe Titel 0{n}", None, None, one] for n, one in ((1, 90_000), (2, 10_000))]
+AGAIN = [["01", "Rechenknoten", None, None, 90_000], ["02", "Netzwerk", None, None, 10_000]]
+
+
+@pytest.mark.parametrize("beneath", [(), AGAIN, ([None, "Titel"], *AGAIN)])
+def test_sums_of_parts_and_these_sums_once_more_are_no_lines(tmp_path: Path, beneath: tuple) -> None:
+    """A sum of one row repeats the title above it; beneath all, each sum with its title stands once more."""
+    found = read(tmp_path, bill(*SUMS, *beneath))
+    assert servers(found) == [(192, 768, 0, 9_000)]
+    assert [(line.kind, line.usd, line.quantity) for line in found.lines] == [("network", 5_000, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        (bill(SUMS[0], [*SUMS[1][:4], 12_000]), "Summe Titel 02"),
+        (bill(SUMS[0], [None, "Summe Wartung", None, None, 10_000]), "Summe Wartung"),
+        (bill(*SUMS, AGAIN[0], [*AGAIN[1][:4], 12_000]), "of the rows above it"),
+        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk", 1, 10_000, 10_000]), "is no price"),
+        (bill(*SUMS, AGAIN[1]), "of the rows above it"),
+        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk Wartung", None, None, 10_000]), "is no price"),
+        (bill(*SUMS, *AGAIN, net=200_000), "of the rows above it"),
+    ],
+)
+def test_sums_that_are_not_plainly_those_of_parts_are_asked_about(tmp_path: Path, rows: list, word: str) -> None:
+    """Other amounts, other words than the title's, a quantity, a part alone, a total that has them twice."""
+    asked = read(tmp_path, rows).errors
+    assert any(word in str(one) for one in asked), [str(one) for one in asked]
+
+
+@pytest.mark.parametrize(("whole", "is_read"), [(11_800, True), (12_800, False), (11_000, False)])
+def test_a_sum_with_the_tax_above_it_is_a_total_whatever_else_it_says(
+    tmp_path: Path, whole: int, is_read: bool
+) -> None:
+    """To the cent it is the sum above and the tax stated since; quantities are in ``Nos``, a word."""
+    head = ["Item", "Description", "Quantity", "Units", "Unit price excl. GST (EUR)", "Total excl. GST (EUR)"]
+    rows = [head, [1, "CPU node: 2 x AMD EPYC 9554 (64 cores), 512 GB DDR5", 2, "Nos", 4_000, 8_000]]
+    rows += [[2, "Rack", 2, "Nos", 1_000, 2_000], ["Total in Figures (excl. GST)", *[None] * 4, 10_000]]
+    rows += [["GST @ 18%", *[None] * 4, 1_800], ["Total in Figures (incl. GST)", *[None] * 4, whole]]
+    found = read(tmp_path, rows)
+    assert any(one.given.endswith("(incl. GST)") for one in found.errors) is not is_read
+    assert found.quotes["name"].tolist() == ["CPU node"]
+
+
 # Priced parts of one node
 
 PARTS = [("Chassis 1U Model 7", 1, 1_800), ("AMD EPYC 9354", 2, 2_000), ("32 GB DDR5 RDIMM", 24, 150)]

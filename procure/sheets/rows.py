@@ -38,7 +38,7 @@ from procure.sheets.parts import quantity_of, with_number
 from procure.sheets.prices import Pricing
 from procure.sheets.specified import SPECIFIED, Specification, Specifications, quantity_beside
 from procure.sheets.tables import Table, shares_of
-from procure.sheets.totals import agreeing, disagreeing, whole_of
+from procure.sheets.totals import agreeing, disagreeing, repeated, whole_of
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
 from procure.sheets.words import MACHINE, NODE, PER, pattern, themed
 
@@ -126,6 +126,7 @@ class TableReader:
         self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
         self.n_first, self.n_lines = len(found.rows), len(found.lines)
         self.held, self.sums = agreeing(table)
+        self.repeated = repeated(table, self.sums)
         self.roles: list[tuple[str, list[Cell], str]] = []
         self.beneath = set[int]()
         """The `id` of rows of parts that are held against the server above them."""
@@ -298,6 +299,9 @@ class TableReader:
         is_mean = name is not None and (_MEAN.fullmatch(plain_words(name.text)) or name.text == "Ø")
         if name is not None and is_mean and not self.table.is_ours:
             self._say("warning", name, "", "is drawn from other rows, and is left out")
+            return False
+        if id(row) in self.repeated:
+            self._say("warning", first, "", "repeats a sum above it, and is left out")
             return False
         is_total = any(other.is_total(text) or self._is_of_vendor(row, text) for text in texts[:2])
         if is_total or id(row) in self.sums:

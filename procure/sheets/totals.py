@@ -7,8 +7,10 @@ from decimal import Decimal
 
 from procure.sheets import lines as other
 from procure.sheets.grid import Cell, row_label
+from procure.sheets.headings import plain_words
 from procure.sheets.tables import Table
 from procure.sheets.units import figure, tax_of
+from procure.sheets.words import themed
 
 
 def disagreeing(
@@ -90,23 +92,67 @@ def agreeing(table: Table) -> tuple[set[int], set[int]]:
     """Return the `id` of rows that a total states together, to the cent, and of such totals.
 
     Of a column of totals; a total has no quantity and no price of one, and is that of all rows above it, or of those
-    since the last one, two at least. What stands in it is bought, once and at its amount, whatever its name says.
+    since the last one, two at least, or one beneath the title that the total repeats. What stands in it is bought, once
+    and at its amount, whatever its name says. With the tax that is stated beneath it, it is a total again.
     """
     held, sums = set[int](), set[int]()
     above, since = dict[int, Decimal](), dict[int, Decimal]()
+    title, last, taxes = list[Cell](), Decimal(0), Decimal(0)
     for row in table.rows:
-        cell = table.cell(row, "_total")
+        cell, label = table.cell(row, "_total"), row_label(row)
         amount = figure(cell) if cell is not None else None
-        beside = [table.cell(row, one) or Cell("") for one in ("price_usd", "_quantity", "cpus", "mem_gb")]
-        is_part = re.search(r"\d", " ".join(one.text for one in beside)) is not None
-        fits = [of for of in (above, since) if amount is not None and len(of) > 1 and _is_sum(of, amount)]
+        if amount is None:
+            title = row
+            continue
+        is_part = _is_bought(table, row)
+        is_own = other.may_be_total(label) and title and _words(row, cell) <= _words(title) | themed("sums")
+        fits = [of for of in (above, since) if len(of) > (0 if is_own else 1) and _is_sum(of, amount)]
         if fits and not is_part:
             held |= fits[0].keys()
             sums.add(id(row))
             since = {}
-        elif amount is not None and (is_part or not other.is_total(row_label(row))):
+        elif not is_part and taxes and other.may_be_total(label) and _is_near(last + taxes, amount):
+            sums.add(id(row))
+        elif is_part or not other.is_total(label):
             above[id(row)] = since[id(row)] = amount
+        if not is_part and other.is_tax(label) and other.percentages(label):
+            taxes += amount
+        else:
+            last, taxes = amount, Decimal(0)
     return held, sums
+
+
+def repeated(table: Table, sums: set[int]) -> set[int]:
+    """Return the `id` of rows that state the sums of all parts of a table once more, one after the other.
+
+    Each has the amount of a sum, to the cent, no quantity, and only words of the title above that part.
+    """
+    stated, title = list[tuple[Decimal, set[str]]](), list[Cell]()
+    rows = [(row, table.cell(row, "_total") or Cell("")) for row in table.rows]
+    for n, (row, cell) in enumerate(rows):
+        of_it = rows[n : n + len(stated)]
+        if len(stated) == len(of_it) > 1 and all(
+            figure(one) == amount and not _is_bought(table, again) and _words(again, one) <= words
+            for (again, one), (amount, words) in zip(of_it, stated, strict=True)
+        ):
+            return {id(again) for again, _ in of_it}
+        if (amount := figure(cell)) is None:
+            title = row
+        elif id(row) in sums and title:
+            stated.append((amount, _words(title)))
+            title = []
+    return set()
+
+
+def _is_bought(table: Table, row: list[Cell]) -> bool:
+    """Tell whether a number stands beside a row's total: how many are bought, the price of one, what one has."""
+    beside = [table.cell(row, one) or Cell("") for one in ("price_usd", "_quantity", "cpus", "mem_gb")]
+    return re.search(r"\d", " ".join(one.text for one in beside)) is not None
+
+
+def _words(row: list[Cell], but: Cell | None = None) -> set[str]:
+    """Return the words of a row, its numbers included, but those of one cell."""
+    return {word for cell in row if cell is not but for word in plain_words(cell.text).split()}
 
 
 def _is_sum(amounts: dict[int, Decimal], whole: Decimal) -> bool:
