@@ -111,7 +111,7 @@ def agreeing(table: Table) -> tuple[set[int], set[int]]:
             held |= fits[0].keys()
             sums.add(id(row))
             since = {}
-        elif not is_part and taxes and other.may_be_total(label) and _is_near(last + taxes, amount):
+        elif not is_part and taxes and other.may_be_total(label) and abs(last + taxes - amount) <= Decimal("0.02"):
             sums.add(id(row))
         elif is_part or not other.is_total(label):
             above[id(row)] = since[id(row)] = amount
