@@ -216,6 +216,39 @@ def test_one_specification_is_not_taken_for_two_servers(tmp_path: Path) -> None:
     assert any("one server of this name is needed" in one.allowed for one in asked)
 
 
+KEYED = [
+    ["Item", "Name", "Quantity", "Price each (EUR)"],
+    ["A", "Compute node", 20, 9_800],
+    ["B", "GPU node", 2, 96_000],
+]
+KEYS = [["Item", "CPU", "Cores/node", "RAM/node (GB)", "GPU"]]
+KEYS += [["B", "2 x AMD EPYC 9454", 96, 1536, "4 x NVIDIA H100"], ["A", "2 x AMD EPYC 9354", 64, 768, None]]
+SEE = [["Configuration of each item: sheet Konfiguration"], []]
+
+
+def test_specifications_may_have_the_keys_of_priced_rows_instead_of_their_names(tmp_path: Path) -> None:
+    """Where the sheet of prices names the other one, a column that both head alike tells whose each is."""
+    assert servers(read(tmp_path, {"Prices": [*SEE, *KEYED], "Konfiguration": KEYS})) == TWO
+
+
+@pytest.mark.parametrize(
+    ("priced", "beside"),
+    [
+        (KEYED, KEYS),
+        ([*SEE, KEYED[0], KEYED[1], ["A", *KEYED[2][1:]]], KEYS),
+        ([*SEE, *KEYED], [*KEYS, ["C", "2 x AMD EPYC 9354", 64, 768, None]]),
+        ([*SEE, *KEYED], [*KEYS, ["A", "2 x AMD EPYC 9454", 96, 768, None]]),
+        ([*SEE, *KEYED], [["Option", *KEYS[0][1:]], *KEYS[1:]]),
+        ([*SEE, *KEYED, ["C", "Login node", 1, 5_000]], KEYS),
+    ],
+)
+def test_keys_that_are_not_plainly_those_of_priced_rows_are_asked_about(
+    tmp_path: Path, priced: list, beside: list
+) -> None:
+    """A sheet that is not named, a key twice or of no row, another heading, a server without a specification."""
+    assert read(tmp_path, {"Prices": priced, "Konfiguration": beside}).errors
+
+
 # Cells merged over the rows of one server's parts
 
 DETAILS = ["2 procesadores AMD EPYC 9354", "32 núcleos por procesador", "Memoria 768 GB DDR5", "HDR100"]

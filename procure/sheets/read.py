@@ -88,7 +88,8 @@ def _specifications(
     """Return what tables without prices specify of servers that have theirs elsewhere, and the other tables."""
     specified, others = Specifications(), list[tuple[Grid, Table]]()
     for grid, table in tables:
-        if is_specification(table, [one for _, one in tables]):
+        text = "; ".join(cell.text for one, _ in tables if one.sheet != grid.sheet for row in one.rows for cell in row)
+        if is_specification(table, [one for _, one in tables], text):
             read = SheetTable()
             TableReader(table, Pricing(table, Terms(), convention), decimal, read).specify(specified)
             found.findings += table.findings + read.findings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from procure.sheets.cells import same_chips
@@ -20,6 +20,8 @@ _PRICES = {"price_usd", "_price", "_list_price", "_total"}
 _NUMBERS = ("cpus", "mem_gb", "gpus", "power_w", "idle_power_w", "rack_units", "spec_rate", "spec_rate_node")
 SPECIFIED = (*_NUMBERS, "processor", "gpu_type")
 """Columns that a sheet without prices may fill."""
+_FEWEST_LETTERS = 5
+"""Of a sheet's title that a text names."""
 _TITLE_ENDS = re.compile(r"[,;(:|\n]|\s[-–—]\s|\s\d+\s?[x×]")
 
 
@@ -78,11 +80,11 @@ def title_of(name: str) -> str:
     return plain_words(_TITLE_ENDS.split(name.strip())[0])
 
 
-def is_specification(table: Table, priced: Iterable[Table]) -> bool:
+def is_specification(table: Table, priced: Sequence[Table], text: str) -> bool:
     """Tell whether a table without prices has names of servers of tables with them.
 
     They may stand in another column than the one that is headed so (``Type A`` beside its model): then they are its
-    names.
+    names. Where the ``text`` of other sheets names its sheet, it may have the keys of their rows instead.
     """
     if table.is_ours or _PRICES & table.columns.keys():
         return False
@@ -95,7 +97,33 @@ def is_specification(table: Table, priced: Iterable[Table]) -> bool:
         if place not in taken and cells and all(title_of(cell.text) in titles for cell in cells):
             table.columns["name"], table.headings["name"], table.header["name"] = place, Heading("name"), title
             return True
-    return False
+    is_named = len(table.sheet) >= _FEWEST_LETTERS and plain_words(table.sheet) in plain_words(text)
+    return is_named and any(_take_names(table, one) for one in priced if _PRICES & one.columns.keys())
+
+
+def _take_names(table: Table, priced: Table) -> bool:
+    """Give the rows of a table the names of those of a priced one that have the same keys, each once, and tell it.
+
+    Both columns of keys are headed alike (``Item``), and each key of the table has its row there.
+    """
+    head, place = table.header.get("name", Cell("")), table.columns.get("name", 0)
+    keys = [n for n, title in enumerate(priced.titles) if title.text == head.text and n != priced.columns.get("name")]
+    rows = [row for row in table.rows if place < len(row) and not row[place].is_empty]
+    if len(keys) != 1 or head.is_empty:
+        return False
+    named = [(row[keys[0]].text, priced.cell(row, "name") or Cell("")) for row in priced.rows if keys[0] < len(row)]
+    named = [(key, name) for key, name in named if key and not name.is_empty]
+    names = {key: name.text for key, name in named}
+    is_once = len(names) == len(named) and len({row[place].text for row in rows}) == len(rows)
+    if not is_once or not rows or not all(row[place].text in names for row in rows):
+        return False
+    table.parts += table.rows
+    called = {id(row): replace(row[place], value=names[row[place].text]) for row in rows}
+    table.rows = [
+        [called[id(row)] if n == place and id(row) in called else cell for n, cell in enumerate(row)]
+        for row in table.rows
+    ]
+    return True
 
 
 def _names(table: Table) -> list[Cell]:
