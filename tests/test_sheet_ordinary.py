@@ -692,3 +692,67 @@ def test_an_r_in_a_number_format_is_the_rand(tmp_path: Path, form: str) -> None:
     read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"ZAR": 0.05}))
     assert not read.errors
     assert read.quotes["price_usd"].tolist() == [10_000]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ["Currency: Canadian dollars, taxes extra"],
+        ["Währung: CAD, Preise exkl. USt."],
+        ["Monnaie : CAD, prix hors taxes"],
+    ],
+)
+def test_a_currency_may_be_stated_before_what_is_said_of_tax(tmp_path: Path, row: list) -> None:
+    """In one cell, with a comma between them."""
+    head = [one.replace(" (EUR)", "") for one in COLUMNS[:6]]
+    found = made(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, 9_000])
+    assert not [one for one in found.errors if one.column == "price_usd"]
+    assert found.quotes["price_usd"].tolist() == [18_000]
+
+
+@pytest.mark.parametrize(("form", "is_read"), [("[$$-C09]#,##0", True), ('"US$"#,##0', False)])
+def test_a_bare_dollar_under_a_heading_in_canadian_ones_is_such(tmp_path: Path, form: str, is_read: bool) -> None:
+    """What says US is not."""
+    book = Workbook()
+    for row in (["Name", "Cores", "RAM (GB)", "GPUs", "Unit price (CAD)"], ["Node R6625", 128, 768, 0, 9_000]):
+        book.active.append(row)
+    book.active["E2"].number_format = form
+    book.save(tmp_path / "a.xlsx")
+    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"CAD": 2}))
+    assert bool(read.errors) != is_read
+    assert not is_read or read.quotes["price_usd"].tolist() == [18_000]
+
+
+def test_money_on_a_sheet_without_a_table_is_asked_about_whatever_it_is_called(tmp_path: Path) -> None:
+    """It may be paid besides."""
+    book = Workbook()
+    for row in (COLUMNS, *NODES):
+        book.active.append(row)
+    sheet = book.create_sheet("Other")
+    for row in (["Project steering", 38_000], ["Case 4711", 12]):
+        sheet.append(row)
+    sheet["B1"].number_format = "$#,##0"
+    book.save(tmp_path / "a.xlsx")
+    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"EUR": 2}))
+    assert any("38000" in one.given + one.allowed for one in read.errors)
+
+
+def test_services_with_prices_on_a_sheet_of_their_own_are_lines(tmp_path: Path) -> None:
+    """`Service` heads names."""
+    book = Workbook()
+    for row in (COLUMNS, *NODES):
+        book.active.append(row)
+    sheet = book.create_sheet("Services")
+    for row in (["Ref", "Service", "Total (EUR)"], ["B1", "Installation", 500], ["B2", "Training", 700]):
+        sheet.append(row)
+    book.save(tmp_path / "a.xlsx")
+    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"EUR": 2}))
+    assert [(one.kind, one.usd) for one in read.lines] == [("installation", 1_000), ("training", 1_400)]
+
+
+def test_a_service_of_a_tender_is_no_power(tmp_path: Path) -> None:
+    """German `Leistung` heads watts, or what is supplied: by its cells."""
+    head = ["Pos.", "Leistung", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
+    found = made(tmp_path, head, ["1", "Rechenknoten R6625", 128, 768, 0, 9_000])
+    assert not found.errors
+    assert found.quotes["name"].tolist() == ["Rechenknoten R6625"]

@@ -248,7 +248,7 @@ def test_memory_is_that_of_the_node(tmp_path: Path, text: str, gb: float | None)
 
 
 @pytest.mark.parametrize(
-    "text", ["2x AMD EPYC 9354 (64 cores total)", "2x EPYC 9354 (32 cores) oder 2x 9654 (96 cores)"]
+    "text", ["2x Intel Xeon Y7654321 (64 cores total)", "2x EPYC 9354 (32 cores) oder 2x 9654 (96 cores)"]
 )
 def test_cores_of_all_sockets_are_not_taken_twice(tmp_path: Path, text: str) -> None:
     """Cores in a processor's text that may be those of all sockets, or a choice, are not read."""

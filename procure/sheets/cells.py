@@ -58,6 +58,8 @@ _HBM = re.compile(r"\bHBM\d?e?\b", re.IGNORECASE)
 
 SHORT = {"kr": ("SEK", "NOK", "DKK"), "¥": ("JPY", "CNY")}
 """Short signs of several currencies: the heading, or the currency beside an amount, says which."""
+DOLLARS = {"CAD", "AUD", "NZD", "SGD", "HKD", "TWD", "MXN"}
+"""Currencies that a bare $ may be."""
 
 
 class Unreadable(Exception):
@@ -176,7 +178,7 @@ class Reader:
                 raise Unreadable(f"shows the unit {cell.unit!r}, which is not known; write the unit in the heading")
             if not math.isfinite(float(cell.value)):  # type: ignore[arg-type]
                 return None
-            return Decimal(str(cell.value)), self._unit_beside(own)
+            return Decimal(str(cell.value)), self._unit_beside(own, cell.unit)
         if not isinstance(cell.value, str):
             return None
         read = amount_of(cell.value)
@@ -186,14 +188,19 @@ class Reader:
             self.guess(f"is read without the mark {mark!r}; see what it says")
         if read.in_thousands and self.unit is not None and self.unit.factor != 1:
             raise Unreadable("names thousands, as the heading does; write the amount without them")
-        unit = self._unit_beside(read.unit)
+        unit = self._unit_beside(read.unit, cell.value)
         return self._one_of(read.values, unit), unit
 
-    def _unit_beside(self, own: Unit | None) -> Unit | None:
-        """Return the unit of an amount: its own, which must not contradict the money of the heading."""
+    def _unit_beside(self, own: Unit | None, shown: str) -> Unit | None:
+        """Return the unit of an amount: its own, which must not contradict the money of the heading.
+
+        A bare $ is the dollar that the heading, or a column of currencies, states.
+        """
+        is_bare = "$" in shown and re.search(r"[A-Za-z]", shown) is None
         heads = self.unit
         beside_it = self.row_unit or heads
-        if own is not None and beside_it is not None and beside_it.currency in SHORT.get(own.currency, ()):
+        is_short = own is not None and beside_it is not None and beside_it.currency in SHORT.get(own.currency, ())
+        if own is not None and beside_it is not None and (is_short or (is_bare and beside_it.currency in DOLLARS)):
             own = Unit(own.kind, own.factor, beside_it.currency)
         if self.row_unit is not None and _READERS.get(self.column) is Reader._money:
             beside = [one for one in (own, heads) if one is not None]
@@ -374,10 +381,14 @@ def without_sum(text: str) -> str:
     """Leave out what modules have together, behind them, where it is that: ``16 x 32 GB (512 GB total)``."""
     modules = _SOME_MODULES.search(text)
     match = pattern("modules_together", re.I).search(text, modules.end()) if modules is not None else None
-    if modules is None or match is None or not re.fullmatch(r"\d+(?:[.,]\d{1,2})?", match[1]):
+    if modules is None or match is None:
         return text
-    whole, stated = int(modules[1]) * int(modules[2]), Decimal(match[1].replace(",", "."))
-    is_sum = whole == stated if match[2].upper() == "G" else whole in (stated * 1000, stated * 1024)
+    whole = Decimal(int(modules[1]) * int(modules[2]))
+    stated = {Decimal(re.sub(r"[.,]", "", match[1]))} if re.fullmatch(r"\d{1,3}(?:[.,]\d{3})*|\d+", match[1]) else set()
+    if re.fullmatch(r"\d+[.,]\d{1,3}", match[1]):
+        stated.add(Decimal(match[1].replace(",", ".")))
+    factors = (Decimal(1),) if match[2].upper() == "G" else (Decimal(1000), Decimal(1024))
+    is_sum = any(one * factor == whole for one in stated for factor in factors)
     return f"{text[: match.start()]} {text[match.end() :]}" if is_sum else text
 
 
@@ -432,7 +443,9 @@ def chips_in(text: str) -> str:
     """Return the part of a server's name that says which processors it has; empty where none does."""
     match = _CHIPS_IN.search(text)
     is_model = match is not None and (_CHIP.search(match[0]) or "grace cpu" in match[0].casefold())
-    return match[0].strip() if match and is_model and not _CHOICE.search(_EACH.sub("", match[0])) else ""
+    return (
+        match[0].strip() if match and is_model and not _CHOICE.search(IN_ALL.sub("", _EACH.sub("", match[0]))) else ""
+    )
 
 
 def states_cores(text: str) -> bool:
@@ -456,7 +469,7 @@ def cores_of(text: str) -> tuple[int, str] | None:
     """
     text = _EACH.sub("", _PROCESSORS.sub(r"\1x ", counted(text)))
     text = re.sub(rf"^(\s*(\d)\s*[x×]\s.*?)[,(]\s*\2\s*[x×]\s*(?={CORES})", r"\1 (", text, flags=re.IGNORECASE)
-    if (of_node := _OF_NODE.search(text)) is not None:
+    if (of_node := _OF_NODE.search(text) or (IN_ALL.search(text) if chips_of(text)[1] else None)) is not None:
         return _of_node(text, of_node)
     match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{CORES}", text, re.IGNORECASE)
     if (
@@ -482,6 +495,9 @@ def cores_of(text: str) -> tuple[int, str] | None:
     return 0 if is_wrong else n * (known or stated), model.strip(" ,;(-")
 
 
+_ALL = r"(?:total|tot|insg(?:esamt)?|zus(?:ammen)?|ges(?:amt)?|en total|in total|in totale|au total|totales)\b\.?"
+IN_ALL = re.compile(rf"\b{_ALL}\s*(?:{CORES})|{CORES}\s*{_ALL}", re.IGNORECASE)
+"""Cores of all processors, where a table knows those of each."""
 _OF_NODE = re.compile(rf"{CORES}\s*(?:\b{PER}\b|/)\s*{NODE}\b", re.IGNORECASE)
 
 
@@ -490,7 +506,7 @@ def _of_node(text: str, of_node: re.Match[str]) -> tuple[int, str] | None:
 
     0 where its processors have others; None where other numbers of cores are neither these nor those of each.
     """
-    whole, (n, known) = int(of_node[1]), chips_of(text)
+    whole, (n, known) = int(of_node[1] or of_node[2]), chips_of(text)
     rest = f"{text[: of_node.start()]} {text[of_node.end() :]}"
     if not n or _CHOICE.search(rest) or any(times or each * n != whole for times, each in cores_stated(rest)):
         return None

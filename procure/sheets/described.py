@@ -79,7 +79,8 @@ def written_plainly(text: str) -> str:
     text = _CONTENT.sub("", _GRACE.sub(lambda one: f"{one[1] or '1x '}{one[2]} ({one[3]} cores)", text))
     text = pattern("processors_of", re.I).sub(r"\1x ", text)
     text = pattern("pieces_of", re.I).sub(r"\1x ", text)
-    return pattern("modules_of", re.I).sub(r"\1\2x \3", text)
+    text = pattern("modules_of", re.I).sub(r"\1\2x \3", text)
+    return "\n".join(without_sum(line) if "=" in line else line for line in text.split("\n"))
 
 
 def described(text: str, reader: Reader) -> Described | None:

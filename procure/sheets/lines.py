@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Literal
 
 from procure.sheets.headings import plain_words
+from procure.sheets.units import CODES
 from procure.sheets.words import NODE, PER, TAX, pattern, themed, vocabulary
 
 _Bought = Literal["storage", "network", "rack", "installation", "delivery", "warranty", "training", "software"]
@@ -68,10 +69,11 @@ def kind_of(text: str) -> Kind | None:
 def is_total(text: str) -> bool:
     """Tell whether a line's words say that it is a sum of others, or the tax."""
     words = plain_words(text)
+    beside_it = pattern("numbers_beside_sums")
     beside = [
         word
         for word in words.split()
-        if word not in themed("sums") and not pattern("numbers_beside_sums").fullmatch(word)
+        if word not in themed("sums") and not beside_it.fullmatch(word) and word.upper() not in CODES
     ]
     is_sum = len(beside) < len(words.split()) and not themed("sums").isdisjoint(words.split())
     return (is_sum and themed("beside_sums").issuperset(beside)) or pattern("tax_alone").fullmatch(words) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from procure.sheets.cells import SHORT, Unreadable
+from procure.sheets.cells import DOLLARS, SHORT, Unreadable
 from procure.sheets.grid import Cell, Grid
 from procure.sheets.lines import is_total, percentages
 from procure.sheets.tables import Table
@@ -20,8 +20,6 @@ _STATED = pattern("in_currency", re.I)
 
 _CURRENCY_ROW = pattern("currency_rows", re.I)
 """A row above a table: ``Currency: EUR``, in one cell or two."""
-_DOLLARS = {"CAD", "AUD", "NZD", "SGD", "HKD", "TWD", "MXN"}
-"""Currencies that a bare $ may be."""
 
 
 def currency_in(row: list[Cell]) -> tuple[str, dict[str, str]] | None:
@@ -32,6 +30,10 @@ def currency_in(row: list[Cell]) -> tuple[str, dict[str, str]] | None:
     filled = [cell for cell in row if not cell.is_empty]
     if (match := _CURRENCY_ROW.fullmatch(with_codes(" ".join(cell.text for cell in filled)))) is not None:
         return match[1], {cell.address: "" for cell in filled}
+    for cell in filled:
+        said, _, rest = with_codes(cell.text).partition(",")
+        if (match := _CURRENCY_ROW.fullmatch(said.strip())) is not None and unit_of(match[1]):
+            return match[1], {cell.address: rest.strip()}
     for label, cell in itertools.pairwise(filled):
         said, _, rest = with_codes(cell.text).partition(". ")
         bare = re.sub(r"\b(?:HT|net(?:to)?|ex(?:cl?)?\.? \w+)$", "", said).strip()
@@ -174,7 +176,7 @@ class Pricing:
         def convert(value: Decimal, unit: Unit | None) -> Decimal:
             if unit is not None and unit.kind != "money":
                 raise Unreadable("is no amount of money")
-            is_dollar = said is not None and said.currency in _DOLLARS and unit is not None and unit.currency == "USD"
+            is_dollar = said is not None and said.currency in DOLLARS and unit is not None and unit.currency == "USD"
             if is_dollar and self.terms.unit_where not in in_rows and self._shows_bare_dollar(column):
                 unit = replace(unit or _NONE, currency=(said or _NONE).currency)
             if unit is not None and said is not None and said.currency in SHORT.get(unit.currency, ()):

@@ -310,7 +310,8 @@ class TableReader:
             return False
         if self.table.is_ours:
             return True
-        if any(other.may_be_total(text) for text in texts[:2]) and len(filled) > 1 and not self._has_figures(row):
+        is_figured = self._has_figures(row) or id(row) in self.unclear or bool(chips_in(label))
+        if any(other.may_be_total(text) for text in texts[:2]) and len(filled) > 1 and not is_figured:
             said = "may be a total, or a line of its own: delete the row, or name it without that word"
             self._say("error", first, "", said)
             self.found.n_lines_unread += 1

@@ -313,6 +313,8 @@ def _by_cells(heading: Heading, cells: list[str], n_names: int) -> Heading:
         return replace(heading, column="gpus")
     if heading.column == "_quantity" and cells and not re.search(r"\d", cells[0]):
         return replace(heading, column="_measure" if n_names else "name", unit=None)
+    if heading.column == "power_w" and cells and all(re.search(r"[^\W\d_]{3}", text) for text in cells):
+        return replace(heading, column="name", unit=None)  # Leistung, of a tender
     if heading.column == "processor" and cells and all(re.fullmatch(r"\d", text) for text in cells):
         return replace(heading, column="_sockets")
     if heading.column == "_sockets" and cells and all(re.search(r"[^\W\d_]{3}", text) for text in cells):

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import replace
 
 from procure.sheets import lines as other
-from procure.sheets.cells import NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models, without_sum
+from procure.sheets.cells import IN_ALL, NO_GPU, NOTHING, cores_of, counted, gpu_pools, without_models, without_sum
 from procure.sheets.described import written_plainly
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell, Grid, row_label
@@ -369,7 +369,7 @@ class Ledger:
             rest = folded(written_plainly(str(cell.value)))
             for part in [folded(name), *folded(name).split("; ")]:
                 rest = rest.replace(part, " ", 1)
-            rest = without_sum(rest)
+            rest = IN_ALL.sub(" ", without_sum(rest))
             rest = pattern("no_gpu", re.I).sub(" ", _JOINED.sub(" ", re.sub(r"\b\d{1,2}\s*[x×]\s*", " ", rest)))
             self._ask(cell, column, strange_words(without_models(rest), self.known | themed("in_cells"), in_table=True))
             if column != "name":
@@ -396,7 +396,7 @@ class Ledger:
             if line.kind == "discount":
                 text, known = re.sub(r"\d+(?:[.,]\d+)?\s*%", " ", text), (known - themed("parts")) | themed("discounts")
         if line is None and cores_of(text) is not None:
-            text = _JOINED.sub(" ", text)
+            text = IN_ALL.sub(" ", _JOINED.sub(" ", text))
         if column == "mem_gb":
             text = without_sum(text)
         if column == "gpus":
@@ -466,7 +466,8 @@ class Ledger:
             read = amount_of(cell.shown) if cell not in texts else None
             value = next(iter(read.values.values())) if read is not None else 0
             is_money = read is not None and read.unit is not None and read.unit.kind == "money"
-            if value < 0 or (other.kind_of(label) and (is_money or value >= _LEAST)):
+            is_paid = (other.kind_of(label) and (is_money or value >= _LEAST)) or (is_money and not self.tables)
+            if value < 0 or is_paid:
                 self.remarks.append((self.grid.sheet, replace(texts[0], value=f"{texts[0].text} {cell.shown}")))
 
     def _sentence(self, cell: Cell, row: list[Cell], is_title: bool = False) -> None:
