@@ -733,7 +733,7 @@ def test_money_on_a_sheet_without_a_table_is_asked_about_whatever_it_is_called(t
         sheet.append(row)
     sheet["B1"].number_format = "$#,##0"
     book.save(tmp_path / "a.xlsx")
-    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"EUR": 2}))
+    read = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"EUR": 2}, harmless=["steering"]))
     assert any("38000" in one.given + one.allowed for one in read.errors)
 
 
