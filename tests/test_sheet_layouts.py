@@ -311,9 +311,9 @@ def test_sums_of_parts_and_these_sums_once_more_are_no_lines(tmp_path: Path, ben
         (bill(SUMS[0], [*SUMS[1][:4], 12_000]), "Summe Titel 02"),
         (bill(SUMS[0], [None, "Summe Wartung", None, None, 10_000]), "Summe Wartung"),
         (bill(*SUMS, AGAIN[0], [*AGAIN[1][:4], 12_000]), "of the rows above it"),
-        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk", 1, 10_000, 10_000]), "is no price"),
+        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk", 1, 10_000, 10_000]), "must be unique"),
         (bill(*SUMS, AGAIN[1]), "of the rows above it"),
-        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk Wartung", None, None, 10_000]), "is no price"),
+        (bill(*SUMS, AGAIN[0], ["02", "Netzwerk Wartung", None, None, 10_000]), "must be unique"),
         (bill(*SUMS, *AGAIN, net=200_000), "of the rows above it"),
     ],
 )

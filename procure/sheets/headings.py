@@ -143,9 +143,9 @@ def heading_of(text: str) -> Heading:
     if not column and len(halves := [one for one in re.split(r"\s+/\s+", text) if one.strip()]) == 2:
         one, two = map(heading_of, halves)  # in two languages
         if one.column == two.column:
-            return replace(
-                one if one.doubt or one.not_one_node else two, unit=one.unit or two.unit or unit, gross=gross
-            )
+            said = one if one.doubt or one.not_one_node else two
+            odd = _two_units([one.unit, two.unit]) if one.column in NUMBERS else ""
+            return replace(said, unit=one.unit or two.unit or unit, gross=gross, doubt=said.doubt or odd)
     part = _OF_PART.search(text) if column in NUMBERS - {"cpus"} and not odd else None
     if part:
         doubt = f"is an amount for each {part[1]}; that of one node is needed"
@@ -178,6 +178,8 @@ def _doubt(words: str, bracketed: list[str], column: str) -> str:
     """Return why amounts under a heading may be none of one node, or in another unit; empty where nothing says so."""
     if each := of_another(words):
         return f"is an amount {each}; that of one node is needed"
+    if odd := _two_units([unit_of(part) for part in bracketed]):
+        return odd
     for part in bracketed:
         if is_unit_of(part, column):
             continue
@@ -187,6 +189,13 @@ def _doubt(words: str, bracketed: list[str], column: str) -> str:
         if strange_in(part, column):
             return f"says ({part}), which is not understood here; leave it out, or write the unit alone"
     return ""
+
+
+def _two_units(units: list[Unit | None]) -> str:
+    """Return why amounts are not plainly in one of some units: two are of a kind, and differ."""
+    stated = {unit for unit in units if unit is not None}
+    is_odd = len(stated) > len({unit.kind for unit in stated})
+    return "states two units for the same amounts; leave the one that they are in" if is_odd else ""
 
 
 def of_another(text: str) -> str:

@@ -234,7 +234,8 @@ class Pricing:
 
     def _shows_bare_dollar(self, column: str) -> bool:
         """Tell whether amounts of a column, or what states their currency, show a $, and no US."""
-        cells = [self.table.cell(row, column) or Cell("") for row in self.table.rows]
+        beside = (column, "_currency", "_price_unit")
+        cells = [self.table.cell(row, one) or Cell("") for row in self.table.rows for one in beside]
         heads = [head] if (head := self.table.header.get(column)) is not None else []
         shown = " ".join([self.terms.unit_said, *(cell.shown for cell in (*heads, *cells))])
         return "$" in shown and not re.search(r"\bUS", shown)

@@ -22,6 +22,7 @@ from procure.sheets.cells import (
     chips_of,
     cores_of,
     cores_said,
+    cores_stated,
     gpu_models,
     gpu_pools,
     gpus_in,
@@ -40,7 +41,7 @@ from procure.sheets.specified import SPECIFIED, Specification, Specifications, q
 from procure.sheets.tables import Table, shares_of
 from procure.sheets.totals import agreeing, disagreeing, repeated, whole_of
 from procure.sheets.units import Decimals, Unit, amount_of, figure, unit_of
-from procure.sheets.words import MACHINE, NODE, PER, pattern, themed
+from procure.sheets.words import MACHINE, NODE, PER, pattern, themed, vocabulary
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
@@ -69,6 +70,7 @@ _OF_ONE = {"cpus": "cores_per_node", "mem_gb": "mem_gb"}
 """What says on the command line that a heading's amounts are those of one node."""
 _MODEL_NUMBER = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*\d{3})\w+")
 """A model such as R6625."""
+_IS_MACHINE = re.compile(rf"\b(?:{MACHINE})\b|{NODE}\b|\b(?:{vocabulary()['in_patterns']['MAKERS']})\b")
 _PER_NODE = re.compile(rf"\b{PER}\b.*\b{NODE}\b")
 
 
@@ -305,7 +307,7 @@ class TableReader:
             return False
         is_total = any(other.is_total(text) or self._is_of_vendor(row, text) for text in texts[:2])
         if is_total or id(row) in self.sums:
-            self._say("warning", first, "", "is a total, or tax, and is left out")
+            self._say(*self._left_out(first, label, is_total))
             self.roles.append(("total", row, label))
             return False
         if self.table.is_ours:
@@ -341,7 +343,13 @@ class TableReader:
         if (not priced and len(filled) <= 2) or (priced and len(filled) == 1):
             severity: Severity = "error" if priced else "warning"
             text = "is a price without a name" if priced else "is left out: it has no price, CPUs or memory"
-            if not priced and id(row) not in self.beneath and (chips_in(label) or gpus_in(label)[0]):
+            is_apart = chips_in(label) or gpus_in(label)[0] or pattern("modules_alone", re.I).match(label)
+            if not priced and any(self._is_bare_figure(row, one) for one in ("cpus", "mem_gb", "gpus", "_quantity")):
+                severity, text = (
+                    "error",
+                    "has a figure and no price: is it a part of the row above? add it there, or delete it",
+                )
+            elif not priced and id(row) not in self.beneath and is_apart:
                 severity, text = (
                     "error",
                     "may be a part of a server that it does not stand right beneath; move it, or delete it",
@@ -351,6 +359,20 @@ class TableReader:
             self._say(severity, first, "", text)
             return False
         return True
+
+    def _is_bare_figure(self, row: list[Cell], column: str) -> bool:
+        """Tell whether a row without a price holds a figure in a column, and it is not that of a part beneath."""
+        cell = self.table.cell(row, column) or Cell("")
+        is_figure = re.fullmatch(r"\d[\d\s.,x×*]*(?:[GT](?:i?B|o))?", cell.text) is not None
+        return is_figure and not (column == "_quantity" and id(row) in self.beneath)
+
+    def _left_out(self, cell: Cell, label: str, is_total: bool) -> tuple[Severity, Cell, str, str]:
+        """Return what is said of a total; one that is named as what can be bought may be bought besides."""
+        if is_total or not label or other.may_be_total(label):
+            return "warning", cell, "", "is a total, or tax, and is left out"
+        if other.kind_of(label) or gpu_models(label) or re.search(rf"\b{MACHINE}\b", plain_words(label)):
+            return "error", cell, "", "is the sum of the rows above it, or bought besides; name it a total, or move it"
+        return "guess", cell, "", "is the sum of the rows above it, to the cent, and is left out"
 
     def _has_total_alone(self, row: list[Cell], label: str) -> bool:
         """Tell whether a row whose words say what it is has an amount in the column of totals, and no price."""
@@ -389,8 +411,8 @@ class TableReader:
             return False
         if self._has_figures(row) or self.table.is_ours:
             return True
-        price = self.table.cell(row, "price_usd")
-        if price is not None and figure(price) == 0:
+        price, is_part = self.table.cell(row, "price_usd"), chips_in(label) or gpu_models(label)
+        if price is not None and figure(price) == 0 and not is_part:
             return False  # it is no server, and costs nothing
         if not (other.kind_of(label) or other.is_optional(label) or self._is_bought_beside(row, label)):
             return True
@@ -402,7 +424,7 @@ class TableReader:
             return False
         words = plain_words(label)
         is_part = chips_in(label) or gpu_models(label) or themed("figures", "weighing") & set(words.split())
-        return not (is_part or _MODEL_NUMBER.search(label) or re.search(rf"\b{MACHINE}\b", words))
+        return not (is_part or _MODEL_NUMBER.search(label) or _IS_MACHINE.search(words))
 
     def _is_storage(self, row: list[Cell]) -> bool:
         """Tell whether a row with cores and memory is a server that stores files, and runs no jobs."""
@@ -410,7 +432,8 @@ class TableReader:
         words = plain_words(name.text)
         is_named = pattern("storage_servers").search(words) is not None
         runs = pattern("runs_jobs").search(words) is not None or re.search(r"[1-9]", gpus.text) is not None
-        if self._has_figures(row) and ((is_named and runs) or pattern("storage_or_memory").search(words)):
+        is_open = pattern("storage_or_memory").search(words) or (" " not in words and other.kind_of(words) == "storage")
+        if self._has_figures(row) and ((is_named and runs) or (is_open and not is_named)):
             self._say("error", name, "", "may store files, or run jobs; call it storage server, or compute node")
         return is_named
 
@@ -802,6 +825,11 @@ class TableReader:
             price = total
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
         kind = other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label) or "other"
+        if other.is_optional(label) and id(row) in self.held:
+            said = "is optional, and in a total: is it bought? name it without that word, or lower the total"
+            self._say("error", name, "", said)
+            self.found.n_lines_unread += 1
+            return
         if other.is_optional(label):
             self._say("warning", name, "", "is optional and not counted")
             return
@@ -914,6 +942,9 @@ class TableReader:
             self._say("guess", at, "gpus", f"read as {row['gpus']} GPUs of its name: {parts[0]!r}")
         elif pattern("says_gpu").search(NO_GPU.sub(" ", plain_words(given))):
             self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
+        elif gpu_models(chips := row.get("processor", "")):
+            at = Cell(self.found.where[n].get("processor", ("", ""))[1], chips)
+            self._refuse(n, at, "gpus", "has GPUs, and no column says how many; write it (0 where it has none)")
 
     def _missing(self) -> None:
         """Guess a category and GPUs where the table has no such column; name the other columns that it lacks."""
@@ -958,6 +989,9 @@ def _contradicted(name: str, said: Described) -> str:
     ):
         return "gpus"
     sizes = [] if other.kind_of(name) else re.findall(r"\b(\d+) ?G(?:B|o)\b", without_models(name))
+    stated = {one for _, one in cores_stated(re.sub(r"\b[A-Za-z]+\d\w*", " ", name)) if one} if not cores else set()
+    if any(int(said.cpus) % one for one in stated):
+        return "cpus"
     return "cpus" if cores and str(cores[0]) != said.cpus else "mem_gb" if {*sizes} - {said.mem_gb} else ""
 
 

@@ -93,9 +93,11 @@ def agreeing(table: Table) -> tuple[set[int], set[int]]:
 
     Of a column of totals; a total has no quantity and no price of one, and is that of all rows above it, or of those
     since the last one, two at least, or one beneath the title that the total repeats. What stands in it is bought, once
-    and at its amount, whatever its name says. With the tax that is stated beneath it, it is a total again.
+    and at its amount, whatever its name says; a sum of options alone holds none. With the tax that is stated beneath
+    it, it is a total again.
     """
     held, sums = set[int](), set[int]()
+    options = {id(row) for row in table.rows if other.is_optional(row_label(row))}
     above, since = dict[int, Decimal](), dict[int, Decimal]()
     title, last, taxes = list[Cell](), Decimal(0), Decimal(0)
     for row in table.rows:
@@ -108,7 +110,7 @@ def agreeing(table: Table) -> tuple[set[int], set[int]]:
         is_own = other.may_be_total(label) and title and _words(row, cell) <= _words(title) | themed("sums")
         fits = [of for of in (above, since) if len(of) > (0 if is_own else 1) and _is_sum(of, amount)]
         if fits and not is_part:
-            held |= fits[0].keys()
+            held |= fits[0].keys() if not options.issuperset(fits[0]) else set()
             sums.add(id(row))
             since = {}
         elif not is_part and taxes and other.may_be_total(label) and abs(last + taxes - amount) <= Decimal("0.02"):

@@ -245,7 +245,7 @@ class Ledger:
         notes = {n for n, is_note in enumerate(said) if is_note and n not in places}
         names: dict[str, Cell] = {}
         is_told = {"_kind", "_per"} <= set(table.columns)  # its lines are ours: what each is stands beside it
-        held = set[int]().union(*agreeing(table))
+        held, sums = agreeing(table)
         last = max((n for n, row in enumerate(table.rows) if _has_amount(table, row)), default=-1)
         for n, row in enumerate(table.rows):
             if any(cell.address in table.optional for cell in row):
@@ -266,7 +266,8 @@ class Ledger:
             is_server = is_server or any((cell.address, cell.text) in table.configured for cell in row)
             if not is_server and not is_line and other.is_optional(row_label(row)):
                 continue  # it is not counted, and that is said
-            self._is_held = id(row) in held and not is_server and not self._hangs(row_label(row))
+            is_held = id(row) in sums or (is_line and id(row) in held)
+            self._is_held = is_held and not is_server and not self._hangs(row_label(row))
             for place, cell in enumerate(row):
                 column = places.get(place, "")
                 if place in notes and _figures_in(folded(cell.text)):
