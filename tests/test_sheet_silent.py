@@ -65,6 +65,7 @@ def test_what_would_be_read_wrong_is_asked_about(tmp_path: Path, rows: list[list
         [HEAD, A, amount("Optional: training", 5_000), amount("Total", 90_000)],
         [HEAD, A, LOGIN, amount("Total", 100_000), *OPTIONS, amount("Total options", 6_000)],
         [HEAD, A, LOGIN, amount("Total nodes and storage", 100_000)],
+        [HEAD, A, LOGIN, [None, None, None, 11], ["Page", 1]],
         [[*HEAD[:4], "Einzelpreis (EUR) / Unit price (EUR)"], A[:5]],
         [[*HEAD[:4], "Unit price", "Currency"], [*A[:5], "$"], ["B", *A[1:5], "$"]],
         [PARTS, [1, "Node 64 cores", 2, 9_000], [None, "2x AMD EPYC 9354 (32 cores)"], [None, "12x 64 GB DDR5"]],

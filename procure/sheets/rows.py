@@ -361,10 +361,17 @@ class TableReader:
         return True
 
     def _is_bare_figure(self, row: list[Cell], column: str) -> bool:
-        """Tell whether a row without a price holds a figure in a column, and it is not that of a part beneath."""
-        cell = self.table.cell(row, column) or Cell("")
+        """Tell whether a row without a price adds a figure in a column: it has no name, or that of such a figure.
+
+        It is none where it counts parts beneath, or is the sum of those above it.
+        """
+        cell, label = self.table.cell(row, column) or Cell(""), plain_words(row_label(row))
         is_figure = re.fullmatch(r"\d[\d\s.,x×*]*(?:[GT](?:i?B|o))?", cell.text) is not None
-        return is_figure and not (column == "_quantity" and id(row) in self.beneath)
+        of_it = set(label.split()) & themed("figures") if column != "_quantity" else set()
+        is_other = bool(label) and cell.is_number and not of_it
+        above = [figure(self.table.cell(one, column) or Cell("")) or 0 for one in self.table.rows[: self._place(row)]]
+        is_sum = len(above) > 1 and figure(cell) == sum(above)
+        return is_figure and not (is_other or is_sum or other.may_be_total(label))
 
     def _left_out(self, cell: Cell, label: str, is_total: bool) -> tuple[Severity, Cell, str, str]:
         """Return what is said of a total; one that is named as what can be bought may be bought besides."""
