@@ -81,3 +81,34 @@ def test_a_sum_that_is_not_named_one_is_said(tmp_path: Path) -> None:
     found = read(tmp_path, HEAD, A, LOGIN, amount("Zorblax", 100_000))
     assert "sum of the rows above" in next(one.allowed for one in found.findings if one.cell == "A4")
     assert not found.errors and not found.lines
+
+
+def test_options_beneath_their_heading_that_a_total_holds_are_asked_about(tmp_path: Path) -> None:
+    """A sum of the options alone buys none of them."""
+    rows = [HEAD, A, LOGIN, ["Options"], amount("Switch", 500), amount("Cables", 100)]
+    held = read(tmp_path, *rows, amount("Total", 100_600))
+    alone = read(tmp_path, *rows, amount("Total options", 600))
+    assert any("heading of options, and a total holds it" in one.allowed for one in held.errors)
+    assert not any("a total holds it" in one.allowed for one in alone.errors)
+
+
+@pytest.mark.parametrize(("text", "is_asked"), [("1536 GB DDR5", True), ("768 GB DDR5 ECC", False)])
+def test_memory_beneath_a_server_that_its_column_contradicts_is_asked_about(
+    tmp_path: Path, text: str, is_asked: bool
+) -> None:
+    """Also without a number of modules."""
+    found = read(tmp_path, HEAD, ["A", 64, 768, 10, 9_000, 90_000], [text])
+    assert any("and the row above it 768" in one.allowed for one in found.errors) == is_asked
+
+
+def test_a_sheet_of_what_is_required_specifies_no_server(tmp_path: Path) -> None:
+    """What a tender asks for at least is not what is offered."""
+    book = Workbook()
+    sheet = book.create_sheet("Minimum requirements")
+    for row in (["Name", "Qty", "Unit price (EUR)", "Total (EUR)"], ["Node A", 10, 9_000, 90_000]):
+        book.active.append(row)
+    for row in (["Name", "Cores", "RAM (GB)"], ["Node A", 64, 512]):
+        sheet.append(row)
+    book.save(tmp_path / "a.xlsx")
+    read_ = read_quote_file(tmp_path / "a.xlsx", OfferReading(rates={"EUR": 1}))
+    assert any("what is required" in one.allowed for one in read_.errors)

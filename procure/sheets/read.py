@@ -92,6 +92,9 @@ def _specifications(
         if is_specification(table, [one for _, one in tables], text):
             read = SheetTable()
             TableReader(table, Pricing(table, Terms(), convention), decimal, read).specify(specified)
+            if pattern("required").search(plain_words(grid.sheet)):
+                said = "may say what is required, not what is offered: rename the sheet, or delete it"
+                read.findings.append(Finding("error", grid.sheet, "", "", grid.sheet, said))
             found.findings += table.findings + read.findings
         else:
             others.append((grid, table))

@@ -188,10 +188,15 @@ class TableReader:
     def read(self, earlier: Decimal = Decimal(0)) -> Decimal:
         """Read every row as a server, as another line, or as none; return their sum, with that of tables above."""
         optional = self._options() if not self.table.is_ours else set()
+        bought = agreeing(self.table, optional)[0] & optional if optional else set()
         for row in self.table.rows:
             label = row_label(row)
             if id(row) in optional:
                 self.roles.append(("line", row, f"option {label}"))
+                if id(row) in bought:
+                    first = next(cell for cell in row if not cell.is_empty)
+                    said = "stands beneath a heading of options, and a total holds it: is it bought? move one of them"
+                    self._say("error", first, "", said)
                 continue
             if not self._is_offer(row, label):
                 continue
@@ -812,7 +817,7 @@ class TableReader:
             self.beneath.add(id(beneath))
             (n, known), modules = chips_of(part), pattern("modules_alone", re.I).match(part)
             said = {"cpus": n * known, "gpus": int(gpus_in(part)[0] or 0)}
-            said["mem_gb"] = int(modules[1]) * int(modules[2]) if modules else 0
+            said["mem_gb"] = int(modules[1]) * int(modules[2]) if modules else _gb_of(part)
             for column, value in said.items():
                 first, before = found.get(column, (filled[0], Decimal(0)))
                 found |= {column: (first, before + value)} if value else {}
@@ -986,6 +991,14 @@ class TableReader:
             self._say("guess", Cell(""), "category", said)
         if "gpus" in lacking:
             self._say("guess", Cell(""), "gpus", "no column says GPUs: there are none")
+
+
+def _gb_of(part: str) -> int:
+    """Return the GB that a part which is memory states without modules; 0 where it is none, or states another unit."""
+    match = re.fullmatch(
+        r"\W*(\d{2,5}) ?G(?:B|o)\b(?:[\s,]+(?:DDR\d[\w-]*|ECC|R?DIMM|RAM|memory))+\W*", part, re.IGNORECASE
+    )
+    return int(match[1]) if match is not None else 0
 
 
 def _contradicted(name: str, said: Described) -> str:

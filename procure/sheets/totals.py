@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from decimal import Decimal
 
 from procure.sheets import lines as other
@@ -88,16 +89,16 @@ def whole_of(table: Table, rows: list[tuple[str, list[Cell], str]]) -> Decimal:
     )
 
 
-def agreeing(table: Table) -> tuple[set[int], set[int]]:
+def agreeing(table: Table, beneath_options: Set[int] = frozenset()) -> tuple[set[int], set[int]]:
     """Return the `id` of rows that a total states together, to the cent, and of such totals.
 
     Of a column of totals; a total has no quantity and no price of one, and is that of all rows above it, or of those
     since the last one, two at least, or one beneath the title that the total repeats. What stands in it is bought, once
     and at its amount, whatever its name says; a sum of options alone holds none. With the tax that is stated beneath
-    it, it is a total again.
+    it, it is a total again. ``beneath_options`` are rows that a heading says to be options.
     """
     held, sums = set[int](), set[int]()
-    options = {id(row) for row in table.rows if other.is_optional(row_label(row))}
+    options = {id(row) for row in table.rows if other.is_optional(row_label(row))} | beneath_options
     above, since = dict[int, Decimal](), dict[int, Decimal]()
     title, last, taxes = list[Cell](), Decimal(0), Decimal(0)
     for row in table.rows:
