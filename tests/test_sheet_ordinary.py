@@ -16,7 +16,7 @@ from procure.packages.quote_file import OfferReading, QuoteFile, all_harmless, r
 from procure.sheets.cells import Reader, Unreadable
 from procure.sheets.described import Described, described
 
-READING = OfferReading(rates=dict.fromkeys(("EUR", "CZK", "PLN", "SEK", "NOK", "DKK", "HUF"), 2))
+READING = OfferReading(rates=dict.fromkeys(("EUR", "CZK", "PLN", "SEK", "NOK", "DKK", "HUF", "CAD"), 2))
 HEAD, NODE = ["Server", "Cores", "RAM (GB)", "GPUs", "Price (EUR)"], ["Node A", 64, 768, 0, 14_960]
 
 
@@ -518,15 +518,6 @@ def test_gpus_under_a_heading_that_is_not_known_are_not_lost(tmp_path: Path) -> 
     assert words and not found.errors and found.quotes["gpus"].tolist() == [8]
 
 
-def made(tmp_path: Path, *rows: list) -> QuoteFile:
-    """Write a workbook of one sheet, and read it; a euro and a Canadian dollar are two US$."""
-    book = Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(tmp_path / "made.xlsx")
-    return read_quote_file(tmp_path / "made.xlsx", OfferReading(rates={"EUR": 2, "CAD": 2, "GBP": 2}))
-
-
 NODES = [["Node R6625", 128, 768, 0, 10, 9_000, 90_000], ["Node R6626", 64, 512, 0, 2, 8_000, 16_000]]
 COLUMNS = ["Name", "Cores", "RAM (GB)", "GPUs", "Qty", "Unit price (EUR)", "Total (EUR)"]
 
@@ -534,7 +525,7 @@ COLUMNS = ["Name", "Cores", "RAM (GB)", "GPUs", "Qty", "Unit price (EUR)", "Tota
 def test_a_row_that_numbers_the_columns_is_no_server(tmp_path: Path) -> None:
     """``(g) = (e) x (f)`` beneath the headings says how amounts are reckoned."""
     numbers = ["(a)", "(b)", "(c)", "(d)", "(e)", "(f)", "(g) = (e) x (f)"]
-    found = made(tmp_path, COLUMNS, numbers, *NODES)
+    found = book(tmp_path, COLUMNS, numbers, *NODES)
     assert not found.errors
     assert found.quotes["cpus"].tolist() == [128, 64]
 
@@ -547,7 +538,7 @@ def test_what_a_total_holds_and_no_word_names_is_a_line_unless_it_may_be_a_serve
     tmp_path: Path, name: str, is_line: bool
 ) -> None:
     """Its amount is bought; a machine, a model's number or a part is asked about."""
-    found = made(tmp_path, COLUMNS, *NODES, [name, None, None, None, 1, 500, 500], [*["Total"], *[None] * 5, 106_500])
+    found = book(tmp_path, COLUMNS, *NODES, [name, None, None, None, 1, 500, 500], [*["Total"], *[None] * 5, 106_500])
     assert bool(found.errors) != is_line
     assert [(one.kind, one.usd) for one in found.lines] == ([("other", 1_000)] if is_line else [])
 
@@ -556,7 +547,7 @@ def test_a_sum_of_each_group_holds_its_lines(tmp_path: Path) -> None:
     """What is charged for each day of three is not asked about where the group's sum shows what is paid."""
     lines = [["Training, per day", None, None, None, 3, 100, 300], ["Site survey", None, None, None, 1, 200, 200]]
     sums = [["Sum of group A", *[None] * 5, 106_000], ["Sum of group B", *[None] * 5, 500]]
-    found = made(tmp_path, COLUMNS, *NODES, sums[0], *lines, sums[1], ["Total", *[None] * 5, 106_500])
+    found = book(tmp_path, COLUMNS, *NODES, sums[0], *lines, sums[1], ["Total", *[None] * 5, 106_500])
     assert not [one for one in found.errors if "charged" in one.allowed or "no word says" in one.allowed]
     assert [(one.kind, one.quantity, one.usd) for one in found.lines] == [("training", 3, 200), ("other", 1, 400)]
 
@@ -574,7 +565,7 @@ def test_a_sum_of_each_group_holds_its_lines(tmp_path: Path) -> None:
 def test_a_dollar_is_the_one_that_the_sheet_states(tmp_path: Path, row: list, price: str) -> None:
     """A bare $ is a Canadian one where all prices are; the name of a currency may have two words."""
     head = [one.replace(" (EUR)", "") for one in COLUMNS[:6]]
-    found = made(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, price])
+    found = book(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, price])
     assert [one for one in found.errors if one.column == "price_usd"] == []
     assert found.quotes["price_usd"].tolist() == [18_000]
 
@@ -582,13 +573,13 @@ def test_a_dollar_is_the_one_that_the_sheet_states(tmp_path: Path, row: list, pr
 def test_a_currency_said_of_one_row_is_not_that_of_all(tmp_path: Path) -> None:
     """Beside one vendor's row ``Prices in Canadian dollars`` says nothing of the other's."""
     rows = [["Node R6625", 128, 768, 0, "$9,000", "Prices in Canadian dollars"], ["Node R6626", 64, 512, 0, "$8,000"]]
-    assert made(tmp_path, ["Name", "Cores", "RAM (GB)", "GPUs", "Unit price", "Notes"], *rows).errors
+    assert book(tmp_path, ["Name", "Cores", "RAM (GB)", "GPUs", "Unit price", "Notes"], *rows).errors
 
 
 def test_headings_in_two_languages_are_read(tmp_path: Path) -> None:
     """Where both halves head the same column."""
     head = ["Article / Item", "Cœurs / Cores", "RAM (GB)", "GPUs", "Qté / Qty", "Prix unitaire / Unit price (EUR)"]
-    found = made(tmp_path, head, ["Node R6625", 128, 768, 0, 10, 9_000])
+    found = book(tmp_path, head, ["Node R6625", 128, 768, 0, 10, 9_000])
     assert not found.errors
     assert found.quotes.loc[0, ["cpus", "price_usd"]].tolist() == [128, 18_000]
 
@@ -606,7 +597,7 @@ def test_headings_in_two_languages_are_read(tmp_path: Path) -> None:
 )
 def test_a_sum_behind_modules_is_read_where_it_is_theirs(tmp_path: Path, text: str, gb: int | None) -> None:
     """Another sum, or one for each processor, is asked about."""
-    found = made(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
+    found = book(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
     assert bool(found.errors) == (gb is None)
     assert gb is None or found.quotes["mem_gb"].tolist() == [gb]
 
@@ -648,7 +639,7 @@ def test_a_description_in_other_words_is_read_or_asked_about(text: str, truth: D
 )
 def test_gpus_that_a_name_alone_counts_are_read(tmp_path: Path, name: str, gpus: int | None) -> None:
     """Where no column says any; two models, a limit or no number are asked about."""
-    found = made(tmp_path, ["Name", "Cores", "RAM (GB)", "Unit price (EUR)"], [name, 64, 768, 9_000])
+    found = book(tmp_path, ["Name", "Cores", "RAM (GB)", "Unit price (EUR)"], [name, 64, 768, 9_000])
     assert bool(found.errors) == (gpus is None)
     assert gpus is None or found.quotes["gpus"].tolist() == [gpus]
 
@@ -658,7 +649,7 @@ def test_a_number_before_a_word_is_the_quantity_where_the_total_shows_it(
     tmp_path: Path, quantity: str, total: int, is_read: bool
 ) -> None:
     """The word is asked about all the same."""
-    found = made(tmp_path, COLUMNS, *NODES, ["Installation", None, None, None, quantity, 500, total])
+    found = book(tmp_path, COLUMNS, *NODES, ["Installation", None, None, None, quantity, 500, total])
     said = [one.allowed for one in found.errors]
     assert any("'usl'" in one for one in said) == is_read
     assert any("whole number" in one for one in said) != is_read
@@ -666,7 +657,7 @@ def test_a_number_before_a_word_is_the_quantity_where_the_total_shows_it(
 
 def test_what_costs_nothing_and_has_no_figures_is_no_server(tmp_path: Path) -> None:
     """Old nodes that are taken away for nothing."""
-    found = made(tmp_path, COLUMNS, *NODES, ["Disposal of old nodes", None, None, None, 1, 0, 0])
+    found = book(tmp_path, COLUMNS, *NODES, ["Disposal of old nodes", None, None, None, 1, 0, 0])
     assert not [one for one in found.errors if one.column in ("cpus", "mem_gb", "price_usd")]
     assert len(found.quotes) == 2
 
@@ -676,7 +667,7 @@ def test_what_costs_nothing_and_has_no_figures_is_no_server(tmp_path: Path) -> N
 )
 def test_terabytes_of_memory_are_what_modules_add_up_to(tmp_path: Path, text: str, gb: int) -> None:
     """Eighths of a TB are of 1,024 GB, others of 1,000; both are said."""
-    found = made(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
+    found = book(tmp_path, COLUMNS, ["Node R6625", 128, text, *NODES[0][3:]])
     assert found.quotes["mem_gb"].tolist() == [gb]
     assert any(one.column == "mem_gb" and one.severity == "guess" for one in found.findings)
 
@@ -705,7 +696,7 @@ def test_an_r_in_a_number_format_is_the_rand(tmp_path: Path, form: str) -> None:
 def test_a_currency_may_be_stated_before_what_is_said_of_tax(tmp_path: Path, row: list) -> None:
     """In one cell, with a comma between them."""
     head = [one.replace(" (EUR)", "") for one in COLUMNS[:6]]
-    found = made(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, 9_000])
+    found = book(tmp_path, row, head, ["Node R6625", 128, 768, 0, 10, 9_000])
     assert not [one for one in found.errors if one.column == "price_usd"]
     assert found.quotes["price_usd"].tolist() == [18_000]
 
@@ -753,6 +744,6 @@ def test_services_with_prices_on_a_sheet_of_their_own_are_lines(tmp_path: Path) 
 def test_a_service_of_a_tender_is_no_power(tmp_path: Path) -> None:
     """German `Leistung` heads watts, or what is supplied: by its cells."""
     head = ["Pos.", "Leistung", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
-    found = made(tmp_path, head, ["1", "Rechenknoten R6625", 128, 768, 0, 9_000])
+    found = book(tmp_path, head, ["1", "Rechenknoten R6625", 128, 768, 0, 9_000])
     assert not found.errors
     assert found.quotes["name"].tolist() == ["Rechenknoten R6625"]

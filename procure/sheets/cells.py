@@ -442,10 +442,9 @@ _GPUS_IN = re.compile(rf"\b(\d{{1,2}})\s*[x×*]\s*(?:(?:NVIDIA|AMD|Tesla|Instinc
 def chips_in(text: str) -> str:
     """Return the part of a server's name that says which processors it has; empty where none does."""
     match = _CHIPS_IN.search(text)
-    is_model = match is not None and (_CHIP.search(match[0]) or "grace cpu" in match[0].casefold())
-    return (
-        match[0].strip() if match and is_model and not _CHOICE.search(IN_ALL.sub("", _EACH.sub("", match[0]))) else ""
-    )
+    if match is None or not (_CHIP.search(match[0]) or "grace cpu" in match[0].casefold()):
+        return ""
+    return "" if _CHOICE.search(IN_ALL.sub("", _EACH.sub("", match[0]))) else match[0].strip()
 
 
 def states_cores(text: str) -> bool:
