@@ -17,9 +17,9 @@ from procure.recommender.notes import left_out_by_all
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.study import Study, load_study
-from procure.study.award import WHOLE, Award, points_of, sensitivity, shares
+from procure.study.award import WHOLE, Award, check_points, points_of, sensitivity, shares
 from procure.sweep.results import StudyResults
-from procure.text import Shown, counted, duration, listed, nearest
+from procure.text import Shown, counted, duration, listed
 
 NO_VENDOR = "no vendor stated"
 MOST_OFFERS = 1000
@@ -138,6 +138,7 @@ def award_of(done: Recommendation) -> AwardMatrix:
     offers, notes = _offers(done, rules)
     rows = offers["row"].to_numpy()
     values = _values(done, rules, rows, notes)
+    check_points(rules, done.results.plan.quotes["vendor"], done.ranking["package_id"])
     for name, given in rules.points.items():
         values[name] = [_panel(done, rules, name, given, row) for row in rows]
     kept = values.notna().all(axis=1).to_numpy()
@@ -224,10 +225,6 @@ def _panel(done: Recommendation, rules: Award, name: str, given: dict[str, float
     quotes, counts = done.results.plan.quotes, done.results.counts[row]
     package_id = str(done.package_values.packages["package_id"].iloc[row])
     vendors = quotes["vendor"].astype(str)
-    for known in given:
-        if known not in set(vendors) and known not in set(done.ranking["package_id"]):
-            legal = nearest(known, [one for one in vendors.unique() if one])
-            raise TableError(f"award.points.{name}.{known}: no quote has this vendor; {legal}")
     if package_id in given:
         return given[package_id]
     prices = price_list(quotes, done.results.plan.study.packages)

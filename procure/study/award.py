@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
+from procure.errors import TableError
 from procure.objectives.quantities import OBJECTIVES, Quantity
 from procure.settings import Settings
 from procure.text import nearest, seconds
@@ -183,3 +184,21 @@ def sensitivity(got: pd.DataFrame, weights: Mapping[str, float], winner: int) ->
         above = int(highs.argmin()) if high < WHOLE - _SAME else -1
         rows.append((name, given[i], max(0.0, low), min(WHOLE, high), below, above))
     return pd.DataFrame(rows, columns=["criterion", "weight", "low", "high", "below", "above"])
+
+
+def check_points(award: Award | None, vendors: pd.Series, packages: pd.Series | None = None) -> None:
+    """Refuse points of a panel for a vendor that quotes nothing, or for a package that is not in the list.
+
+    Without a list of packages a name with ``=``, which is that of a package, is left alone.
+
+    Raises
+    ------
+    TableError
+        There are such points.
+    """
+    known = [one for one in vendors.astype(str).unique() if one]
+    for name, given in (award.points if award is not None else {}).items():
+        for of in given:
+            is_package = "=" in of if packages is None else of in set(packages)
+            if of not in known and not is_package:
+                raise TableError(f"award.points.{name}.{of}: no quote has this vendor; {nearest(of, known)}")

@@ -28,6 +28,7 @@ from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.schemas import group_column
 from procure.settings import complaint, problems, validate
 from procure.study.applications import Applications
+from procure.study.award import check_points
 from procure.study.classes import class_notes
 from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
@@ -128,7 +129,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
         if not lines:
             _try(lines, partial(_check_pools, study))
-        _try(lines, partial(_check_points, study, table))
+        _try(lines, partial(check_points, study.award, table["vendor"]))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
         _try(lines, lambda: check_prices(_with_curves(study, table, existing), study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -154,15 +155,6 @@ def _check_pools(study: Study) -> None:
     if nodes["gpu_type"].str.contains("+", regex=False).any() and not _unmapped(study):
         for workload in study.workloads:
             check_gpu_pools(study, nodes, read_workload(workload))
-
-
-def _check_points(study: Study, quotes: pd.DataFrame) -> None:
-    """Refuse points of a panel for a vendor that quotes nothing; a name with ``=`` is that of a package."""
-    vendors = [one for one in quotes["vendor"].astype(str).unique() if one]
-    for name, given in (study.award.points if study.award is not None else {}).items():
-        for known in given:
-            if "=" not in known and known not in vendors:
-                raise TableError(f"award.points.{name}.{known}: no quote has this vendor; {nearest(known, vendors)}")
 
 
 def _points_notes(study: Study, quotes: pd.DataFrame) -> list[str]:
