@@ -54,7 +54,7 @@ def odd_jobs() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "job_id": ["a", "b", "a", "a"], "submit_time": [-5, 0, 1, 2], "requested_time": [60, 0, 60, 60],
-            "run_time": 10, "cpus_per_node": 1,
+            "run_time": 10, "cpus_per_node": 1, "mem_mb_per_node": 1,
         }
     )  # fmt: skip
 
@@ -107,3 +107,14 @@ def test_types_that_cost_nothing_are_counted(tmp_path, procure):
     for command in (("quotes", "check", quotes), ("study", "check", study)):
         code, _, err = procure(*command)
         assert (code, "careful: 1 type costs US$ 0: Big\n" in err) == (0, True), err
+
+
+def test_what_an_import_most_often_gets_wrong_is_warned_of(tmp_path):
+    """An end time taken for a run time, and a log whose memory nobody named: both simulate, and mislead."""
+    log = tmp_path / "log.csv"
+    log.write_text("id,sub,took,end,cpus\n1,1000,60,1700000000,4\n2,1010,70,1700000100,4\n")
+    columns = {"job_id": "id", "submit_time": "sub", "run_time": "took", "cpus_per_node": "cpus"}
+    (memory,) = import_log(log, "csv", columns=columns).warnings
+    assert "no job asks for memory" in memory
+    years, _ = import_log(log, "csv", columns=columns | {"run_time": "end"}).warnings
+    assert "2 jobs of 2 ran for more than a year, the first in row 1" in years

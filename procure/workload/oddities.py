@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.text import be, counted, short
+from procure.text import be, counted, duration, short
+
+_YEAR = 365 * 86_400
 
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
-    """Say in a sentence each what looks wrong in a checked job table: ids that repeat, limits of 0, negative times."""
+    """Say in a sentence each what looks wrong in a checked job table: what `procure` can still compute with, but not well."""
     found = []
     again = jobs["job_id"].duplicated().to_numpy()
     if n := int(again.sum()):
@@ -30,5 +32,17 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
         found.append(
             f"{counted(n, 'job')} {be(n)} submitted before second 0 of the clock, the first in row {row + 1} "
             f"({jobs['submit_time'].iloc[row]:,} s)"
+        )
+    long = (jobs["run_time"] > _YEAR).to_numpy()
+    if n := int(long.sum()):
+        row = int(np.flatnonzero(long)[0])
+        found.append(
+            f"{counted(n, 'job')} of {len(jobs):,} ran for more than a year, the first in row {row + 1} "
+            f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
+        )
+    if len(jobs) and not jobs["mem_mb_per_node"].any():
+        found.append(
+            "no job asks for memory, so memory keeps no job waiting and nodes with little of it look as good as "
+            "others; if the log has a column of memory, name it when importing"
         )
     return found
