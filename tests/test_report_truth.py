@@ -181,7 +181,7 @@ def test_what_an_offer_admits_is_what_is_listed(rules: dict):
         }
     )
     quotes = check_quotes(quotes)
-    asked = PackageRules(budget_usd=1000, maximal=False, **rules)
+    asked = PackageRules(rules="published", budget_usd=1000, maximal=False, **rules)
     offer = make_offer(quotes, asked)
     every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
     kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
@@ -248,7 +248,8 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     write(check(jobs, JOB), tmp_path / "jobs.parquet")
     study = tmp_path / "mine.toml"
     study.write_text(
-        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nbudget_usd = 40_000\n[[workloads]]\nname = "w"\n'
+        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nrules = "published"\n'
+        'budget_usd = 40_000\n[[workloads]]\nname = "w"\n'
         'jobs = "jobs.parquet"\n[sweep]\nsample = 2\n'
     )
     plan = load_plan(load_study(study))

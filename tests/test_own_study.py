@@ -1,0 +1,151 @@
+"""The administrator's path: a log, offers and money become a study, and that a purchase."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import procure
+from procure.cli.main import app
+from procure.packages import PackageRules, expand_packages, read_quotes
+from procure.study import load_study
+from procure.tables import write
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,power_w
+Small,compute,8,64,0,9500,400
+Large,compute,16,128,0,17900,700
+Fat,bigmem,16,1024,0,31000,900
+Gpu,gpu,16,256,4,68000,2600
+"""
+SWF = "; UnixStartTime: 0\n" + "".join(
+    f"{i} {9 * i} 5 {60 + i} 4 -1 -1 4 120 -1 1 {i % 3} 1 1 1 1 -1 -1\n" for i in range(1, 40)
+)
+
+
+def run(*words: object, code: int = 0):
+    """Run a command; return its result."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with offers, and with jobs of up to eight nodes and without GPUs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotes.csv").write_text(QUOTES)
+    jobs = procure.generate(seed=3, n_jobs=600)
+    rng = np.random.default_rng(3)
+    jobs = jobs.assign(
+        n_nodes=rng.choice([1, 2, 4, 8], len(jobs), p=[0.7, 0.15, 0.1, 0.05]),
+        cpus_per_node=8,
+        mem_mb_per_node=4_000,
+        gpus_per_node=0,
+        gpu_type="",
+        submit_time=jobs["submit_time"].min() + np.sort(rng.integers(0, 20 * 86_400, len(jobs))),
+        run_time=rng.integers(600, 40 * 3600, len(jobs)),
+        start_time=lambda t: t["submit_time"] + 60,
+    )
+    jobs = jobs.assign(requested_time=jobs["run_time"], end_time=jobs["start_time"] + jobs["run_time"])
+    write(jobs, tmp_path / "jobs.parquet")
+    return tmp_path
+
+
+def test_a_study_replays_the_jobs_that_it_is_given(folder: Path) -> None:
+    """A job table is named where it is, a log is imported beside the study; a second table is never written over."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    study = load_study(folder / "s.toml")
+    assert study.workloads[0].jobs == folder / "jobs.parquet" and not study.made_up
+    (folder / "log.swf").write_text(SWF)
+    (folder / "deep").mkdir()
+    log = ("--jobs", "log.swf", "--log-format", "swf", "--cpus-per-node", 2, "--tz", "Europe/Berlin")
+    said = run("study", "init", "deep/t.toml", *log, "--budget", 300_000).stderr
+    workload = load_study(folder / "deep/t.toml").workloads[0]
+    assert workload.jobs == folder / "deep/t-jobs.parquet" and workload.tz == "Europe/Berlin"
+    jobs = procure.read_log(workload.jobs).jobs
+    assert len(jobs) == 39 and set(jobs["n_nodes"]) == {2} and "39 jobs" in said
+    (folder / "deep/t.toml").unlink()
+    done = run("study", "init", "deep/t.toml", *log, code=1)
+    assert "t-jobs.parquet: exists already" in str(done.exception) and not (folder / "deep/t.toml").exists()
+
+
+def test_columns_of_a_log_and_of_offers_are_told_apart(folder: Path) -> None:
+    """By the field; the study reads the offers with what was given."""
+    (folder / "offers.csv").write_text("Modell,Gruppe,Kerne,RAM,Beschleuniger,Preis EUR\nA,compute,8,64,0,9000\n")
+    (folder / "log.csv").write_text("id;sub;el;req;n;c;m\n1;0;60;90;1;4;100\n2;30;60;90;1;4;100\n")
+    names = {"name": "Modell", "category": "Gruppe", "cpus": "Kerne", "mem_gb": "RAM", "gpus": "Beschleuniger"}
+    names |= {"price_usd": "Preis EUR", "job_id": "id", "submit_time": "sub", "run_time": "el:min"}
+    names |= {"requested_time": "req:min", "n_nodes": "n", "cpus_per_node": "c", "mem_mb_per_node": "m:MB"}
+    columns = [word for field, heading in names.items() for word in ("--column", f"{field}={heading}")]
+    log = ("--jobs", "log.csv", "--log-format", "csv", "--clock", "log")
+    run("study", "init", "s.toml", *log, "--quotes", "offers.csv", "--rate", "EUR=1.08", *columns, "--budget", 50_000)
+    study = load_study(folder / "s.toml")
+    assert study.offers.rates == {"EUR": 1.08} and study.read_quotes()["price_usd"].tolist() == [9720]
+    assert procure.read_log(study.workloads[0].jobs).jobs["run_time"].tolist() == [3600, 3600]
+    wrong = ("study", "init", "t.toml", *log, "--column", "gpu_type=x")
+    assert "import the log first" in " ".join(run(*wrong, code=2).stderr.replace("│", " ").split())
+    assert "--jobs" in run("study", "init", "t.toml", "--log-format", "swf", code=2).stderr
+
+
+def test_made_up_jobs_are_said_first_by_every_command(folder: Path) -> None:
+    """And are a key of what programs read; of one's own jobs neither is said."""
+    begin = "made-up jobs: default"
+    assert run("study", "init", "s.toml", "--budget", 300_000).stderr.startswith(begin)
+    text = (folder / "s.toml").read_text().replace("{ seed = 1 }", "{ seed = 1, n_jobs = 50 }")
+    (folder / "s.toml").write_text(text)
+    for words in (
+        ("study", "check"),
+        ("sweep", "--farm", "serial"),
+        ("train",),
+        ("recommend", "-k", 3, "--resamples", 0),
+    ):
+        name, *more = words
+        command = [*words[:2], "s.toml", *words[2:]] if name == "study" else [name, "s.toml", *more]
+        assert run(*command).stderr.startswith(begin), name
+        done = run(*command, "--format", "json")
+        document = json.loads(done.stdout)
+        assert done.stderr.startswith(begin)
+        assert (document[0] if isinstance(document, list) else document)["made_up"] == ["default"], name
+    run("study", "init", "own.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    done = run("study", "check", "own.toml", "--format", "json")
+    assert "made" not in done.stderr and "made_up" not in json.loads(done.stdout)
+
+
+def test_the_published_rules_are_set_by_their_name_only(folder: Path) -> None:
+    """Without it any types may be bought and none must be; what is set beside the name counts."""
+    assert (PackageRules(budget_usd=1).min_gpu_nodes, PackageRules(budget_usd=1).types_per_category) == (0, "any")
+    named = PackageRules(rules="published", budget_usd=1, min_gpu_nodes=2)
+    assert (named.min_gpu_nodes, named.types_per_category) == (2, 1)
+    quotes = read_quotes(folder / "quotes.csv")
+    published = expand_packages(quotes, PackageRules(rules="published", budget_usd=200_000))
+    free = expand_packages(quotes, PackageRules(budget_usd=200_000))
+    assert (published["total_gpus"] > 0).all() and not (published[["Small", "Large"]] > 0).all(axis=1).any()
+    assert (free["total_gpus"] == 0).any() and (free[["Small", "Large"]] > 0).all(axis=1).any()
+
+
+def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
+    """`init` and `check` say how many; `sweep` searches, and all that follows goes on from what it has simulated."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    text = (
+        (folder / "s.toml")
+        .read_text()
+        .replace("# runs = 2_000 ", "runs = 70 ")
+        .replace("# max_packages = 500_000", "max_packages = 20")
+    )
+    (folder / "s.toml").write_text(text)
+    said = run("study", "check", "s.toml", "--format", "json")
+    assert json.loads(said.stdout)["about_packages"] > 20 and "searches among them, at most 70 runs" in said.stderr
+    assert "no search" in str(run("recommend", "s.toml", code=1).exception)
+    spent = json.loads(run("sweep", "s.toml", "--farm", "serial", "--format", "json").stdout)["spent"]
+    assert spent["n_runs_asked"] == 70
+    assert json.loads(run("train", "s.toml", "--format", "json").stdout)[0]["n_simulated"] > 40
+    run("evaluate", "s.toml")
+    done = run("recommend", "s.toml", "-k", 3, "--resamples", 0, "--format", "json")
+    first = json.loads(done.stdout)[0]
+    assert first["simulated"] and "are those that searches have simulated" in done.stderr
+    run("explain", "s.toml", first["package_id"])
+    run("report", "s.toml", "-k", 3)
