@@ -89,7 +89,7 @@ def test_a_bound_on_the_price_is_of_the_servers_where_the_budget_is_for_the_whol
     path.write_text(f"{head}{body}[costs]\ntax_percent = 25\nwithin_budget = true\n")
     plan = load_plan(load_study(path))
     new = with_smaller_packages(plan, 40_000.0).packages.iloc[len(plan.packages) :]
-    plain = expand_packages(plan.quotes, PackageRules(budget_usd=40_000.0))
+    plain = expand_packages(plan.quotes, PackageRules(rules="published", budget_usd=40_000.0))
     plain = plain[plain["distinct"]]
     keeps = plain[(plain["price_usd"] * 1.25 <= 60_000) & ~plain["package_id"].isin(plan.row_of.index)]
     assert set(new["package_id"]) == set(keeps["package_id"]) and len(new) > 5

@@ -12,8 +12,11 @@ from procure.cli import common, lazy, log_options, study_options
 from procure.cli.from_settings import options
 from procure.cli.quotes import RateOption, offer_reading
 from procure.errors import TableError
+from procure.packages.rules import without_each
+from procure.policies.catalog import is_batched
+from procure.recommender.rule_costs import RuleCost, probe_rules
 from procure.schemas import JOB
-from procure.study import Plan, load_plan, load_study
+from procure.study import Plan, Study, load_plan, load_study
 from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
 from procure.study.init import study_text
 from procure.sweep import store
@@ -127,7 +130,10 @@ def check_(
     path: StudyArgument,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Say everything that is wrong with a study file, or what its sweep comes to.
+    r"""Say everything that is wrong with a study file, or what its sweep comes to and what its rules cost.
+
+    For each rule of its \[packages] some packages with and without it are simulated, where the jobs are your own and
+    the policy is best-fit or another that is fast.
 
     Examples:
     procure study check pipelines/example.toml
@@ -135,7 +141,10 @@ def check_(
     """
     loaded, size = check_study(path)
     missing = gpu_models(loaded)
-    for text in [*study_notes(loaded), say_size(loaded, size), *gpu_notes(loaded, missing)]:
+    for text in [*study_notes(loaded), say_size(loaded, size)]:
+        common.note(text)
+    costs = _rule_costs(loaded)
+    for text in gpu_notes(loaded, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -148,6 +157,7 @@ def check_(
         **size,
     }
     if not people:
+        record["rules"] = [one.document() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
         record["applications"] = application_table(loaded).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
@@ -155,6 +165,19 @@ def check_(
         f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
     )
     common.print_record(record, output, f"{path}: {open_}")
+
+
+def _rule_costs(study: Study) -> list[RuleCost]:
+    """Probe what the rules of a study's packages cost, and say it; not on made-up jobs, nor where it takes long."""
+    if not without_each(study.packages):
+        return []
+    if study.made_up or not is_batched(study.simulate.policies[0]):
+        common.note("procure recommend says what each rule of packages costs")
+        return []
+    costs = probe_rules(study)
+    for one in costs:
+        common.note(f"a probe before any sweep: {one.sentence()}")
+    return costs
 
 
 @app.command("status")
