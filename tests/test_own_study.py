@@ -12,6 +12,10 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
+from procure.recommender import waiting
+from procure.reports import answer as answering
+from procure.reports.bill import totals
+from procure.reports.purchase import page_data
 from procure.study import load_study
 from procure.tables import write
 
@@ -148,4 +152,87 @@ def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
     first = json.loads(done.stdout)[0]
     assert first["simulated"] and "are those that searches have simulated" in done.stderr
     run("explain", "s.toml", first["package_id"])
-    run("report", "s.toml", "-k", 3)
+
+
+@pytest.mark.slow
+def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) -> None:
+    """The rules allow more than were simulated, and the first page says both numbers."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    text = (folder / "s.toml").read_text().replace("# max_packages = 500_000", "max_packages = 20")
+    (folder / "s.toml").write_text(text.replace("# runs = 2_000 ", "runs = 70 "))
+    run("sweep", "s.toml", "--farm", "serial")
+    page = procure.report("s.toml", k=3).html
+    head = page[: page.index('id="bill"')]
+    assert "packages that a search simulated, of more than" in head
+
+
+def purchase(name: str, *more: str) -> dict:
+    """Sweep a study of 200,000 US$ whose packages obey some more lines; return its first package."""
+    run("study", "init", f"{name}.toml", "--jobs", "jobs.parquet", "--budget", 200_000)
+    path = Path(f"{name}.toml")
+    path.write_text(path.read_text().replace("[packages]  ", "\n".join(["[packages]", *more, ""])))
+    run("sweep", path, "--farm", "serial")
+    return json.loads(run("recommend", path, "-k", 3, "--resamples", 0, "--format", "json").stdout)[0]
+
+
+def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
+    """By the commands of the README; where a rule forces one, what that costs is said, before the sweep and after."""
+    free = purchase("free")
+    run("train", "free.toml")
+    assert "Gpu" not in free["counts"] and free["jobs_left_out"] == 0 and free["rules"] == []
+    forced = purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
+    assert forced["counts"]["Gpu"] == 1 and forced["mean_wait_time"] > free["mean_wait_time"]
+    gpu, types, both = forced["rules"]
+    assert (gpu["rule"], types["rule"]) == ("min_gpu_nodes = 1", "types_per_category = 1")
+    assert gpu["before"] == both["before"] == forced["mean_wait_time"] and gpu["n_simulated"] > 0
+    assert gpu["value"] < gpu["before"] and "Gpu" not in gpu["package_id"]
+    assert both["value"] == pytest.approx(free["mean_wait_time"])
+    probed = run("study", "check", "forced.toml", "--format", "json")
+    assert [one["rule"] for one in json.loads(probed.stdout)["rules"]] == [one["rule"] for one in forced["rules"]]
+    assert "without `min_gpu_nodes = 1` the same money waits" in probed.stderr
+    page = procure.report("forced.toml", k=3).html
+    assert page[: page.index('id="bill"')].count("without `") + page[: page.index('id="bill"')].count("Without `") >= 3
+    assert "made-up" not in page[: page.index('id="bill"')]
+
+
+def test_the_first_choice_is_on_the_front_of_the_picture(folder: Path) -> None:
+    """Packages that leave jobs out wait for other jobs: they are in the list, and not on the picture's front."""
+    purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
+    done = procure.recommend("forced.toml", k=50, resamples=0)
+    data = page_data(done)
+    assert set(data["apart"]) == set(done.ranking.loc[done.ranking["jobs_left_out"] > 0, "package_id"]) != set()
+    price, wait = (1 + [one["key"] for one in data["axes"]].index(key) for key in ("price_usd", "mean_wait_time"))
+    first, *others = [one for one in data["packages"] if one[0] not in data["apart"]]
+    assert first[0] == data["list"][0]["package_id"]
+    assert not any(one[price] <= first[price] and one[wait] <= first[wait] for one in others)
+
+
+def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
+    """Fewer than one in a hundred, with what they ask for and whose they are; more, or no wait at all, is no matter."""
+    jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
+    jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
+    wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
+    few = waiting._few(jobs, wait)
+    assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
+    assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
+    said = waiting.few_make_most({"share_of_demand": None, "share_of_waiting": 0.6, "share_of_jobs": 0.1, "few": few})
+    assert said[0].startswith("careful: 7 jobs, 0.70% of all") and "16 nodes with 2 CPUs" in said[0]
+    assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
+
+
+def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:
+    """On page one and in the list's notes; energy without a price is not priced, and not free."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 90_000)
+    path = folder / "s.toml"
+    path.write_text(path.read_text().replace("# staff_usd_per_node_year = 0 ", "staff_usd_per_node_year = 100 "))
+    run("sweep", path, "--farm", "serial")
+    done = procure.recommend(path, k=2, resamples=0)
+    assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
+    against = answering.compared(done)
+    page = answering.answer(done, against)
+    assert page.brings[0].startswith("jobs wait longer than today") and "60 s in the log" in page.brings[0]
+    n = len(done.ranking)
+    assert f"the first of {n} packages, all simulated" in page.sure[0]
+    told = {one["what"]: one["first"] for one in totals(done)}
+    assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
+    assert "not priced" in procure.report(path, k=2).html
