@@ -244,11 +244,12 @@ def _say_few(few: dict[str, Any]) -> str:
     asked, users = few["request"], few["users"]
     what = [counted(asked["n_nodes"], "node") + f" with {counted(asked['cpus_per_node'], 'CPU')}"]
     what += [counted(asked["gpus_per_node"], "GPU")] * (asked["gpus_per_node"] > 0)
+    what += [f"{asked['mem_mb_per_node'] / 1000:,.1f} GB"] * (asked["mem_mb_per_node"] > 0)
     whose = f"user{'s' if len(users) > 1 else ''} {listed(users)}" if users else "users that the log does not name"
     return (
         f"careful: {counted(few['n_jobs'], 'job')}, {few['share_of_jobs']:.2%} of all, {_make(few)} "
         f"{few['share_of_waiting']:.0%} of the waiting and so decide this purchase: {few['n_of_request']:,} on "
-        f"{', '.join(what)}, {asked['mem_mb_per_node'] / 1000:,.1f} GB each; of {whose}"
+        f"{', '.join(what)} each; of {whose}"
     )
 
 
