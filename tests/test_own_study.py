@@ -93,6 +93,8 @@ def test_columns_of_a_log_and_of_offers_are_told_apart(folder: Path) -> None:
     wrong = ("study", "init", "t.toml", *log, "--column", "gpu_type=x")
     assert "import the log first" in " ".join(run(*wrong, code=2).stderr.replace("│", " ").split())
     assert "--jobs" in run("study", "init", "t.toml", "--log-format", "swf", code=2).stderr
+    refused = run("study", "init", "t.toml", "--jobs", "jobs.parquet", "--cpus-per-node", 4, code=2)
+    assert "--cpus-per-node" in refused.stderr and not (folder / "t.toml").exists()
 
 
 def test_made_up_jobs_are_said_first_by_every_command(folder: Path) -> None:

@@ -75,7 +75,9 @@ def init(
         common.refuse_given(context, "it belongs to --jobs", *log_options.LOG)
     if path.exists():
         raise TableError(f"{path}: exists already; nothing was written")
-    is_log = jobs is not None and not is_job_table(jobs, how)
+    is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
+    if jobs is not None and not is_log:
+        common.refuse_given(context, f"{jobs} is a job table already", *(set(log_options.LOG) - {"log_tz"}))
     of_log, of_offers = _columns(column or [], is_log)
     how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
     offers = offer_reading(rates=rate, columns=of_offers).model_dump(exclude_defaults=True)

@@ -13,7 +13,7 @@ from procure.cli.from_settings import options
 from procure.cli.search import find
 from procure.packages.enumerate import TooManyPackages
 from procure.study import load_study
-from procure.study.check import say_size
+from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
 from procure.sweep.store import study_status
@@ -67,7 +67,9 @@ def sweep(
         if part:
             raise
         common.note(f"{study}: {say_size(loaded)}")
-        if not dry_run:
+        if dry_run:
+            common.print_record(plan_size(loaded), output, f"{study} would search:")
+        else:
             find(study, {}, farm, workers, None, output)
         return
     for text in plan.notes:

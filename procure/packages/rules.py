@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from procure.packages.beside import Beside
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
+from procure.text import toml
 
 
 class TypeRule(Settings):
@@ -169,7 +169,7 @@ _NO_RULE: dict[str, Any] = {
 def without_each(rules: PackageRules) -> dict[str, PackageRules]:
     """Return the rules without each one that is set, by how a study file writes it; of several, also without all."""
     free = {name: value for name, value in _NO_RULE.items() if getattr(rules, name) != value}
-    written = {name: json.dumps(rules.model_dump(mode="json", exclude_none=True)[name]) for name in free}
+    written = {name: toml(rules.model_dump(mode="json", exclude_none=True)[name]) for name in free}
     found = {f"{name} = {written[name]}": rules.model_copy(update={name: free[name]}) for name in free}
     return found | ({"all these rules": rules.model_copy(update=free)} if len(free) > 1 else {})
 

@@ -104,10 +104,12 @@ def rule_costs(
         return found
     own = make_space(plan.quotes, plan.study.packages)
     tried = _Tried(results, criteria, rule)
-    if first is None:
-        first = tried.best(own)
+    try:
+        first = tried.best(own) if first is None else first
+    except TableError:  # a run failed
+        return found
     for name, rules in eased.items():
-        with contextlib.suppress(TableError):  # without it nothing bounds a count, say; or a run failed
+        with contextlib.suppress(TableError):  # without it nothing bounds a count, say
             found.append(tried.cost(name, make_space(plan.quotes, rules), own, first))
     return found
 
@@ -162,6 +164,8 @@ class _Tried:
             new = self._promising(new, space, round(share * self.n))
             if len(new):
                 pool, runs = np.concatenate([pool, new]), [*runs, self._simulated(new)]
+            if not len(pool):
+                raise TableError("no package was drawn")
             values = self._values(pool, pd.concat(runs, ignore_index=True), space)
             best = int(rank(values, self._criteria, self._rule)[0])
         return pool, values, best

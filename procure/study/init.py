@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from procure.study.study import study_name
+from procure.text import toml
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 
@@ -37,20 +37,13 @@ def study_text(
     words = {
         "file": path.name,
         "name": study_name(path),
-        "quotes": _toml(quotes.as_posix()),
+        "quotes": toml(quotes.as_posix()),
         "budget": f"{budget_usd:_.2f}".removesuffix(".00"),
-        "offers": "\n".join(["[offers]", *(f"{key} = {_toml(value)}" for key, value in offers.items())])
+        "offers": "\n".join(["[offers]", *(f"{key} = {toml(value)}" for key, value in offers.items())])
         if offers
         else "# [offers]",
         "generate": "generate = { seed = 1 }" if jobs is None else "# generate = { seed = 1 }",
-        "jobs": '# jobs = "jobs.parquet"' if jobs is None else f"jobs = {_toml(jobs.as_posix())}",
-        "tz": '# tz = "America/Chicago"' if tz is None else f"tz = {_toml(tz)}",
+        "jobs": '# jobs = "jobs.parquet"' if jobs is None else f"jobs = {toml(jobs.as_posix())}",
+        "tz": '# tz = "America/Chicago"' if tz is None else f"tz = {toml(tz)}",
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
-
-
-def _toml(value: Any) -> str:
-    """Write a value on one line."""
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{_toml(key)} = {_toml(one)}' for key, one in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False)
