@@ -19,13 +19,17 @@ import time
 import procure
 jobs = procure.generate(seed=1, n_jobs=8000)
 quotes = procure.read_quotes("quotes/example-2023.csv")
-packages = procure.expand_packages(quotes, procure.PackageRules(budget_usd=300_000))
+rules = procure.PackageRules(budget_usd=300_000, min_gpu_nodes=1, types_per_category=1)
+packages = procure.expand_packages(quotes, rules)
 nodes = procure.package_nodes(packages.iloc[0], quotes)
 small = jobs.head(20)
 """
 TASKS = {
     "import procure": ("import time", "import procure.run"),
-    "list packages": (SETUP, "procure.expand_packages(quotes, procure.PackageRules(budget_usd=500_000))"),
+    "list packages": (
+        SETUP,
+        "procure.expand_packages(quotes, rules.model_copy(update={'budget_usd': 500_000}))",
+    ),
     "best fit, 8,000 jobs": (
         SETUP + "procure.simulate(small, nodes, 'best-fit')",
         "procure.simulate(jobs, nodes, 'best-fit')",

@@ -56,7 +56,8 @@ def sweep_all(jobs: pd.DataFrame, day: str, quotes: Path, folder: Path, budget: 
         write(jobs, folder / f"jobs-{day}.parquet")
         study = folder / f"{day}.toml"
         study.write_text(
-            f'name = "{day}"\nquotes = {json.dumps(str(quotes.resolve()))}\n[packages]\nbudget_usd = {budget}\n'
+            f'name = "{day}"\nquotes = {json.dumps(str(quotes.resolve()))}\n[packages]\nrules = "published"\n'
+            f"budget_usd = {budget}\n"
             f'[[workloads]]\nname = "{day}"\njobs = "jobs-{day}.parquet"\n[sweep]\nsample = 1\n'
         )
         plan = load_plan(load_study(study))
@@ -120,7 +121,7 @@ def main() -> None:
 
     # The published study scales no run time: the ratio is 1.0 on every node.
     quotes = read_quotes(arguments.quotes)
-    packages = expand_packages(quotes, PackageRules(budget_usd=arguments.budget))
+    packages = expand_packages(quotes, PackageRules(rules="published", budget_usd=arguments.budget))
     packages = packages[packages["distinct"]].reset_index(drop=True)
     all_jobs = read_days(arguments.logs, arguments.day, arguments.tz, arguments.preset)
     pd.set_option("display.width", 200, "display.max_columns", 30)

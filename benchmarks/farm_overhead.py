@@ -26,7 +26,7 @@ def make_plan(folder: Path, workloads: str, sample: int = 1):
     folder.mkdir()
     path = folder / "study.toml"
     path.write_text(
-        f'quotes = "{ROOT}/quotes/example-2023.csv"\n[packages]\nbudget_usd = 1_000_000\n'
+        f'quotes = "{ROOT}/quotes/example-2023.csv"\n[packages]\nrules = "published"\nbudget_usd = 1_000_000\n'
         f"{workloads}\n[sweep]\nsample = {sample}\n"
     )
     return load_plan(load_study(path))

@@ -72,7 +72,7 @@ def beocat(arguments: argparse.Namespace, months: tuple[str, ...] = MONTHS) -> P
         nodes = 'existing_nodes = "kept.csv"\n'
     path = folder / f"beocat-{arguments.budget}-{arguments.keep}.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\n{nodes}'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = {arguments.budget}\n{nodes}'
         f'[[workloads]]\nname = "beocat"\njobs = "beocat-{len(logs)}.parquet"\nwarm_up = "3d"\ntz = "{CHICAGO}"\n'
         f'[futures]\ntz = "{CHICAGO}"\nyears = 0.0\n'
     )
@@ -112,7 +112,7 @@ def hpc2n_study(arguments: argparse.Namespace) -> Path:
 def _whole_nodes(centre: str, tz: str, arguments: argparse.Namespace) -> Path:
     path = arguments.out / f"{centre}-{arguments.budget}.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
         f'[[workloads]]\nname = "{centre}"\njobs = "{centre}.parquet"\nwarm_up = "3d"\ntz = "{tz}"\n'
         f'[futures]\ntz = "{tz}"\n'
     )

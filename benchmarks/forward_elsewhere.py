@@ -162,7 +162,7 @@ def study_of(arguments: argparse.Namespace, cut: str, budget: int) -> Path:
     path = arguments.out / f"{arguments.centre}-{budget}-{cut}.toml"
     write(with_clock(near, "unix"), path.with_suffix(".parquet"))
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {budget}\nmin_gpu_nodes = 0\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = {budget}\nmin_gpu_nodes = 0\n'
         f'[[workloads]]\nname = "{arguments.centre}"\njobs = "{path.stem}.parquet"\nwarm_up = "3d"\ntz = "{tz}"\n'
         f'[futures]\ntz = "{tz}"\ndraws = {arguments.draws}\n'
     )

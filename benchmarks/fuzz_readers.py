@@ -86,6 +86,7 @@ COLUMNS = {"job_id": "Job Id", "submit_time": "When", "run_time": "Took", "cpus_
 STUDY = """name = "small"
 quotes = "QUOTES"
 [packages]
+rules = "published"
 budget_usd = "$90,000"
 types_per_category = 1
 [[workloads]]

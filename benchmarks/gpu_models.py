@@ -32,6 +32,7 @@ Dear,gpu,48,512,8,dear,{DEAR},
 STUDY = """name = "gpus"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = {budget}
 [[workloads]]
 name = "log"

@@ -64,7 +64,7 @@ def main() -> None:
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
     print("| What | Figure |\n| --- | --- |")
 
-    quotes, rules = read_quotes(ROOT / "quotes/example-2023.csv"), PackageRules(budget_usd=1_000_000)
+    quotes, rules = read_quotes(ROOT / "quotes/example-2023.csv"), PackageRules(rules="published", budget_usd=1_000_000)
     expand_packages(quotes, rules)
     began = time.perf_counter()
     packages = expand_packages(quotes, rules)

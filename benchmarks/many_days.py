@@ -45,7 +45,8 @@ SHARE = 0.1
 
 def study_file(folder: Path, name: str, days: list[str], sample: int) -> Path:
     quotes = json.dumps(str(ROOT / "quotes/example-2023.csv"))
-    text = f'name = "{name}"\nquotes = {quotes}\nresults = "results"\n[packages]\nbudget_usd = 1_000_000\n'
+    text = f'name = "{name}"\nquotes = {quotes}\nresults = "results"\n'
+    text += '[packages]\nrules = "published"\nbudget_usd = 1_000_000\n'
     text += "".join(f'[[workloads]]\nname = "{day}"\njobs = "jobs-{day}.parquet"\n' for day in days)
     path = folder / f"{name}.toml"
     path.write_text(text + f"[sweep]\nsample = {sample}\n[evaluate]\nhit_share = {SHARE}\n")

@@ -29,7 +29,7 @@ def plan_of(n_jobs: int, budget: int) -> Plan:
     """Return the plan of a study of the example's quotes and the embedded day, of so many jobs."""
     path = Path(tempfile.mkdtemp()) / "ranges.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\npackages = {{ budget_usd = {budget} }}\n'
+        f'quotes = "{QUOTES}"\npackages = {{ rules = "published", budget_usd = {budget} }}\n'
         f'workloads = [{{ name = "day", generate = {{ seed = 1, n_jobs = {n_jobs} }} }}]\n',
         encoding="utf-8",
     )

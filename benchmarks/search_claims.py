@@ -119,7 +119,7 @@ def repeated(name: str, day: str, once: Callable[[int], dict[str, float]], seeds
 
 def measure_days(arguments: argparse.Namespace) -> None:
     quotes = ROOT / "quotes" / "example-2023.csv"
-    space = make_space(read_quotes(quotes), PackageRules(budget_usd=1_000_000))
+    space = make_space(read_quotes(quotes), PackageRules(rules="published", budget_usd=1_000_000))
     listed = space.listed()
     assert listed is not None
     days = arguments.day or list(DAYS)

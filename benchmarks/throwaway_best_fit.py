@@ -236,7 +236,7 @@ def compare(ready: Prepared) -> tuple[float, float]:
 def report(name: str, jobs: pd.DataFrame) -> None:
     """Print both kernels' seconds on 20 packages."""
     quotes = read_quotes(ROOT / "quotes/example-2023.csv")
-    packages = expand_packages(quotes, PackageRules(budget_usd=1_000_000))
+    packages = expand_packages(quotes, PackageRules(rules="published", budget_usd=1_000_000))
     packages = packages[packages["distinct"]]
     rng, found = np.random.default_rng(0), []
     while len(found) < 20:

@@ -28,12 +28,12 @@ def main() -> None:
         "any number of types, $60,000": {"budget_usd": 60_000, "types_per_category": "any"},
     }.items():
         began = time.process_time()
-        found = count_packages(quotes, PackageRules(**rules))
+        found = count_packages(quotes, PackageRules(rules="published", **rules))
         seconds = time.process_time() - began
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{name}: {found['n_packages']:,} packages, {found['n_distinct']:,} distinct, "
               f"{seconds:.2f} s of CPU, {memory:.2f} GB at most so far")  # fmt: skip
-    rules = PackageRules(budget_usd=1_000_000)
+    rules = PackageRules(rules="published", budget_usd=1_000_000)
     packages = expand_packages(quotes, rules)
     jobs = {"day": generate(1)}
     began = time.process_time()

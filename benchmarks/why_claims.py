@@ -293,7 +293,8 @@ def measure_purchase(arguments: argparse.Namespace) -> None:
             (Path(folder) / "quotes.csv").write_text(f"name,category,cpus,mem_gb,gpus,price_usd,max_count\n{quote}\n")
             study = Path(folder) / "study.toml"
             study.write_text(
-                f'quotes = "quotes.csv"\n[packages]\nbudget_usd = {n}\nmin_gpu_nodes = 0\nexisting_nodes = "old.csv"\n'
+                'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
+                f'budget_usd = {n}\nmin_gpu_nodes = 0\nexisting_nodes = "old.csv"\n'
                 '[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["easy"]\n'
             )
             procure.run_sweep(study, "serial")

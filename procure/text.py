@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import html
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -239,6 +240,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def toml(value: Any) -> str:
+    """Write a value on one line as TOML does."""
+    if isinstance(value, Mapping):
+        keys = [key if re.fullmatch(r"[\w-]+", key, re.ASCII) else json.dumps(key, ensure_ascii=False) for key in value]
+        return f"{{ {', '.join(f'{key} = {toml(one)}' for key, one in zip(keys, value.values(), strict=True))} }}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) -> str:

@@ -34,7 +34,7 @@ def _study_of_weeks(folder: Path) -> None:
     write(log(weeks=6, n=500).assign(n_nodes=1), folder / "weeks.parquet")
     (folder / "old.csv").write_text("node_id,cpus,mem_mb,gpus\nold,8,64000,0\n")
     (folder / "weeks.toml").write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\nexisting_nodes = "old.csv"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\nexisting_nodes = "old.csv"\n'
         f'[[workloads]]\nname = "log"\n'
         f'jobs = "weeks.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"\n'
         f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"\n'

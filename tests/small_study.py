@@ -21,7 +21,8 @@ def swept(n_days: int = 1) -> Path:
     )
     path = folder / "small.toml"
     path.write_text(
-        f'name = "small"\nquotes = "{QUOTES}"\n[packages]\nbudget_usd = 70_000\n{days}[sweep]\nsample = 3\n'
+        f'name = "small"\nquotes = "{QUOTES}"\n[packages]\nrules = "published"\n'
+        f"budget_usd = 70_000\n{days}[sweep]\nsample = 3\n"
         "[model]\nfolds = 2\n",
         encoding="utf-8",
     )

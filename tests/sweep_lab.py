@@ -37,6 +37,7 @@ def make_study(folder: Path, **changes: str) -> Path:
 quotes = "quotes.csv"
 results = "{settings["results"]}"
 [packages]
+rules = "published"
 budget_usd = {settings["budget"]}
 [[workloads]]
 name = "day"

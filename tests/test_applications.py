@@ -37,6 +37,7 @@ Old,c,16,64,0,2500,,3
 STUDY = """name = "apps"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 30_000
 min_gpu_nodes = 0
 [[workloads]]

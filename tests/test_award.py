@@ -117,6 +117,7 @@ STUDY = """
 name = "tender"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 70_000
 [[workloads]]
 name = "day"

@@ -216,6 +216,7 @@ def test_what_is_not_known_of_a_package_cannot_be_an_objective():
 STUDY = """name = "small"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 60_000
 [costs]
 usd_per_kwh = 0.1

@@ -293,7 +293,8 @@ def test_a_study_shows_carbon_beside_the_energy(tmp_path: Path) -> None:
     QUOTES.to_csv(tmp_path / "quotes.csv", index=False)
     path = tmp_path / "s.toml"
     text = (
-        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 30_000\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
+        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
+        'budget_usd = 30_000\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
         'generate = { seed = 1, n_jobs = 40 }\n[recommend]\nconstraints = ["carbon_t_per_year <= 2.5t"]\n[costs]\n'
         'energy_prices = "prices.csv"\ncarbon = "carbon.csv"\ncountry = "DE"\npower_curves = "curves.csv"\n'
     )

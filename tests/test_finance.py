@@ -160,6 +160,7 @@ STUDY = """
 name = "whole"
 quotes = "{quotes}"
 [packages]
+rules = "published"
 budget_usd = 70_000
 [[workloads]]
 name = "day"
@@ -320,7 +321,7 @@ def test_the_whole_order_on_paper() -> None:
 def test_packages_and_recommend_say_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
     """As much as the report's own sum of the bill, line by line."""
     path = tmp_path / "tax.toml"
-    text = f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 40_000\n[[workloads]]\nname = "day"\n'
+    text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 40_000\n[[workloads]]\nname = "day"\n'
     path.write_text(text + "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 60\n")
     said = CliRunner().invoke(app, ["packages", str(path)])
     assert "tax of 60 %; with them an order for all of it comes to US$ 64,000.00" in " ".join(said.stderr.split())

@@ -42,7 +42,7 @@ def study(tmp_path):
     )
     path = tmp_path / "study.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\nexisting_nodes = "nodes.csv"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\nexisting_nodes = "nodes.csv"\n'
         f'[[workloads]]\nname = "log"\njobs = "jobs.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"\n'
         f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"\n'
     )

@@ -17,8 +17,8 @@ from small_study import QUOTES
 from procure.errors import TableError
 from procure.schemas import JOB
 from procure.study import load_plan, load_study
-from procure.study.check import study_text
 from procure.study.futures import StudyFutures
+from procure.study.init import study_text
 from procure.sweep import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import check, read, write
@@ -208,7 +208,7 @@ def study_file(folder, futures: str = "draws = 3", workload: str = "", n: int = 
     write(log(n=n), folder / "jobs.parquet")
     path = folder / "study.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
         '[simulate]\npolicies = ["fcfs"]\n'
         f'[[workloads]]\nname = "past"\njobs = "jobs.parquet"\n{workload}\n[futures]\n{futures}\n'
     )

@@ -31,6 +31,7 @@ Slow,gpu,16,64,4,L40S,10000
 STUDY = """name = "gpus"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 60_000
 [[workloads]]
 name = "log"

@@ -156,6 +156,7 @@ def test_a_study_names_a_trained_policy(procure, files):
 STUDY = """
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 100_000
 [simulate]
 policies = [

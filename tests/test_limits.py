@@ -229,9 +229,10 @@ C,gpu,32,128,2,20000
 def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
     """Packages are counted, written or held up to a stated number; the error says what allows more."""
     (tmp_path / "q.csv").write_text(QUOTES)
-    code, _, said = procure("packages", tmp_path / "q.csv", "--budget", "2e6", "--max-packages", 5_000)
+    rules = ("--rules", "published", "--budget", "2e6")
+    code, _, said = procure("packages", tmp_path / "q.csv", *rules, "--max-packages", 5_000)
     assert code == 1 and "more than 11,055 packages" in said and "--max-packages allows more" in said
-    quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(budget_usd=1e12)
+    quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(rules="published", budget_usd=1e12)
     out = tmp_path / "p.parquet"
     for call in (
         lambda: expand_packages(quotes, rules, 100_000),
@@ -241,14 +242,17 @@ def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
         with pytest.raises(TooManyPackages):
             call()
     assert not out.exists()
-    assert count_packages(quotes, PackageRules(budget_usd=300_000), most=100_000)["n_packages"] < 100_000
+    assert (
+        count_packages(quotes, PackageRules(rules="published", budget_usd=300_000), most=100_000)["n_packages"]
+        < 100_000
+    )
 
 
 def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
     """400 types, any five of a category: more than could ever be tried."""
     rows = [f"T{i},compute,32,128,1,{7000 + i}" for i in range(400)]
     (tmp_path / "q.csv").write_text("\n".join([QUOTES.split("\n")[0], *rows]) + "\n")
-    rules = PackageRules(budget_usd=100_000, types_per_category=5)
+    rules = PackageRules(rules="published", budget_usd=100_000, types_per_category=5)
     with pytest.raises(TooManyPackages, match="there are more than"):
         count_packages(read_quotes(tmp_path / "q.csv"), rules)
 
@@ -262,10 +266,7 @@ def test_what_allows_more_packages_is_named_only_where_it_helps(tmp_path, procur
         '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
     )
     rules = ("--budget", 700, "--types-per-category", 3, "--min-gpu-nodes", 0)
-    for words in (
-        ("packages", tmp_path / "q.csv", *rules),
-        ("sweep", tmp_path / "s.toml", "--farm", "serial"),
-    ):
+    for words in (("packages", tmp_path / "q.csv", *rules), ("study", "status", tmp_path / "s.toml")):
         code, _, said = procure(*words)
         assert code == 1 and "combine in more than 10 ways" in said and "allows more" not in said
 
@@ -287,8 +288,10 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
     for out in ((), ("--out", tmp_path / "p.csv")):
         code, _, said = procure("packages", path, *rules, *out)
         assert code == 1 and "there are more than 1e+91 packages" in said and "--max-packages allows more" in said
-    code, _, said = procure("sweep", tmp_path / "s.toml", "--farm", "serial")
+    code, _, said = procure("study", "status", tmp_path / "s.toml")
     assert code == 1 and "there are more than 1e+91 packages" in said and "sweep.max_packages allows more" in said
+    code, _, said = procure("sweep", tmp_path / "s.toml", "--dry-run")
+    assert code == 0 and "more than 1e+91 packages" in said and "2,000 runs" in said
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".csv"] == ["q.csv"]
 
 
@@ -315,12 +318,17 @@ def test_why_there_is_no_package_is_not_looked_for_without_an_end():
     with pytest.raises(TableError, match="exclude"):
         count_packages(
             quotes,
-            PackageRules(budget_usd=5_000, min_gpu_nodes=0, types_per_category="any", max_rack_units=59),
+            PackageRules(
+                rules="published", budget_usd=5_000, min_gpu_nodes=0, types_per_category="any", max_rack_units=59
+            ),
         )
 
 
 def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
-    return make_offer(check_quotes(quotes), PackageRules(**{"min_gpu_nodes": 0, "types_per_category": "any"} | rules))
+    return make_offer(
+        check_quotes(quotes),
+        PackageRules(rules="published", **{"min_gpu_nodes": 0, "types_per_category": "any"} | rules),
+    )
 
 
 def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
@@ -345,7 +353,7 @@ def test_a_study_that_makes_up_billions_of_jobs_is_refused(tmp_path):
     """A study file of a few kilobytes may ask for 3,000,000 jobs in all."""
     (tmp_path / "q.csv").write_text(QUOTES)
     day = '[[workloads]]\nname = "d{n}"\ngenerate = {{ n_jobs = 1_000_000 }}\n'
-    text = 'quotes = "q.csv"\n[packages]\nbudget_usd = 100_000\n'
+    text = 'quotes = "q.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
     (tmp_path / "s.toml").write_text(text + "".join(day.format(n=n) for n in range(4)))
     with pytest.raises(TableError, match="they make up 4,000,000 jobs, at most 3,000,000 are"):
         load_study(tmp_path / "s.toml")

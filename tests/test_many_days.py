@@ -177,6 +177,7 @@ def test_the_report_section_needs_several_days():
 STUDY = f"""
 quotes = "{ROOT / "quotes/example-2023.csv"}"
 [packages]
+rules = "published"
 budget_usd = 100_000
 [[workloads]]
 name = "monday"

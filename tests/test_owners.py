@@ -153,7 +153,7 @@ def test_an_owner_without_a_job_is_named(tmp_path):
     """A group that is written wrongly has nodes and no jobs."""
     path = tmp_path / "study.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
         "generate = { seed = 1, n_jobs = 50 }\n[owners]\nphysics = 0.3\n"
     )
     assert [line for line in study_notes(load_study(path)) if "no job is of physics, to whom 30% of the nodes" in line]
@@ -161,7 +161,7 @@ def test_an_owner_without_a_job_is_named(tmp_path):
 
 def test_a_study_with_owners_goes_by_them(tmp_path):
     path = tmp_path / "study.toml"
-    text = f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
+    text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
     text += "generate = { seed = 1, n_jobs = 50 }\n[owners]\nphysics = 0.3\n"
     path.write_text(text)
     assert load_study(path).simulate.policies == ("first-fit:hold=owners,owners=physics@0.3",)

@@ -42,7 +42,7 @@ def quotes() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def million(quotes: pd.DataFrame) -> pd.DataFrame:
-    return expand_packages(quotes, PackageRules(budget_usd=1_000_000))
+    return expand_packages(quotes, PackageRules(rules="published", budget_usd=1_000_000))
 
 
 def small_quotes(**columns: list) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def small_quotes(**columns: list) -> pd.DataFrame:
 
 
 def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
-    return expand_packages(quotes, PackageRules(**rules))["package_id"].tolist()
+    return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
 def test_published_count(million: pd.DataFrame) -> None:
@@ -69,7 +69,7 @@ def test_published_count(million: pd.DataFrame) -> None:
 
 def test_without_gpu_rule(quotes: pd.DataFrame) -> None:
     """With no GPU node asked for there are 136,948."""
-    rules = PackageRules(budget_usd=1_000_000, min_gpu_nodes=0)
+    rules = PackageRules(rules="published", budget_usd=1_000_000, min_gpu_nodes=0)
     assert count_packages(quotes, rules)["n_packages"] == 136_948
 
 
@@ -190,6 +190,7 @@ def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
     names, categories = [row["name"] for row in rows], sorted({row["category"] for row in rows})
     types = draw(st.dictionaries(st.sampled_from(names), st.builds(TypeRule, max_count=st.integers(4, 6)), max_size=1))
     rules = PackageRules(
+        rules="published",
         budget_usd=draw(st.integers(200, 850)) / 100,
         fixed_cost_usd=draw(st.sampled_from([0, 1.25])),
         min_gpu_nodes=draw(st.integers(0, 2)),
@@ -290,7 +291,7 @@ def test_infeasible_names_the_rule(rules: dict, says: str) -> None:
     """Without any package the error names the rule that excluded the last, and what it would take."""
     quotes = small_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
     with pytest.raises(TableError, match=says):
-        expand_packages(quotes, PackageRules(**rules))
+        expand_packages(quotes, PackageRules(rules="published", **rules))
 
 
 def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
@@ -311,15 +312,15 @@ def test_a_free_type_needs_a_bound() -> None:
 def test_unknown_rule_lists_the_legal_ones() -> None:
     """A mistyped rule names the nearest legal one, in Python too."""
     with pytest.raises(ValidationError, match="did you mean maximal"):
-        PackageRules(budget_usd=1, maxmal=True)
+        PackageRules(rules="published", budget_usd=1, maxmal=True)
     with pytest.raises(ValidationError, match="did you mean min_count or max_count"):
-        PackageRules(budget_usd=1, types={"a": {"mincount": 1}})
+        PackageRules(rules="published", budget_usd=1, types={"a": {"mincount": 1}})
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffix: str) -> None:
     """Streaming to a file gives the same table as holding it."""
-    rules = PackageRules(budget_usd=150_000)
+    rules = PackageRules(rules="published", budget_usd=150_000)
     path = tmp_path / f"packages{suffix}"
     summary = write_packages(quotes, rules, path)
     expected = expand_packages(quotes, rules)
@@ -339,10 +340,10 @@ def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypat
 
     monkeypatch.setattr("procure.packages.expand._totals", stop)
     with pytest.raises(RuntimeError):
-        write_packages(quotes, PackageRules(budget_usd=50_000), tmp_path / "packages.parquet")
+        write_packages(quotes, PackageRules(rules="published", budget_usd=50_000), tmp_path / "packages.parquet")
     monkeypatch.undo()
     with pytest.raises(TableError, match="budget"):
-        write_packages(quotes, PackageRules(budget_usd=5), tmp_path / "packages.parquet")
+        write_packages(quotes, PackageRules(rules="published", budget_usd=5), tmp_path / "packages.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -353,7 +354,7 @@ from pathlib import Path
 from procure.packages import PackageRules, write_packages
 from procure.packages.quote_file import read_quotes
 
-summary = write_packages(read_quotes(sys.argv[1]), PackageRules(budget_usd=10_000_000), sys.argv[2])
+summary = write_packages(read_quotes(sys.argv[1]), PackageRules(rules="published", budget_usd=10_000_000), sys.argv[2])
 print(summary["n_packages"], re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 

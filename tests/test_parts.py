@@ -27,7 +27,7 @@ def study(tmp_path):
     write(nodes, tmp_path / "nodes.csv")
     path = tmp_path / "study.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\nexisting_nodes = "nodes.csv"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\nexisting_nodes = "nodes.csv"\n'
         '[[workloads]]\nname = "log"\njobs = "jobs.parquet"\n'
         '[futures]\nlength = "14d"\ngrowth = 1.3\n'
     )

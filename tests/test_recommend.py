@@ -134,6 +134,7 @@ def test_what_is_spent_is_the_price_after_discounts():
 STUDY = """name = "small"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 90_000
 [[workloads]]
 name = "day"

@@ -145,7 +145,7 @@ def study_file(folder, workload: str, quotes=QUOTES) -> str:
     write(queue(0.7, 1, n=400), folder / "jobs.parquet")
     path = folder / "study.toml"
     path.write_text(
-        f'quotes = "{quotes}"\n[packages]\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
+        f'quotes = "{quotes}"\n[packages]\nrules = "published"\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
         f'[[workloads]]\nname = "all"\njobs = "jobs.parquet"\n{workload}\n'
     )
     return str(path)

@@ -72,7 +72,7 @@ def test_page_one_speaks_of_all_workloads_as_the_list_does(done: Recommendation)
         assert mean == pytest.approx(done.ranking["mean_wait_time"].iloc[0])
     each = [case.wait[row] for case in done.results.cases]
     assert min(each) <= mean <= max(each)
-    [text] = [line for line in answering._brings(done, against, answering.Cuts()) if "on average" in line]
+    [text] = [line for line in answering._brings(done, against) if "on average" in line]
     assert f"jobs wait {duration(mean)} on average over the 2 workloads" in text
 
 
@@ -115,7 +115,7 @@ def test_the_class_that_gains_most_gains_and_none_gains_more(jobs: pd.DataFrame)
 def test_what_is_said_of_other_loads_is_so(waits: list[list[int]]):
     """First, among the first m of n, or last: by the ranks under less and more load."""
     loads = pd.DataFrame(waits, index=["now", load_name(0.7), load_name(1.3)], columns=[*"abcde"]).astype(float)
-    [said] = answering._sure(SimpleNamespace(confidence=None), loads, answering.Cuts())  # type: ignore[arg-type]
+    [said] = answering._sure(SimpleNamespace(confidence=None), loads)  # type: ignore[arg-type]
     worst = int((loads.iloc[1:].rank(axis=1, method="min")["a"]).max())
     if worst == 1:
         assert said.startswith("this one stays first of 5")
@@ -142,8 +142,9 @@ def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommend
         confidence=replace(done.confidence, table=table),
         ranking=done.ranking.assign(mean_wait_time=waits),
     )
-    [said] = answering._sure(made, None, answering.Cuts())
-    assert said == "these jobs cannot tell it from 2 others, with waits of 1 h 52 min to 6 h 55 min"
+    [said] = answering._sure(made, None)
+    told = "these jobs cannot tell it from 2 others, with waits of 1 h 52 min to 6 h 55 min"
+    assert said == f"{told}, of 3 that it was compared with"
 
 
 @pytest.mark.slow
@@ -181,7 +182,7 @@ def test_what_an_offer_admits_is_what_is_listed(rules: dict):
         }
     )
     quotes = check_quotes(quotes)
-    asked = PackageRules(budget_usd=1000, maximal=False, **rules)
+    asked = PackageRules(rules="published", budget_usd=1000, maximal=False, **rules)
     offer = make_offer(quotes, asked)
     every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
     kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
@@ -248,7 +249,8 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     write(check(jobs, JOB), tmp_path / "jobs.parquet")
     study = tmp_path / "mine.toml"
     study.write_text(
-        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nbudget_usd = 40_000\n[[workloads]]\nname = "w"\n'
+        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nrules = "published"\n'
+        'budget_usd = 40_000\n[[workloads]]\nname = "w"\n'
         'jobs = "jobs.parquet"\n[sweep]\nsample = 2\n'
     )
     plan = load_plan(load_study(study))

@@ -64,7 +64,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "quotes.csv").write_text(QUOTES)
     (folder / "old.csv").write_text(NODES)
     (folder / "s.toml").write_text(
-        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 24_000\nexisting_nodes = "old.csv"\n'
+        'quotes = "quotes.csv"\n[packages]\nrules = "published"\nbudget_usd = 24_000\nexisting_nodes = "old.csv"\n'
         '[[workloads]]\nname = "day"\ngenerate = { seed = 1, n_jobs = 60 }\nlogged_speed = 4.5\nwarm_up = "1h"\n'
         "[costs]\nusd_per_kwh = 0.2\n[model]\nfolds = 2\n"
     )

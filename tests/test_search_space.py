@@ -34,7 +34,7 @@ def quotes(**columns: object) -> pd.DataFrame:
 
 
 def space(table: pd.DataFrame, **rules: object) -> Space:
-    return make_space(table, PackageRules(**{"budget_usd": 60_000} | rules))
+    return make_space(table, PackageRules(rules="published", **{"budget_usd": 60_000} | rules))
 
 
 CASES = {

@@ -16,7 +16,8 @@ from procure.cli.study import app
 from procure.errors import TableError
 from procure.packages import read_quotes
 from procure.study import Study, load_study
-from procure.study.check import check_study, plan_size, study_text
+from procure.study.check import check_study, plan_size
+from procure.study.init import study_text
 from procure.study.rules import sample_of
 from procure.study.workloads import Workload, logged_speed
 
@@ -26,6 +27,7 @@ QUOTES = ROOT / "quotes" / "example-2023.csv"
 MINIMAL = f"""
 quotes = "{QUOTES.as_posix()}"
 [packages]
+rules = "published"
 budget_usd = 100_000
 [[workloads]]
 name = "day"
@@ -70,7 +72,7 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "n.csv").write_text("node_id,cpus,mem_mb\nold,8,1000\n")
     (tmp_path / "j.csv").write_text("anything")
     text = """quotes = "q.csv"\nresults = "../out"
-    packages = { budget_usd = "$100,000", existing_nodes = "n.csv" }
+    packages = { rules = "published", budget_usd = "$100,000", existing_nodes = "n.csv" }
     workloads = [{ name = "log", jobs = "j.csv" }]"""
     path = study_file(tmp_path, text)
     monkeypatch.chdir("/")
@@ -231,11 +233,11 @@ def test_init_writes_a_study_that_checks(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "quotes.csv").write_text(QUOTES.read_text())
     (tmp_path / "deep").mkdir()
     runner = CliRunner()
-    command = ["init", "deep/new.toml", "--budget", "100000.50"]
+    command = ["init", "deep/new.toml", "--budget", "60000.50"]
     assert runner.invoke(app, command).exit_code == 0
     result = runner.invoke(app, ["check", "deep/new.toml", "--format", "json"])
     document = json.loads(result.stdout)
-    assert document["name"] == "new" and document["budget_usd"] == 100_000.5 and document["n_runs"] > 0
+    assert document["name"] == "new" and document["budget_usd"] == 60_000.5 and document["n_runs"] > 0
     again = runner.invoke(app, command)
     assert isinstance(again.exception, TableError) and "exists already" in str(again.exception)
 

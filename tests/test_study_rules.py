@@ -19,7 +19,7 @@ from procure.study.rules import check_folds, check_threshold
 QUOTES = "name,category,cpus,mem_gb,gpus,price_usd,power_w\nx,c,32,128,0,6960,500\ny,d,64,256,0,9960,\n"
 STUDY = """
 quotes = "q.csv"
-packages = {{ budget_usd = 90_000, min_gpu_nodes = 0 }}
+packages = {{ rules = "published", budget_usd = 90_000, min_gpu_nodes = 0 }}
 workloads = [{{ name = "w", {jobs} }}]
 {more}
 """

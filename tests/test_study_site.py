@@ -36,6 +36,7 @@ SITE = Site(
 )
 STUDY = """quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 18_000
 min_gpu_nodes = 0
 [site]

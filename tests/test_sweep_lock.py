@@ -114,5 +114,5 @@ def test_status_tells_of_a_result_table_that_cannot_be_read(tmp_path, procure):
     code, out, err = procure("study", "status", path, "--format", "json")
     assert code == 0
     assert '"n_done": 0' in out
-    assert err.startswith(f"careful: {table} is damaged: ")
+    assert f"careful: {table} is damaged: " in err
     assert "count as missing" in err

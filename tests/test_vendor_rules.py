@@ -37,7 +37,7 @@ def offers(**columns: list) -> pd.DataFrame:
 
 
 def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
-    return expand_packages(quotes, PackageRules(**rules))["package_id"].tolist()
+    return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
 def test_several_types_of_a_category() -> None:
@@ -46,7 +46,7 @@ def test_several_types_of_a_category() -> None:
     assert ids(offers(), budget_usd=60, types_per_category=2) == mixed
     assert ids(offers(), budget_usd=60, types_per_category="any") == mixed
     assert "a=1,b=1,g=1" not in ids(offers(), budget_usd=60)
-    table = expand_packages(offers(), PackageRules(budget_usd=60, types_per_category=2))
+    table = expand_packages(offers(), PackageRules(rules="published", budget_usd=60, types_per_category=2))
     assert table["distinct"].all()
 
 
@@ -80,7 +80,7 @@ def test_a_choice_that_could_be_larger_is_none() -> None:
 
 def test_a_pack_beyond_the_budget_is_a_choice_all_the_same() -> None:
     """Packages without it are listed once more under it, as under any type, and are not distinct there."""
-    table = expand_packages(offers(pack_size=[None, 9, None]), PackageRules(budget_usd=60))
+    table = expand_packages(offers(pack_size=[None, 9, None]), PackageRules(rules="published", budget_usd=60))
     assert table["package_id"].tolist() == ["a=3,g=1", "g=2", "g=2"]
     assert table["distinct"].tolist() == [True, True, False]
 
@@ -92,7 +92,7 @@ def test_a_larger_order_may_be_cheaper() -> None:
     rules = {"budget_usd": 25, "min_gpu_nodes": 0, "discounts": [tier]}
     assert ids(quotes, **rules) == ["a=4"]
     assert ids(quotes, **rules, maximal=False) == ["a=1", "a=2", "a=4"]
-    table = expand_packages(quotes, PackageRules(**rules))
+    table = expand_packages(quotes, PackageRules(rules="published", **rules))
     assert table["price_usd"].tolist() == [24.0]
 
 
@@ -108,7 +108,7 @@ def test_expired_quotes_are_left_out_and_said() -> None:
     """A quote is valid on its last day, not on the next; without as_of nobody asks."""
     quotes = offers(valid_until=["2024-03-31", "", "2024-04-30"])
     for day, left in ((None, "a=3,g=1"), ("2024-03-31", "a=3,g=1"), ("2024-04-01", "b=2,g=1")):
-        rules = PackageRules(budget_usd=60, as_of=day)
+        rules = PackageRules(rules="published", budget_usd=60, as_of=day)
         assert expand_packages(quotes, rules)["package_id"].iloc[0] == left
         assert validity_notes(quotes, rules) == (
             ["quotes that expired before 2024-04-01 are left out: a"] if day == "2024-04-01" else []
@@ -272,9 +272,9 @@ def agrees(rows: list[dict], rules: dict) -> None:
     expected = naive_packages.packages(rows, rules, bound)
     if not expected:
         with pytest.raises(TableError, match="packages"):
-            expand_packages(quotes, PackageRules(**rules))
+            expand_packages(quotes, PackageRules(rules="published", **rules))
         return
-    table = expand_packages(quotes, PackageRules(**rules))
+    table = expand_packages(quotes, PackageRules(rules="published", **rules))
     counts = table[quotes["name"].tolist()]
     found = list(map(tuple, counts.to_numpy().tolist()))
     lots = rules["one_vendor_per_lot"] and any(row["lot"] for row in rows)
@@ -309,7 +309,7 @@ def test_discounts_at_full_size() -> None:
         {"category": "compute", "from_count": 80, "percent": 9},
         {"category": "gpu", "from_usd": 300_000, "percent": 5},
     )
-    rules = PackageRules(budget_usd=1_000_000, discounts=tiers)
+    rules = PackageRules(rules="published", budget_usd=1_000_000, discounts=tiers)
     found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     for block in blocks(make_offer(quotes, rules)):
         rows = found.setdefault(block.types, set())

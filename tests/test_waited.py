@@ -46,7 +46,7 @@ def study_of(folder, log: pd.DataFrame, nodes: pd.DataFrame | None, policy: str 
         existing = 'existing_nodes = "old.csv"\n'
     path = folder / "s.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 50_000\n{existing}'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 50_000\n{existing}'
         f'[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["{policy}"]\n[sweep]\nsample = 5\n'
         "[model]\nfolds = 2\n"
     )
@@ -168,7 +168,7 @@ def test_nodes_that_the_log_names_do_where_the_study_names_none(tmp_path):
 def test_made_up_jobs_say_nothing(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 50_000\n[[workloads]]\nname = "day"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 50_000\n[[workloads]]\nname = "day"\n'
         "generate = { seed = 1, n_jobs = 50 }\n[sweep]\nsample = 9\n"
     )
     run_sweep(load_plan(load_study(path)), "serial")

@@ -81,7 +81,9 @@ def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget
 ) -> None:
     """Every count is tried: those that fit and to which no chosen type can be added, and none above the budget."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
-    rules = WholeOrderRules(budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, whole=costs.beside)
+    rules = WholeOrderRules(
+        rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, whole=costs.beside
+    )
     most = [int(budget * 100 / price) + 1 for price in prices]
     every = np.array(list(itertools.product(*(range(n + 1) for n in most))))[1:]
     fits = {tuple(one) for one in every[orders(every, quotes, costs, rules) <= budget + 1e-6].tolist()}
@@ -128,7 +130,7 @@ def test_no_order_is_above_the_budget_under_discounts_either(
 def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None:
     """`packages` says so, no order of the list is above the budget, and the report's sum of the bill agrees."""
     path = tmp_path / "tax.toml"
-    text = f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\n[[workloads]]\nname = "day"\n'
+    text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n[[workloads]]\nname = "day"\n'
     text += "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 19\nwithin_budget = true\n"
     text += "nodes_per_switch = 4\nswitch_usd = 900\ncable_usd = 40\n"
     path.write_text(text + '[[costs.lines]]\nname = "installation"\npercent = 2.5\n', encoding="utf-8")
@@ -149,4 +151,4 @@ def test_lines_per_rack_need_heights() -> None:
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
     beside = costs_of(0, [], 500, True).beside
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):
-        expand_packages(quotes, WholeOrderRules(budget_usd=1000, min_gpu_nodes=0, whole=beside))
+        expand_packages(quotes, WholeOrderRules(rules="published", budget_usd=1000, min_gpu_nodes=0, whole=beside))

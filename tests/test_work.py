@@ -143,7 +143,8 @@ def test_a_study_reckons_with_the_speeds_that_it_simulates_with(tmp_path: Path) 
     jobs = pd.DataFrame([{"job_id": "1", "submit_time": 0} | row, {"job_id": "2", "submit_time": 1_000} | row])
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
     text = (
-        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 100\n[[workloads]]\nname = "day"\njobs = "jobs.csv"\n'
+        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
+        'budget_usd = 100\n[[workloads]]\nname = "day"\njobs = "jobs.csv"\n'
         "logged_speed = 8\n[simulate]\nkill_at_limit = KILL\n[gpu_models]\n"
         'p100 = { runs_on = ["v100"], speed = { v100 = 2 } }\n'
     )
@@ -163,7 +164,8 @@ def test_a_package_that_runs_no_job_is_last(tmp_path: Path, objective: str) -> N
     jobs = pd.DataFrame([{"job_id": str(i), "submit_time": i * 700} | row for i in range(50)])
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
     (tmp_path / "s.toml").write_text(
-        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 400\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
+        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
+        'budget_usd = 400\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
         f'jobs = "jobs.csv"\n[recommend]\nobjective = "{objective}"\n[costs]\nusd_per_kwh = 0.1\n',
         encoding="utf-8",
     )

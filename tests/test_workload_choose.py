@@ -134,6 +134,7 @@ def test_a_day_by_hand_must_be_there():
 STUDY = """
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 100_000
 [[workloads]]
 name = "any"
@@ -167,7 +168,7 @@ def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path):  
     assert "2024-01-02; to see them under more load: procure workload load d/probe/jobs-2024-01-02" in err
     chosen = [day for day, row in listed.items() if row["chosen"]]
     (tmp_path / "many.toml").write_text(
-        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nbudget_usd = 100_000\n'
+        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
     )
     study = load_study(tmp_path / "many.toml")
     assert [one.name for one in study.workloads] == chosen
@@ -180,7 +181,7 @@ def test_group_weights_reach_the_study(procure, log, tmp_path):  # noqa: F811
     """The number of days that a day stands for is the workload's weight."""
     assert procure("days", "a.parquet", "b.parquet", "--by", "clustering", "-n", "2", "--out", "d")[0] == 0
     (tmp_path / "many.toml").write_text(
-        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nbudget_usd = 100_000\n'
+        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
     )
     assert sum(one.weight for one in load_study(tmp_path / "many.toml").workloads) == 4
 
@@ -203,7 +204,9 @@ def test_contradictory_options_are_bad_usage(procure, log, arguments, said):  # 
 
 def test_workloads_in_a_missing_file_are_named(tmp_path):
     """A study whose workloads file is not there says so."""
-    (tmp_path / "s.toml").write_text('workloads = "d.toml"\nquotes = "q.csv"\n[packages]\nbudget_usd = 1\n')
+    (tmp_path / "s.toml").write_text(
+        'workloads = "d.toml"\nquotes = "q.csv"\n[packages]\nrules = "published"\nbudget_usd = 1\n'
+    )
     with pytest.raises(TableError, match=r"d\.toml: no such file; workloads is a file of"):
         load_study(tmp_path / "s.toml")
 
@@ -224,7 +227,8 @@ def test_the_25_hardest_days_of_a_real_log(procure, shared_data, tmp_path):  # n
     assert len(import_log(files[0], "csv", "beocat").jobs) > 60_000
     quotes = ROOT / "quotes/example-2023.csv"
     (tmp_path / "s.toml").write_text(
-        f'quotes = "{quotes}"\n[packages]\nbudget_usd = 1_000_000\n[[workloads]]\nname = "any"\ngenerate = {{}}\n'
+        f'quotes = "{quotes}"\n[packages]\nrules = "published"\n'
+        f'budget_usd = 1_000_000\n[[workloads]]\nname = "any"\ngenerate = {{}}\n'
     )
     options = ("--preset", "beocat", "--tz", "America/Chicago", "--by", "hardest", "--study", "s.toml")
     code, out, err = procure("days", *files, *options, "--farm", "serial", "--format", "json")

@@ -37,6 +37,8 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
 ]
+MADE_UP: list[str] = []
+"""The workloads of the command's study whose jobs are made up: a key of every JSON document that it prints."""
 
 
 @contextmanager
@@ -174,7 +176,12 @@ def note(text: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document."""
+    """Print one JSON document; where the jobs of the command's study are made up, each object in it says so."""
+    if MADE_UP:
+        said = {"made_up": MADE_UP}
+        many = document if isinstance(document, list) else [document]
+        many = [one | said if isinstance(one, dict) else one for one in many]
+        document = many if isinstance(document, list) else many[0]
     # JSON escapes most control characters itself; the rest stands within strings and means the same escaped.
     text = json.dumps(plain(document), ensure_ascii=False, indent=2)
     typer.echo(re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text))

@@ -38,12 +38,15 @@ def packages(
     fixed_cost: Annotated[
         str | None, typer.Option(metavar="USD", callback=common.usd, help="US$ taken off the budget first.")
     ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Rules by name: published, one type of a category and one GPU node."),
+    ] = None,
     min_gpu_nodes: Annotated[
-        int | None,
-        typer.Option(max=LARGEST, help="Least number of nodes with a GPU (default 1; 0 lifts the rule)."),
+        int | None, typer.Option(max=LARGEST, help="Least number of nodes with a GPU (default 0).")
     ] = None,
     types_per_category: Annotated[
-        str | None, typer.Option(metavar="N|any", help="At most this many types of a category (default 1).")
+        str | None, typer.Option(metavar="N|any", help="At most this many types of a category (default any).")
     ] = None,
     max_power_w: Annotated[float | None, typer.Option("--max-power", metavar="W", help="Cap in W.")] = None,
     max_rack_units: Annotated[float | None, typer.Option(metavar="U", help="Cap in rack units.")] = None,
@@ -76,7 +79,7 @@ def packages(
     out: Annotated[Path | None, typer.Option(help="The package table to write, .parquet or .csv.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """List every package that a budget allows: one type of each category, in any count.
+    """List every package that a budget allows: any types in any count, or as the rules say.
 
     Prints how many there are, how many are distinct, and the ranges of their price (US$, after
     discounts) and totals (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however
@@ -84,8 +87,8 @@ def packages(
     study's \\[costs], per job and per core-hour; --out then has these columns too.
 
     Examples:
-    procure packages quotes/example-2023.csv --budget 1000000
-    procure packages quotes/example-2023.csv --budget 1000000 --out packages.parquet
+    procure packages quotes/example-2023.csv --budget 100000
+    procure packages quotes/example-2023.csv --budget 1000000 --rules published --out packages.parquet
     procure packages pipelines/example.toml --format json
     procure packages pipelines/vendor-rules.toml --costs
     """
@@ -108,6 +111,7 @@ def packages(
     given = {
         "budget_usd": budget,
         "fixed_cost_usd": fixed_cost,
+        "rules": rules,
         "min_gpu_nodes": min_gpu_nodes,
         "types_per_category": _types(types_per_category),
         "max_power_w": max_power_w,
@@ -116,11 +120,11 @@ def packages(
         "expired": "error" if strict else None,
         "maximal": maximal,
     }
-    table, rules = _quotes_and_rules(source, study, {k: v for k, v in given.items() if v is not None})
+    table, chosen = _quotes_and_rules(source, study, {k: v for k, v in given.items() if v is not None})
     if costs and study is not None:
-        _show_costs(study, table, rules, package or [], out, output)
+        _show_costs(study, table, chosen, package or [], out, output)
     else:
-        _show_packages(table, rules, out, output, max_packages)
+        _show_packages(table, chosen, out, output, max_packages)
 
 
 def _show_packages(

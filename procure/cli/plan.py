@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common
+from procure.cli import common, study_options
 from procure.recommender.parts import BEAM, DRAWS_PER_YEAR, N_CANDIDATES, plan_purchases
 from procure.settings import LAST_SEED
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file; it needs no sweep.")],
+    study: Annotated[Path, study_options.study_argument("The study file; it needs no sweep.")],
     years: Annotated[int, typer.Option(help="How long the system is to serve.")],
     budget_per_year: Annotated[
         str,

@@ -110,7 +110,7 @@ def check_(
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    reading = _reading(rate, currency, decimal, tax, harmless, column)
+    reading = offer_reading(rate, currency, decimal, tax, harmless, column)
     try:
         found = read_quote_file(path, reading)
     except NoTable as error:
@@ -149,13 +149,13 @@ def check_(
         common.note(f"run times are multiplied by {ratio_text(ratios)}")
 
 
-def _reading(
-    rates: list[str] | None,
-    currency: str | None,
-    decimal: Decimals | None,
-    tax: float | None,
-    harmless: list[str] | None,
-    column: list[str] | None,
+def offer_reading(
+    rates: list[str] | None = None,
+    currency: str | None = None,
+    decimal: Decimals | None = None,
+    tax: float | None = None,
+    harmless: list[str] | None = None,
+    columns: list[str] | None = None,
 ) -> OfferReading:
     """Make the settings that options give."""
     given: dict[str, object] = {}
@@ -168,13 +168,13 @@ def _reading(
                 raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
             given[currency_code(code)] = _rate(text, value)
     with common.bad_option("--column"):
-        columns: dict[str, list[str]] = {}
-        for text in column or []:
+        headings: dict[str, list[str]] = {}
+        for text in columns or []:
             name, equals, heading = text.partition("=")
             if not equals:
                 raise ValueError(f"{text!r} is not a mapping; write FIELD=HEADING, e.g. name='Ürün'")
-            columns.setdefault(name, []).append(heading)
-        OfferReading.legal(columns)
+            headings.setdefault(name, []).append(heading)
+        OfferReading.legal(headings)
     with common.bad_option("--tax"):
         mark = None if decimal is None else decimal.value
         values: dict[str, object] = {
@@ -183,7 +183,7 @@ def _reading(
             "decimal": mark,
             "tax_percent": tax,
             "harmless": harmless or [],
-            "columns": columns,
+            "columns": headings,
         }
         return validated(OfferReading, values, "tax")
 

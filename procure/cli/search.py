@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from pydantic import Field
 
 from procure.cli import common, farm_options, study_options
@@ -39,7 +38,7 @@ class Asked(Search):
 
 @options(asked=None, workers=farm_options.FARM)
 def search(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    study: Annotated[Path, study_options.study_argument("The study file.")],
     *,
     asked: Annotated[Asked, GIVEN_ONLY],
     farm: farm_options.FarmOption = "serial",
@@ -66,18 +65,18 @@ def search(
     procure search pipelines/example.toml --method random --runs 250
     procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
+    find(study, asked.model_dump(exclude_unset=True, warnings=False), farm, workers, out, output)
+
+
+def find(
+    study: Path, asked: dict[str, Any], farm: str, workers: FarmOptions, out: Path | None, output: common.Format
+) -> None:
+    """Search a study's packages, and print what was found."""
     farm_options.check_options(farm, workers)
     workers = replace(workers, folder=load_study(study).folder)
     with one_interrupt(last=True):
         try:
-            found = search_packages(
-                study,
-                **asked.model_dump(exclude_unset=True, warnings=False),
-                farm=farm,
-                options=workers,
-                note=common.note,
-                progress=_progress,
-            )
+            found = search_packages(study, **asked, farm=farm, options=workers, note=common.note, progress=_progress)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("what was simulated is kept, and the same command goes on from there") from None
     if out is not None:

@@ -8,39 +8,123 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common, lazy
+from procure.cli import common, lazy, log_options, study_options
+from procure.cli.from_settings import options
+from procure.cli.quotes import RateOption, offer_reading
 from procure.errors import TableError
-from procure.study import Plan, load_plan, load_study
-from procure.study.check import application_table, check_study, gpu_models, gpu_notes, study_notes, study_text
+from procure.packages.rules import without_each
+from procure.policies.catalog import is_batched
+from procure.recommender.rule_costs import RuleCost, probe_rules
+from procure.schemas import JOB
+from procure.study import Plan, Study, load_plan, load_study
+from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
+from procure.study.init import study_text
 from procure.sweep import store
 from procure.sweep.tls import dask_options
+from procure.tables import write
 from procure.text import be, counted
+from procure.workload import LogSettings
+from procure.workload.importing import is_job_table
+from procure.workload.presets import WAIT
 
-StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
+StudyArgument = Annotated[Path, study_options.study_argument("A study file, .toml.", "STUDY")]
+_OF_BOTH = ("gpu_type",)
+"""Columns that a log and an offer may have."""
 
 app = lazy.command_group()
 
 
 @app.command("init")
+@options(how=log_options.LOG)
 def init(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
+    *,
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
         str, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
     ] = "1000000",
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            help="The jobs that are replayed: a job table, .parquet or .csv, or a log, with the options of "
+            "`procure workload import`; without, jobs are made up."
+        ),
+    ] = None,
+    how: LogSettings,
+    rate: RateOption = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=COLUMN",
+            help="Of the offers as in `procure quotes check`, e.g. name=Ürün; of a csv log as in `procure workload "
+            "import`, e.g. run_time=Elapsed:min. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
+    A log is imported and its job table written beside the study, as NAME-jobs.parquet.
+
     Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
+    procure study init mystudy.toml --quotes offers.xlsx --rate EUR=1.08 --budget 1.2M \\
+        --jobs jobs.psv --log-format sacct --tz Europe/Berlin
     """
-    text = study_text(path, Path(os.path.relpath(quotes, path.parent)), float(budget))
+    if jobs is None:
+        common.refuse_given(context, "it belongs to --jobs", *log_options.LOG)
+    if path.exists():
+        raise TableError(f"{path}: exists already; nothing was written")
+    is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
+    if jobs is not None and not is_log:
+        common.refuse_given(context, f"{jobs} is a job table already", *(set(log_options.LOG) - {"log_tz"}))
+    of_log, of_offers = _columns(column or [], is_log)
+    how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
+    offers = offer_reading(rates=rate, columns=of_offers).model_dump(exclude_defaults=True)
+    if jobs is not None:
+        jobs = _imported(path, jobs, how) if is_log else _checked(jobs)
+    beside = {one: Path(os.path.relpath(one, path.parent)) for one in (quotes, jobs) if one is not None}
+    text = study_text(path, beside[quotes], float(budget), beside[jobs] if jobs else None, how.log_tz, offers)
+    with path.open("x", encoding="utf-8") as stream:
+        stream.write(text)
+    study_options.say_made_up(context, path)
+    common.note(f"wrote {path}")
     try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise TableError(f"{path}: exists already; nothing was written") from None
-    common.note(f"wrote {path}; next: procure study check {path}")
+        common.note(say_size(load_study(path)))
+    except TableError as error:
+        common.note(f"careful: {error}")
+    common.note(f"next: procure study check {path}")
+
+
+def _columns(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
+    """Tell the columns of a log from those of offers, by the field that each is."""
+    name_of = {text: text.partition("=")[0] for text in texts}
+    for text, name in name_of.items():
+        if is_log and name in _OF_BOTH:
+            raise typer.BadParameter(
+                f"{text!r}: a log and an offer may have it; import the log first: procure workload import",
+                param_hint="--column",
+            )
+    of_log = [text for text, name in name_of.items() if is_log and name in (*JOB.names, WAIT)]
+    return of_log, [text for text in texts if text not in of_log]
+
+
+def _imported(path: Path, log: Path, how: LogSettings) -> Path:
+    """Import a log for a study, and write its job table beside it."""
+    out = path.with_name(f"{path.stem}-jobs.parquet")
+    if out.exists():
+        raise TableError(f"{out}: exists already; give it as --jobs, or move it away")
+    found = log_options.import_log(log, how)
+    write(found.jobs, out)
+    for text in found.account():
+        common.note(f"{log}: {text}")
+    common.note(f"wrote {out}, the {counted(len(found.jobs), 'job')} that the study replays")
+    return out
+
+
+def _checked(jobs: Path) -> Path:
+    common.read_job_table(jobs)
+    return jobs
 
 
 @app.command("check")
@@ -48,7 +132,10 @@ def check_(
     path: StudyArgument,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Say everything that is wrong with a study file, or what its sweep comes to.
+    r"""Say everything that is wrong with a study file, or what its sweep comes to and what its rules cost.
+
+    For each rule of its \[packages] some packages with and without it are simulated, where the jobs are your own and
+    the policy is best-fit or another that is fast.
 
     Examples:
     procure study check pipelines/example.toml
@@ -56,7 +143,10 @@ def check_(
     """
     loaded, size = check_study(path)
     missing = gpu_models(loaded)
-    for text in [*study_notes(loaded), *gpu_notes(loaded, missing)]:
+    for text in [*study_notes(loaded), say_size(loaded, size)]:
+        common.note(text)
+    costs = _rule_costs(loaded)
+    for text in gpu_notes(loaded, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -69,6 +159,7 @@ def check_(
         **size,
     }
     if not people:
+        record["rules"] = [one.document() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
         record["applications"] = application_table(loaded).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
@@ -76,6 +167,19 @@ def check_(
         f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
     )
     common.print_record(record, output, f"{path}: {open_}")
+
+
+def _rule_costs(study: Study) -> list[RuleCost]:
+    """Probe what the rules of a study's packages cost, and say it; not on made-up jobs, nor where it takes long."""
+    if not without_each(study.packages):
+        return []
+    if study.made_up or not is_batched(study.simulate.policies[0]):
+        common.note("procure recommend says what each rule of packages costs")
+        return []
+    costs = probe_rules(study)
+    for one in costs:
+        common.note(f"a probe before any sweep: {one.sentence()}")
+    return costs
 
 
 @app.command("status")

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from procure.cli import common
+from procure.errors import TableError
 from procure.objectives import OBJECTIVES
 from procure.settings import MOST_COUNTED
+from procure.study.study import read_values
+from procure.study.workloads import made_up
 from procure.sweep.results import Rule
+from procure.text import be, listed
 
-StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file that was swept.")]
+
+def say_made_up(context: typer.Context, path: Path) -> Path:
+    """Say in the command's first line that a study's jobs are made up, and have its JSON say so, too."""
+    try:
+        names = made_up(read_values(path).get("workloads"))
+    except TableError:  # which the command itself will say
+        names = []
+    if names:
+        common.note(
+            f"made-up jobs: {listed(names)} {be(len(names))} generated, and no figure is of your own; name those in "
+            "the study: jobs = …"
+        )
+        common.MADE_UP[:] = names
+        context.call_on_close(common.MADE_UP.clear)
+    return path
+
+
+def study_argument(help: str, metavar: str = "STUDY.toml") -> Any:
+    """Return the argument of a study file."""
+    return typer.Argument(metavar=metavar, help=help, callback=say_made_up)
+
+
+StudyArgument = Annotated[Path, study_argument("A study file that was swept.")]
 WorkloadOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One workload of the study; default: all of them together.")
 ]

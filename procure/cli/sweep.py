@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common, farm_options
+from procure.cli import common, farm_options, study_options
 from procure.cli.from_settings import options
+from procure.cli.search import find
+from procure.packages.enumerate import TooManyPackages
 from procure.study import load_study
+from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
 from procure.sweep.store import study_status
@@ -30,7 +33,7 @@ _WORKERS = farm_options.FARM | {
 
 @options(workers=_WORKERS)
 def sweep(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    study: Annotated[Path, study_options.study_argument("The study file.")],
     *,
     farm: farm_options.FarmOption = "local",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
@@ -43,7 +46,8 @@ def sweep(
 ) -> None:
     """Simulate the packages of a study; a sweep that was interrupted computes only what is missing.
 
-    Results go to RESULTS/NAME/results.parquet with a manifest.json beside it.
+    Results go to RESULTS/NAME/results.parquet with a manifest.json beside it. Of packages that are too many to list,
+    those that `procure search` chooses are simulated.
 
     Examples:
     procure sweep pipelines/example.toml --dry-run
@@ -57,7 +61,17 @@ def sweep(
         raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
     farm_options.check_options("tcp://" if workers.scheduler_file else farm, workers)
 
-    plan = load_plan(load_study(study))
+    try:
+        plan = load_plan(loaded := load_study(study))
+    except TooManyPackages:
+        if part:
+            raise
+        common.note(f"{study}: {say_size(loaded)}")
+        if dry_run:
+            common.print_record(plan_size(loaded), output, f"{study} would search:")
+        else:
+            find(study, {}, farm, workers, None, output)
+        return
     for text in plan.notes:
         common.note(text)
     if dry_run:

@@ -8,77 +8,46 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, days, futures, lazy
+from procure.cli import common, days, futures, lazy, log_options
+from procure.cli.from_settings import options
 from procure.cli.human_format import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
-from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
+from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
     Imported,
+    LogSettings,
     describe,
     generate,
-    import_log,
     merge,
     overview,
     slice_day,
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.importing import guess
-from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
 app = lazy.command_group()
 
 
 @app.command("import")
+@options(how=log_options.LOG)
 def import_(
     log: Annotated[
         Path | None,
         typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
     ] = None,
-    log_format: common.LogFormatOption = None,
+    *,
+    how: LogSettings,
     out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
-    preset: common.PresetOption = None,
     column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=COLUMN[:UNIT[:PER]]",
-            help="csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB "
-            "TiB; of time: s ms min h d. PER: node, job or cpu. wait=COLUMN is the wait before the start. May be "
-            "repeated.",
-        ),
+        list[str] | None, typer.Option(metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP)
     ] = None,
-    tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
-    clock: Annotated[
-        Clock | None,
-        typer.Option(help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),
-    ] = None,
-    cpus_per_node: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=LARGEST,
-            help="csv, sacct: CPUs of every node, for a log that counts nodes only. swf: p processors "
-            "become ⌈p/N⌉ nodes with even shares; default 1.",
-        ),
-    ] = None,
-    mem_unit: Annotated[
-        str | None,
-        typer.Option(metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu."),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="sacct: keep this cluster's jobs, of a file of several.")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if any row would be dropped.")] = False,
     keep_unfinished: Annotated[
         bool,
         typer.Option("--keep-unfinished", help="Keep jobs that never started or have not ended."),
-    ] = False,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Drop and count unreadable rows instead of failing.")
     ] = False,
     print_sacct_command: Annotated[
         bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
@@ -100,30 +69,8 @@ def import_(
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
-    if log_format is None and preset is None:
-        hint = guess(log) if log.is_file() else ""
-        raise typer.BadParameter(
-            "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
-            param_hint="--log-format",
-        )
-    with common.bad_option("--preset"):
-        preset is None or load_preset(preset)
-    with common.bad_option("--column"):
-        columns = dict(parse_column(text) for text in column or [])
-    imported = import_log(
-        log,
-        log_format,
-        preset,
-        strict=strict,
-        tz=tz,
-        cpus_per_node=cpus_per_node,
-        mem_unit=mem_unit,
-        cluster=cluster,
-        columns=columns,
-        clock=clock,
-        keep_unfinished=keep_unfinished,
-        skip_bad_rows=skip_bad_rows,
-    )
+    how = how.model_copy(update={"columns": log_options.columns_of(column or [])})
+    imported = log_options.import_log(log, how, keep_unfinished)
     if out is not None:
         write(imported.jobs, out)
     _account(imported, log, out, output)

@@ -28,6 +28,7 @@ from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
 from procure.study import Study, load_study
+from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
 from procure.sweep.results import RACE_FOLDER, policy_of
 from procure.sweep.trial import about_limits
@@ -110,7 +111,7 @@ def search(
     n_workloads = len(plan.workloads)
     given = share
     if runs is None and share is None:
-        runs, share = study.search.runs, study.search.share
+        runs, share = search_budget(study, n_known)
     try:
         runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
     except ArgumentError as error:

@@ -33,9 +33,9 @@ MOST_HELD = 5_000_000
 def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_HELD) -> pd.DataFrame:
     """List every package that the rules allow.
 
-    A package takes one type of each category, in any count. With ``rules.maximal`` (the published
-    rule) only those stay to which no chosen type can be added: not the next allowed count of any of
-    them (one more node; the first ``min_count`` nodes of a type with none yet; one more pack) fits
+    A package takes any types in any count, or as many of each category as ``rules`` allow. With
+    ``rules.maximal`` only those stay to which no chosen type can be added: not the next allowed count of
+    any of them (one more node; the first ``min_count`` nodes of a type with none yet; one more pack) fits
     the budget, the caps and its ``max_count``. A package without any node is none.
 
     Parameters
@@ -63,7 +63,7 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
 
     References
     ----------
-    Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000.
+    Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000 (``rules = "published"``).
 
     Examples
     --------
@@ -155,7 +155,7 @@ def write_packages(
 
 def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
     if (n := least_number(offer)) > most:
-        raise TooManyPackages(f"there are more than {_rounded_down(n)} packages", n)
+        raise TooManyPackages(f"there are more than {rounded_down(n)} packages", n)
     block = None
     for block in blocks(offer, work=Work(most)):
         yield block
@@ -163,7 +163,7 @@ def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
         raise TableError(explain_infeasible(offer))
 
 
-def _rounded_down(n: float) -> str:
+def rounded_down(n: float) -> str:
     """Write a large number: ``119,999,999``, or by its first digit ``3e+78``."""
     mantissa, power = f"{n:.16e}".split("e")
     return f"{int(n):,}" if n < 1e15 else f"{mantissa[0]}e{power}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from procure.packages.beside import Beside
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
+from procure.text import toml
 
 
 class TypeRule(Settings):
@@ -63,11 +64,17 @@ class Discount(Settings):
         return self
 
 
+NAMED_RULES: dict[str, dict[str, Any]] = {"published": {"min_gpu_nodes": 1, "types_per_category": 1}}
+"""Rules by name: those of Hutchison (2024), section 3.4.1."""
+
+
 class PackageRules(Settings):
     """Which packages may be bought.
 
     Attributes
     ----------
+    rules
+        A name in `NAMED_RULES`, whose rules hold where nothing else is said; None = none.
     budget_usd
         US$, to the cent.
     fixed_cost_usd
@@ -78,11 +85,11 @@ class PackageRules(Settings):
         Per type, ``min_count`` (if the type is bought at all) and ``max_count``, instead of the
         quote's. A type with ``max_count = 0`` is not offered.
     min_gpu_nodes
-        Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
+        Least number of nodes with a GPU in a package; 0 = no such rule.
     max_power_w, max_rack_units
         Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
     types_per_category
-        Most types of each category in one package, or ``"any"``; 1 is the published rule.
+        Most types of each category in one package, or ``"any"``.
     discounts
         Tiered discounts of the vendors; see `Discount`.
     one_vendor_per_lot
@@ -92,7 +99,7 @@ class PackageRules(Settings):
     expired
         ``"leave-out"`` buys nothing of a quote that has expired; ``"error"`` refuses such a quote file.
     maximal
-        Keep only packages to which no further node of a chosen type can be added (published rule).
+        Keep only packages to which no further node of a chosen type can be added.
     existing_nodes
         The nodes that are added to every package when it is simulated: a node table, or what
         ``scontrol show node -o`` prints. The rules ignore them.
@@ -109,14 +116,15 @@ class PackageRules(Settings):
     1200000.0
     """
 
+    rules: Literal["published"] | None = None
     budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
     fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
     categories: dict[str, NaturalInt] = Field(default_factory=dict)
     types: dict[str, TypeRule] = Field(default_factory=dict)
-    min_gpu_nodes: NaturalInt = 1
+    min_gpu_nodes: NaturalInt = 0
     max_power_w: Annotated[float, Field(gt=0)] | None = None
     max_rack_units: Annotated[float, Field(gt=0)] | None = None
-    types_per_category: PositiveInt | Literal["any"] = 1
+    types_per_category: PositiveInt | Literal["any"] = "any"
     discounts: Annotated[tuple[Discount, ...], Field(max_length=MOST_LISTED)] = ()
     one_vendor_per_lot: bool = True
     as_of: datetime.date | None = None
@@ -131,6 +139,12 @@ class PackageRules(Settings):
         """What the budget has to hold beside servers and ``fixed_cost_usd``; see `WholeOrderRules`."""
         return None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, values: Any) -> Any:
+        known = NAMED_RULES.get(str(values.get("rules"))) if isinstance(values, dict) else None
+        return values if known is None else known | values
+
     @model_validator(mode="after")
     def _retired_from_something(self) -> PackageRules:
         if self.existing_nodes is None and self.retire:
@@ -144,6 +158,20 @@ class PackageRules(Settings):
                 f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of budget_usd {self.budget_usd:,.2f}"
             )
         return self
+
+
+_NO_RULE: dict[str, Any] = {
+    "min_gpu_nodes": 0, "types_per_category": "any", "categories": {}, "types": {}, "max_power_w": None,
+    "max_rack_units": None,
+}  # fmt: skip
+
+
+def without_each(rules: PackageRules) -> dict[str, PackageRules]:
+    """Return the rules without each one that is set, by how a study file writes it; of several, also without all."""
+    free = {name: value for name, value in _NO_RULE.items() if getattr(rules, name) != value}
+    written = {name: toml(rules.model_dump(mode="json", exclude_none=True)[name]) for name in free}
+    found = {f"{name} = {written[name]}": rules.model_copy(update={name: free[name]}) for name in free}
+    return found | ({"all these rules": rules.model_copy(update=free)} if len(free) > 1 else {})
 
 
 class WholeOrderRules(PackageRules):

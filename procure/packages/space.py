@@ -162,6 +162,11 @@ class Space:
         order = np.concatenate([first[:, None], back], axis=1)
         return offer.fill(new, np.where(_take(chosen, order), order, -1))
 
+    def allows(self, counts: np.ndarray) -> np.ndarray:
+        """Tell which packages the rules allow, whether or not a further node can be added to them."""
+        offer = self.offer
+        return np.asarray(offer.admits(counts) & offer.affordable(counts) & offer.enough(counts))
+
     def size(self) -> float:
         """Return how many packages there are at least, see `procure.packages.bound.least_number`."""
         return least_number(self.offer)

@@ -17,6 +17,7 @@ from procure.packages.runnable import count_matrix, jobs_left_out, request_shape
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.study.plan import Plan
+from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, replayed
@@ -244,7 +245,12 @@ def _no_such_gpu(plan: Plan, shape: dict[Any, Any]) -> bool:
 
 
 def about_results(results: StudyResults) -> list[str]:
-    """Say which runs of the study are missing, failed, or beyond its plan."""
+    """Say which runs of the study are missing, failed, or beyond its plan; or that a search chose its packages."""
+    if results.plan.searched is not None:
+        return [
+            f"the rules allow {unlisted(results.plan.study, results.plan.searched)}: these "
+            f"{len(results.plan.packages):,} are those that searches have simulated; procure search goes on"
+        ]
     counts, path = study_status(results.plan), results.plan.study.path
     lines: list[str] = []
     if counts["n_missing"]:

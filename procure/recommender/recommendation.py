@@ -11,6 +11,7 @@ from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.exchanges import Exchanged
+from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
 from procure.recommender.waited import UNKNOWN, Waited
 from procure.sweep.results import StudyResults, workloads_of
@@ -48,6 +49,8 @@ class Recommendation(Shown):
         What the first package cuts of the waiting in the log, and how close a replay of today comes to it.
     exchanged
         What came of exchanges around the first package; None where none were tried.
+    rule_costs
+        What each rule of the study's packages costs; none where nothing was simulated for it.
     """
 
     results: StudyResults
@@ -63,6 +66,7 @@ class Recommendation(Shown):
     n_failed: int = 0
     waited: Waited = UNKNOWN
     exchanged: Exchanged | None = None
+    rule_costs: tuple[RuleCost, ...] = ()
 
     @property
     def case(self) -> Case:

@@ -25,6 +25,7 @@ from procure.recommender.other_budget import FIRST_RUNS
 from procure.recommender.outlook import about_futures, about_saturation
 from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.rule_costs import rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.recommender.waited import Waited, fidelity_of, waiting_cut
 from procure.recommender.waiting import about_owners, about_waiting
@@ -155,6 +156,9 @@ def recommend(
     if front is None:
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
     done = replace(done, waited=_waited(done))
+    first = int(ranking["row"].iloc[0])
+    if verify and front is None and rule == RUNS_ALL and criteria.need_runs and values.simulated[first]:
+        done = replace(done, rule_costs=tuple(rule_costs(results, criteria, rule, results.counts[first])))
     return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
 
 
@@ -229,7 +233,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     # Who waits, and which other package is as good, comes first: the rest is where that comes from.
     found = about_waiting(done) if done.front is None else []
-    found += done.waited.sentences()
+    found += [one.sentence() for one in done.rule_costs] + done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += [done.exchanged.sentence()] if done.exchanged else []
     found += notes.about_criteria(values, criteria) + notes.about_smaller(results, values)

@@ -57,6 +57,7 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 if bound.of.source == "result"
             }
     for place, one in enumerate(rows):
+        one["rules"] = [cost.document() for cost in done.rule_costs] if place == 0 else None
         one["exchanges"] = done.exchanged.document() if done.exchanged is not None and place == 0 else None
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")

@@ -125,7 +125,7 @@ def find_today(results: StudyResults) -> Today:
         cases = [case for case in cases if case.name == PAST_NAMES[0]]
     elif not cases:
         return Today((), 0, "")
-    known = [case for case in cases if _starts_known(plan.workloads[case.name])]
+    known = [case for case in cases if starts_known(plan.workloads[case.name])]
     if not known:
         lacks = (
             "the futures of the study have no past" if study.futures and not cases else "the jobs have no start times"
@@ -149,7 +149,8 @@ def find_today(results: StudyResults) -> Today:
     return Today(tuple(logs), len(known), "")
 
 
-def _starts_known(jobs: pd.DataFrame) -> bool:
+def starts_known(jobs: pd.DataFrame) -> bool:
+    """Tell whether a log says when most of its jobs started."""
     return "start_time" in jobs and bool(jobs["start_time"].notna().mean() > KNOWN)
 
 

@@ -9,19 +9,23 @@ import pandas as pd
 
 from procure.comparison.owners import say_owners, what_each_got
 from procure.models.case import Case
+from procure.objectives import MEAN_WAIT
 from procure.objectives.targets import Target
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.surer import find_surer
+from procure.recommender.today import starts_known
 from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once
-from procure.text import counted, duration
+from procure.text import counted, duration, listed
 from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
 
 FEW_MAKE_MOST = 0.5
 """From this share of the waiting on, or of the demand, one request, or one user, is warned of."""
+FEW_JOBS = 0.01
+"""Fewer jobs than this share that make over half of the waiting are warned of."""
 _FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
 
 
@@ -128,7 +132,8 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     dict
         ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user), and of the request, of one
         user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
-        ``share_of_waiting``; ``workload``, what was looked at: the past, or else the workload with the most jobs.
+        ``share_of_waiting``; ``workload``, what was looked at: the past, or else the workload with the most jobs;
+        ``few``, the jobs that make over half of the waiting, where they are few, see `_few`.
     """
     results = done.results
     case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
@@ -148,7 +153,61 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
         "n_jobs": int(n[most]),
         "share_of_jobs": float(n[most] / len(jobs)),
         "share_of_waiting": float(share),
+        "few": _few(jobs, wait),
     }
+
+
+def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
+    """Return the fewest jobs that make over half of the waiting, below `FEW_JOBS` of all; None where it takes more.
+
+    Returns
+    -------
+    dict
+        ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``; ``request``, what most of them ask for, and
+        ``n_of_request``; ``users``, those with most of them first.
+    """
+    longest = np.argsort(-wait, kind="stable")
+    waited = np.cumsum(wait[longest])
+    n = int(np.searchsorted(waited, waited[-1] / 2, side="right")) + 1
+    if wait.mean() < 1 or n >= FEW_JOBS * len(jobs):
+        return None
+    few = jobs.iloc[longest[:n]]
+    columns = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
+    alike = few.groupby(columns, sort=False).size()
+    request = dict(zip(columns, map(int, alike.idxmax()), strict=True))
+    users = few.loc[few["user"] != "", "user"].value_counts(sort=True)
+    return {
+        "n_jobs": n,
+        "share_of_jobs": n / len(jobs),
+        "share_of_waiting": float(waited[n - 1] / waited[-1]),
+        "request": request,
+        "n_of_request": int(alike.max()),
+        "users": users.index.astype(str).tolist(),
+    }
+
+
+def against_log(done: Recommendation) -> tuple[float, float] | None:
+    """Return the mean wait on the first package and in the log, s; None where the log does not say it."""
+    row, found, plan = int(done.ranking["row"].iloc[0]), [], done.results.plan
+    for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
+        jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
+        drawn = plan.study.futures is not None and case.name != PAST_NAMES[0]
+        if drawn or np.isnan(waits[row]) or not starts_known(jobs):
+            continue
+        logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
+        found.append((waits[row], logged, case.weight * len(jobs)))
+    if not found:
+        return None
+    here, logged, weight = np.array(found).T
+    return float(np.average(here, weights=weight)), float(np.average(logged, weights=weight))
+
+
+def longer_than_logged(done: Recommendation) -> list[str]:
+    """Warn where jobs wait longer on the first package than they did in the log."""
+    waits = against_log(done)
+    if waits is None or waits[0] <= waits[1] or duration(waits[0]) == duration(waits[1]):
+        return []
+    return [f"jobs wait longer than today: {duration(waits[0])} on average, {duration(waits[1])} in the log"]
 
 
 def about_waiting(done: Recommendation) -> list[str]:
@@ -159,23 +218,39 @@ def about_waiting(done: Recommendation) -> list[str]:
     waits = waits_of(done, np.array([row]))
     first = _about_all(of_all(done, waits, 0, row), by_class(done, waits, 0))
     other = find_surer(done)
-    found = [first if other is None else f"{first}; {other.sentence()}"]
+    found = [*longer_than_logged(done), first if other is None else f"{first}; {other.sentence()}"]
     found += few_make_most(concentration(done, row))
     return found + [_about_target(one, _of_what(done)) for one in against_targets(done, row)]
 
 
-def few_make_most(held: dict[str, Any], brief: bool = False) -> list[str]:
-    """Warn where one user, and where one request, makes most: of the demand, and of the waiting."""
+def few_make_most(held: dict[str, Any]) -> list[str]:
+    """Warn where few jobs make most of the waiting, and where one user, or one request, makes most of it."""
     found = []
     if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
         found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
-    if held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
-        share = "" if brief else f", {held['share_of_jobs']:.1%} of all,"
+    few = held.get("few")
+    if few is not None:
+        found.insert(0, _say_few(few))
+    elif held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
         found.append(
-            f"{counted(held['n_jobs'], 'job')} of one request{share} {_make(held)} {held['share_of_waiting']:.0%} "
-            "of the waiting"
+            f"{counted(held['n_jobs'], 'job')} of one request, {held['share_of_jobs']:.1%} of all, {_make(held)} "
+            f"{held['share_of_waiting']:.0%} of the waiting"
         )
     return found
+
+
+def _say_few(few: dict[str, Any]) -> str:
+    """Say which few jobs make most of the waiting, and whose they are."""
+    asked, users = few["request"], few["users"]
+    what = [counted(asked["n_nodes"], "node") + f" with {counted(asked['cpus_per_node'], 'CPU')}"]
+    what += [counted(asked["gpus_per_node"], "GPU")] * (asked["gpus_per_node"] > 0)
+    what += [f"{asked['mem_mb_per_node'] / 1000:,.1f} GB"] * (asked["mem_mb_per_node"] > 0)
+    whose = f"user{'s' if len(users) > 1 else ''} {listed(users)}" if users else "users that the log does not name"
+    return (
+        f"careful: {counted(few['n_jobs'], 'job')}, {few['share_of_jobs']:.2%} of all, {_make(few)} "
+        f"{few['share_of_waiting']:.0%} of the waiting and so decide this purchase: {few['n_of_request']:,} on "
+        f"{', '.join(what)} each; of {whose}"
+    )
 
 
 def about_owners(results: StudyResults, row: int) -> list[str]:
@@ -224,11 +299,13 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
         if not done.package_values.simulated[row]:
             found.append({"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None})
             continue
+        today = against_log(done) if i == 0 else None
         whole = of_all(done, waits, i, int(row))
         found.append(
             {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
             | {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
             | {"concentration": concentration(done, int(row)) if i == 0 else None}
+            | {"logged_mean_wait_time": None if today is None else today[1]}
             | (done.waited.to_dict() if i == 0 else {"account": None, "fidelity": None})
         )
     return found

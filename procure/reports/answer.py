@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from markupsafe import Markup
 
 from procure.comparison.classes import size_class, user_class
 from procure.objectives.job_classes import JobClass
-from procure.page.html import sentence
 from procure.page.svg import BLUE, GREY, differ, figure, inline, literal
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -21,10 +19,12 @@ from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
 from procure.recommender.summary import taken_together
 from procure.recommender.surer import find_surer
-from procure.recommender.waiting import against_targets, concentration, few_make_most
+from procure.recommender.waiting import against_targets, concentration, few_make_most, longer_than_logged
 from procure.reports.bill import bill, order_usd
 from procure.schemas import CLASSES
 from procure.simulator.class_waits import LONG_WAIT
+from procure.study import Study
+from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
 from procure.text import counted, duration
@@ -37,9 +37,8 @@ _NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it."""
 _WORTH_NAMING = 0.01
 """A saving below 1 % of the price, and an excess wait below 1 %, are not worth a sentence."""
-MOST_WORDS = 150
-_FIXED_WORDS = 33
-"""Of the first page's headings, date, period, budget, price and caption at their longest."""
+MOST_TYPES = 5
+"""Server types that the first page names."""
 _MEMORY = (4, 16, 64, 256)
 
 
@@ -171,7 +170,8 @@ def compared(done: Recommendation) -> Compared:
         return Compared(of, "", table)
     middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
     before = _waits_on(results, results.counts[middle], jobs)
-    return Compared(of, "on a middling package of the same budget", table.assign(before=before))
+    named = f"on the middle one of {counted(len(able), 'simulated package')}"
+    return Compared(of, named, table.assign(before=before))
 
 
 def _counted(results: StudyResults) -> pd.DataFrame:
@@ -196,40 +196,6 @@ def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> 
 
 
 @dataclass(frozen=True)
-class Cuts:
-    """What the first page leaves out to stay short.
-
-    Attributes
-    ----------
-    ranks
-        Name other packages by their place in the list, and no range of waits of those like the first.
-    types
-        The most server types that are named.
-    told
-        Writes a length of time.
-    bars
-        The most bars of the picture.
-    gains
-        Whether it says which jobs gain most.
-    classes
-        Whether it says which class waits longest, and why another package is surer.
-    few
-        Whether it warns of few jobs that make most of the waiting.
-    waited
-        Whether it says how much of the waiting in the log the first choice cuts.
-    """
-
-    ranks: bool = False
-    types: int = 99
-    told: Callable[[float], str] = duration
-    bars: int = 4
-    gains: bool = True
-    classes: bool = True
-    few: bool = True
-    waited: bool = True
-
-
-@dataclass(frozen=True)
 class Answer:
     """What the first page says.
 
@@ -239,7 +205,7 @@ class Answer:
         The study's name and the first package; of many types, or with long names, their beginning.
     order
         What the whole order comes to; empty where it is the price of the servers.
-    brings, sure, others, changes
+    brings, sure, rules, others, changes
         Its sentences, by question.
     robust, cheapest
         Places in the list, from 0, of the most robust package and of the cheapest that is nearly as good; 0 is the
@@ -256,6 +222,7 @@ class Answer:
     order: str
     brings: tuple[str, ...]
     sure: tuple[str, ...]
+    rules: tuple[str, ...]
     others: tuple[str, ...]
     changes: tuple[str, ...]
     robust: int | None
@@ -263,16 +230,9 @@ class Answer:
     bars: dict[str, tuple[float, str]]
     loads: pd.DataFrame | None
 
-    @property
-    def n_words(self) -> int:
-        """The words of the first page, those of its picture included; at most so many."""
-        said = [self.title, self.package, self.order, *self.brings, *self.sure, *self.others, *self.changes]
-        drawn = [f"{name} {told}" for name, (_, told) in self.bars.items()]
-        return _FIXED_WORDS + len(" ".join([*map(sentence, said), *drawn]).split())
 
-
-def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
-    """Word the first page, in at most `MOST_WORDS`.
+def answer(done: Recommendation, against: Compared) -> Answer:
+    """Word the first page.
 
     Parameters
     ----------
@@ -280,33 +240,31 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
         The list; not empty.
     against
         What the first package is compared with.
-    names
-        The packages of the list as people read them.
     """
     loads, cheapest = _loads(done), _cheapest(done)
     robust, excess = (None, np.zeros(1)) if loads is None else most_robust(loads)
     if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
         robust = 0
-    lines, few = bill(done), concentration(done, int(done.ranking["row"].iloc[0]))
-    whole = order_usd(done)
-    order = f"whole order US$ {whole:,.0f}" if whole > round(lines["line_total_usd"].sum(), 2) else ""
-    for cuts in CUTS:
-        page = Answer(
-            cut(done.results.plan.study.name, 5),
-            first_types(lines, cuts.types),
-            order,
-            tuple(_brings(done, against, cuts, few)),
-            tuple(_sure(done, loads, cuts)),
-            tuple(_others(done, names, robust or 0, float(excess[robust or 0]), cheapest, cuts)),
-            tuple(_changes(loads, cuts)),
-            robust,
-            cheapest,
-            _bars(done, against, robust, cheapest, cuts),
-            loads,
-        )
-        if page.n_words <= MOST_WORDS:
-            break
-    return page
+    lines, whole = bill(done), order_usd(done)
+    return Answer(
+        title_of(done.results.plan.study),
+        first_types(lines, MOST_TYPES),
+        f"whole order US$ {whole:,.0f}" if whole > round(lines["line_total_usd"].sum(), 2) else "",
+        tuple(_brings(done, against)),
+        (about_choice(done), *_sure(done, loads)),
+        tuple(one.sentence() for one in done.rule_costs),
+        tuple(_others(done, robust or 0, float(excess[robust or 0]), cheapest)),
+        tuple(_changes(loads)),
+        robust,
+        cheapest,
+        _bars(done, against, robust, cheapest),
+        loads,
+    )
+
+
+def title_of(study: Study) -> str:
+    """Return the title of a study's report; of made-up jobs it says so."""
+    return cut(study.name, 5) + (", on made-up jobs" if study.made_up else "")
 
 
 def cut(text: str, most: int) -> str:
@@ -335,32 +293,28 @@ def first_types(lines: pd.DataFrame, most: int) -> str:
     return text + (f" and {counted(left, 'more type')}, page two" if left else "")
 
 
-def _bars(
-    done: Recommendation, against: Compared, robust: int | None, cheapest: int, cuts: Cuts
-) -> dict[str, tuple[float, str]]:
+def _bars(done: Recommendation, against: Compared, robust: int | None, cheapest: int) -> dict[str, tuple[float, str]]:
     wait = done.ranking["mean_wait_time"].to_numpy(dtype="float64")
     here = _waits(against.jobs[against.jobs["wait"].notna()])
     bars = {"first choice": float(wait[0])}
     if "before_mean" in here:
-        bars[against.against.removeprefix("on ").removesuffix(" of the same budget")] = here["before_mean"]
+        bars[against.against.removeprefix("on ")] = here["before_mean"]
     if robust:
         bars["most robust"] = float(wait[robust])
     if cheapest:
         bars["cheapest nearly as good"] = float(wait[cheapest])
-    kept = dict(list(bars.items())[: cuts.bars])
-    return {name: (seconds, cuts.told(seconds)) for name, seconds in kept.items()}
+    return {name: (seconds, roughly(seconds)) for name, seconds in bars.items()}
 
 
-def _others(done: Recommendation, names: list[str], robust: int, excess: float, cheapest: int, cuts: Cuts) -> list[str]:
+def _others(done: Recommendation, robust: int, excess: float, cheapest: int) -> list[str]:
     """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
     lines, price = [], done.ranking["price_usd"]
-    if cuts.ranks:
-        names = [f"rank {place + 1}" for place in range(len(names))]
+    of = f"of the {min(_TRIED, done.k)} best"
     if robust:
-        lines.append(f"most robust: {names[robust]}, at most {excess:.0%} behind under any load")
+        lines.append(f"most robust {of}: rank {robust + 1}, at most {excess:.0%} behind under the loads tried")
     if cheapest:
         saved = float(price.iloc[0] - price.iloc[cheapest])
-        lines.append(f"cheapest nearly as good: {names[cheapest]}, US$ {saved:,.0f} less")
+        lines.append(f"cheapest nearly as good of the {done.k} best: rank {cheapest + 1}, US$ {saved:,.0f} less")
     return lines
 
 
@@ -372,52 +326,25 @@ def roughly(seconds: float) -> str:
     return duration(seconds)
 
 
-def briefly(seconds: float) -> str:
-    """Write a length of time in one unit: as `roughly`, but ``2.8 h`` below ten of it."""
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if 2 * size <= seconds < 10 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return roughly(seconds) if seconds == seconds else "–"
-
-
-CUTS = (
-    Cuts(told=roughly),
-    Cuts(True, 99, roughly),
-    Cuts(True, 5, roughly),
-    Cuts(True, 5, briefly),
-    Cuts(True, 5, briefly, gains=False),
-    Cuts(True, 5, briefly, bars=2, gains=False),
-    Cuts(True, 3, briefly, bars=2, gains=False),
-    Cuts(True, 2, briefly, bars=2, gains=False),
-    Cuts(True, 1, briefly, bars=2, gains=False),
-    Cuts(True, 1, briefly, bars=1, gains=False, classes=False),
-    Cuts(True, 1, briefly, bars=1, gains=False, classes=False, few=False),
-    Cuts(True, 1, briefly, bars=1, gains=False, classes=False, few=False, waited=False),
-)
-"""From the whole page to the shortest; the first that is short enough is taken."""
-
-
-def _brings(done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, Any] | None = None) -> list[str]:
-    first, here, told = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()]), cuts.told
-    lines = []
+def _brings(done: Recommendation, against: Compared) -> list[str]:
+    first, here = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()])
+    lines = longer_than_logged(done)
     if first["jobs_left_out"]:
         lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
     where = f" over {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
-    most = f"under {told(here['p95'])}" if here["p95"] > 0 else "not at all"
-    long = f"{against.over_an_hour():.1%} over an hour"
-    them = "" if cuts.ranks else "of them "
-    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % {them}{most}, {long}"
-    worst = against.waits_longest(done.results.plan.study.job_classes) if cuts.classes else None
+    most = f"under {roughly(here['p95'])}" if here["p95"] > 0 else "not at all"
+    text = (
+        f"jobs wait {roughly(here['mean'])} on average{where}, 95 % of them {most}, {against.over_an_hour():.1%} over "
+        "an hour"
+    )
+    worst = against.waits_longest(done.results.plan.study.job_classes)
     if worst is not None:
-        text += f"; {worst[0]} longest, {told(worst[1])}"
+        text += f"; {worst[0]} longest, {roughly(worst[1])}"
     if "before_mean" in here:
-        other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
-        text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
-    lines.append(text)
-    lines += _targets(done)
-    lines += done.waited.brief() if cuts.waited else []
-    lines += few_make_most(few, cuts.ranks)[:1] if cuts.few and few is not None else []
-    if cuts.gains and (gains := against.gains_most()) is not None:
+        text += f"; {against.against}, {roughly(here['before_mean'])} and {roughly(here['before_p95'])}"
+    lines += [text, *_targets(done), *done.waited.brief()]
+    lines += few_make_most(concentration(done, int(first["row"])))[:1]
+    if (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines
 
@@ -443,14 +370,15 @@ def _loads(done: Recommendation) -> pd.DataFrame | None:
     return pd.concat([now, waits])
 
 
-def _sure(done: Recommendation, loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
+def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
     parts, sure = [], done.confidence
     other = find_surer(done)
     if other is not None:
-        parts.append(other.briefly(cuts.classes))
+        parts.append(other.briefly())
     elif sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
-        n = int(sure.table["alike"].sum())
-        parts.append(_alike(done, n, cuts) if n > 1 else "better than every other package looked at")
+        n, of = int(sure.table["alike"].sum()), len(sure.table) - 1
+        best = f"better than {'the one' if of == 1 else f'each of the {of}'} that it was compared with"
+        parts.append(f"{_alike(done, n)}, of {of} that it was compared with" if n > 1 else best)
     if loads is not None and loads.shape[1] > 1:
         held = loads.loc[[_LESS, _MORE]].to_numpy()
         worst = int((held < held[:, :1]).sum(axis=1).max()) + 1
@@ -462,27 +390,42 @@ def _sure(done: Recommendation, loads: pd.DataFrame | None, cuts: Cuts) -> list[
     return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
 
 
-def _alike(done: Recommendation, n: int, cuts: Cuts) -> str:
+def about_choice(done: Recommendation) -> str:
+    """Say among how many packages the first was chosen, and how many of these were simulated."""
+    plan, ranking = done.results.plan, done.ranking
+    n, known, able = len(ranking), int(ranking["simulated"].sum()), int((ranking["jobs_left_out"] == 0).sum())
+    runs = "" if able == n else f"; {f'{able:,}' if able else 'none'} of them {'run' if able > 1 else 'runs'} every job"
+    if plan.searched is not None:
+        return f"the first of {n:,} packages that a search simulated, of {unlisted(plan.study, plan.searched)}{runs}"
+    if n == 1:
+        return "the only package that the rules allow"
+    how = "all simulated" if known == n else f"{known:,} of them simulated, the others predicted"
+    return f"the first of {n:,} packages, {how}{runs}"
+
+
+def _alike(done: Recommendation, n: int) -> str:
     """Say that n packages cannot be told apart, and how far apart their waits are on these very jobs."""
     assert done.confidence is not None
     text = f"these jobs cannot tell it from {counted(n - 1, 'other')}"
-    if done.criteria.objective != MEAN_WAIT or cuts.ranks:
+    if done.criteria.objective != MEAN_WAIT:
         return text
     alike = done.confidence.table.loc[done.confidence.table["alike"], "package_id"]
     waits = done.ranking.loc[done.ranking["package_id"].isin(alike), "mean_wait_time"]
-    ends = list(dict.fromkeys([cuts.told(waits.min()), cuts.told(waits.max())]))
+    ends = list(dict.fromkeys([roughly(waits.min()), roughly(waits.max())]))
     return f"{text}, with waits of {' to '.join(ends)}"
 
 
-def _changes(loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
+def _changes(loads: pd.DataFrame | None) -> list[str]:
     if loads is None or loads.shape[1] < 2:
         return []
-    found = stability(loads.iloc[1:])
+    found, n = stability(loads.iloc[1:]), loads.shape[1] - 1
     moved = found[found["rank"] > 1]
     if moved.empty:
-        return ["nothing that was tried" + ("" if cuts.ranks else f": {', '.join(found['situation'])}")]
+        others = "the one other package" if n == 1 else f"none of {n} others"
+        return [f"{others} tried {'does not lead' if n == 1 else 'leads'} {', '.join(found['situation'])}"]
     worst = moved.loc[moved["regret_seconds"].idxmax()]
-    return [f"{worst['situation']}, another package leads by {cuts.told(worst['regret_seconds'])}"]
+    of = "the other package" if n == 1 else f"one of {n} others"
+    return [f"{worst['situation']}, {of} tried leads by {roughly(worst['regret_seconds'])}"]
 
 
 def _cheapest(done: Recommendation) -> int:

@@ -33,7 +33,6 @@ from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import most_robust, stability
-from procure.recommender.summary import counts_of
 from procure.reports import applications, award, confidence, days, explain, lease, pareto
 from procure.reports.answer import Answer, answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
@@ -140,7 +139,7 @@ def report(
     note("explaining the first packages, and trying them under other loads")
     explanations = _explanations(recommendation, predicted)
     against = compared(recommendation) if explanations else None
-    page = answer(recommendation, against, _names(recommendation)) if against else None
+    page = answer(recommendation, against) if against else None
     name = study if isinstance(study, str | Path) else results.plan.study.path
     html = render(
         recommendation,
@@ -173,14 +172,6 @@ def report(
         write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
     return Report(path, html, recommendation, evaluation, explanations)
-
-
-def _names(done: Recommendation) -> list[str]:
-    """Write the packages of the list as people read them: ``2 × A, 1 × B``."""
-    return [
-        ", ".join(f"{n} × {name}" for name, n in held.items())
-        for held in counts_of(done.case.packages.iloc[done.ranking["row"].head(done.k)], done.results.plan.quotes)
-    ]
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
@@ -346,4 +337,5 @@ def _front(done: Recommendation) -> Markup:
     if not len(first) or wider.front is None:
         return Markup()
     points = points[rows]
-    return pareto.section(wider.front, axes, points, values.simulated[rows], int(first[0]))
+    name = str(done.ranking["package_id"].iloc[0])
+    return pareto.section(wider.front, axes, points, values.simulated[rows], int(first[0]), name)

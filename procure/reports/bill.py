@@ -21,6 +21,7 @@ _YEARLY = (
     ("licences of nodes", "licence_usd_per_year", "software"), ("support of nodes", "support_usd_per_year", "support"),
 )  # fmt: skip
 """What quotes charge for each node and year: the line of the bill, its column, its kind."""
+ENERGY, NOT_PRICED = "of it energy", "not priced"
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 
 
@@ -86,7 +87,8 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
     Returns
     -------
     list
-        ``what unit first second``; ``second`` is missing where the list has one package.
+        ``what unit first second``; ``second`` is missing where the list has one package. Energy that has no price is
+        `NOT_PRICED`.
     """
     results = done.results
     rows = done.ranking["row"].to_numpy()[: min(2, done.k)]
@@ -110,14 +112,18 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
     if (costs["tco_usd"] != costs["purchase_usd"]).any():
         figures += [
             (f"cost over {years}", "US$", costs["tco_usd"]),
-            (f"of it energy, {years}", "US$", costs["energy_usd"]),
+            (f"{ENERGY}, {years}", "US$", costs["energy_usd"]),
         ]
     told = ((what, unit, np.asarray(of, dtype="float64")) for what, unit, of in figures)
-    return [
+    shown = [
         {"what": what, "unit": unit} | dict(zip(("first", "second"), of.tolist(), strict=False))
         for what, unit, of in told
         if not np.isnan(of).any()
     ]
+    for row in shown if not results.plan.study.costs.prices_energy else ():
+        if str(row["what"]).startswith(ENERGY):
+            row |= {"unit": ""} | dict.fromkeys(("first", "second")[: len(rows)], NOT_PRICED)
+    return shown
 
 
 def ended(lines: pd.DataFrame, today: date) -> list[str]:
@@ -265,6 +271,8 @@ def _cost_sheet(done: Recommendation) -> list[list[object]]:
         values = [float(one[name]) for one in costs]
         if name == "carbon_t_per_year" and study.costs.carbon is None:
             continue
-        shown = [round(value, 2) if unit == "US$" else value for value in values]
-        rows.append([name, unit, *("" if math.isnan(value) else value for value in shown)])
+        shown: list[object] = [round(value, 2) if unit == "US$" else value for value in values]
+        if name == "energy_usd" and not study.costs.prices_energy:
+            shown = [NOT_PRICED] * len(costs)
+        rows.append([name, unit, *("" if value != value else value for value in shown)])
     return rows

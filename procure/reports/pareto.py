@@ -19,9 +19,14 @@ _MOST_ROWS = 10
 
 
 def section(
-    front: pd.DataFrame, axes: Sequence[Quantity], values: np.ndarray, simulated: np.ndarray, recommended: int
+    front: pd.DataFrame,
+    axes: Sequence[Quantity],
+    values: np.ndarray,
+    simulated: np.ndarray,
+    recommended: int,
+    package_id: str,
 ) -> Markup:
-    """Return the section as HTML; empty where there is no package.
+    """Return the section as HTML; empty where there is no package. The first choice is in picture and table.
 
     Parameters
     ----------
@@ -34,12 +39,17 @@ def section(
         Their values for every package that may be bought, simulated or predicted, float64[packages, axes].
     simulated
         Which of these are simulated.
-    recommended
-        Row of the first package of the list, among ``values``.
+    recommended, package_id
+        The first package of the list: its row among ``values``, and its name.
     """
     if not len(values) or not len(front):
         return Markup()
-    shown = front.iloc[_thinned(front["knee"].to_numpy(dtype=bool))]
+    is_first = (front["package_id"] == package_id).to_numpy(dtype=bool)
+    shown = front.iloc[_thinned(front["knee"].to_numpy(dtype=bool) | is_first)]
+    if not is_first.any():
+        figures = dict(zip([axis.name for axis in axes], values[recommended], strict=True))
+        first = {"package_id": package_id, "simulated": simulated[recommended], "knee": False} | figures
+        shown = pd.concat([pd.DataFrame([first]), shown], ignore_index=True)
     return render(
         Path(__file__).with_name("front.html"),
         axes=axes,
@@ -50,14 +60,17 @@ def section(
         n_simulated=int(simulated.sum()),
         is_on_front=(front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any(),
         chart=chart(front, axes, values, simulated, recommended),
-        rows=[row | {"servers": servers(row["package_id"])} for row in shown.to_dict(orient="records")],
+        rows=[
+            row | {"servers": servers(row["package_id"]), "first": row["package_id"] == package_id}
+            for row in shown.to_dict(orient="records")
+        ],
     )
 
 
-def _thinned(knee: np.ndarray) -> list[int]:
-    """Return the rows of a front that are shown: evenly along it, and the knee."""
-    even = np.linspace(0, len(knee) - 1, min(len(knee), _MOST_ROWS)).round().astype(int)
-    return sorted({*even.tolist(), *np.flatnonzero(knee).tolist()})
+def _thinned(kept: np.ndarray) -> list[int]:
+    """Return the rows of a front that are shown: evenly along it, and those that must be."""
+    even = np.linspace(0, len(kept) - 1, min(len(kept), _MOST_ROWS)).round().astype(int)
+    return sorted({*even.tolist(), *np.flatnonzero(kept).tolist()})
 
 
 def chart(

@@ -114,6 +114,7 @@
   });
   across.value = axes.findIndex((axis) => axis.key === "price_usd");
   up.value = axes.findIndex((axis) => axis.key === "mean_wait_time");
+  const apart = new Set(data.apart);
   let points = [], here = null;
   const front = (held, x, y) => {
     const worth = (one, i) => one[i + 1] * (axes[i].more ? -1 : 1);
@@ -127,7 +128,7 @@
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
     const x = +across.value, y = +up.value;
-    const held = data.packages.filter((one) => one[x + 1] !== null && one[y + 1] !== null);
+    const held = data.packages.filter((one) => one[x + 1] !== null && one[y + 1] !== null && !apart.has(one[0]));
     const scale = (i, from, to) => {
       const log = axes[i].unit === "s" ? (v) => Math.asinh(v / 10) : (v) => v;
       const values = held.map((one) => log(one[i + 1]));

@@ -24,7 +24,7 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
-from procure.reports.answer import Answer, Compared, bars_chart, cut, first_types
+from procure.reports.answer import Answer, Compared, bars_chart, first_types, title_of
 from procure.reports.bill import beside, bill, ended, order_usd, totals, with_second
 from procure.study import Plan
 from procure.tables import as_csv
@@ -91,7 +91,7 @@ def render(
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     held, lines = [one for one in sections if one.html], with_second(done)
-    title, package = (answer.title, answer.package) if answer else (cut(study.name, 5), first_types(bill(done), 20))
+    title, package = (answer.title, answer.package) if answer else (title_of(study), first_types(bill(done), 20))
     values = {
         "answer": answer,
         "title": title,
@@ -163,7 +163,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
         ``list``: the records of `procure.recommender.summary.records`. ``axes``: ``key label unit`` of the figures
         by which packages are drawn, and whether ``more`` is better. ``packages``: of each package of the list, and of
         at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank: its id, and its
-        figure on each axis.
+        figure on each axis. ``apart``: those of the list that leave more jobs out than the first, whose mean waits are
+        over other jobs, so that they are not drawn.
     """
     results, ranking = done.results, done.ranking
     costs = results.costs
@@ -190,7 +191,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
         mean_wait_time=ranking["mean_wait_time"].to_numpy()[drawn],
         **{name: costs[name].to_numpy()[rows] for name, _, _ in axes if name in costs},
     )
-    table["mean_wait_time"] = table["mean_wait_time"].round(1)
+    table["mean_wait_time"] = table["mean_wait_time"].round(3)  # coarser, the first choice ties with cheaper ones
+    left_out = ranking["jobs_left_out"].to_numpy()[drawn]
     columns = [table["package_id"].tolist(), *(table[name].tolist() for name, _, _ in axes)]
     return {
         "list": records(done),
@@ -198,6 +200,7 @@ def page_data(done: Recommendation) -> dict[str, object]:
             {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")} for name, label, unit in axes
         ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
+        "apart": table["package_id"][left_out > ranking["jobs_left_out"].iloc[0]].tolist(),
     }
 
 

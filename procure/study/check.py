@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from string import Template
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,22 +40,16 @@ from procure.study.rules import (
     offered,
     own_constraints,
     runs_of,
+    search_budget,
+    unlisted,
 )
-from procure.study.study import Study, load_study, read_values, study_name
+from procure.study.study import Study, load_study, read_values
 from procure.study.workloads import Workload
 from procure.text import counted, listed, nearest
 from procure.workload.gpu_models import asked_gpu_models, gpu_types, offered_gpu_models
 from procure.workload.gpu_table import propose_mapping
 
-TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
-
-
-def study_text(path: Path, quotes: Path, budget_usd: float) -> str:
-    """Write a study file's text, every setting shown with its default; the quote file is relative to the study file."""
-    budget = f"{budget_usd:_.2f}".removesuffix(".00")
-    words = {"file": path.name, "name": study_name(path), "quotes": quotes.as_posix(), "budget": budget}
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
 
 
 def plan_size(study: Study) -> dict[str, Any]:
@@ -78,6 +71,19 @@ def plan_size(study: Study) -> dict[str, Any]:
         "n_sampled": n_sampled,
         "n_runs": n_runs,
     }
+
+
+def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
+    """Say how many packages a study allows, and whether a sweep simulates them or a search; ``size``: `plan_size`."""
+    size = plan_size(study) if size is None else size
+    if "n_packages" in size:
+        n, sampled = size["n_distinct"], size["n_sampled"]
+        which = "all of them" if n == sampled else f"{sampled:,} of them"
+        return f"{counted(n, 'distinct package')} within the budget: procure sweep simulates {which}"
+    more = size["about_packages"]
+    runs, share = search_budget(study, more or 0)
+    most = f"{share:.1%} of them" if runs is None else f"at most {counted(runs, 'run')}"
+    return f"{unlisted(study, more)}: procure sweep searches among them, {most}"
 
 
 def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
@@ -83,7 +84,8 @@ def package_costs(
     weights = {each.name: each.weight for each in study.scenarios}
     workloads = works_of(study, quotes, existing, read_scenarios(study, note))
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
-    table = costs_side_by_side(costs) if package_ids else cost_ranges(costs)
+    shown = costs if study.costs.prices_energy else costs.assign(energy_usd=np.nan)  # it has no price, and not none
+    table = costs_side_by_side(shown) if package_ids else cost_ranges(shown)
     title = f"costs over {study.costs.years:g} years"
     if not package_ids:
         title += f" of {counted(len(costs), 'distinct package')}"

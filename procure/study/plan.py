@@ -61,6 +61,8 @@ class Plan:
     """What the user should know of how the inputs were read."""
     n_swept: int | None = None
     """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
+    searched: float | None = None
+    """The packages are those that searches have simulated, of at least so many; None = all that the rules allow."""
 
     @property
     def types(self) -> list[str]:
@@ -173,13 +175,16 @@ def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
 
     Raises
     ------
+    TooManyPackages
+        They are too many to list.
     TableError
-        No package is feasible, or they are too many to list.
+        No package is feasible.
     """
     try:
         return expand_packages(quotes, study.packages, study.sweep.max_packages)
     except TooManyPackages as error:
-        raise TableError(f"{study.path}: {error}{error.hint('sweep.max_packages')}") from None
+        error.args = (f"{study.path}: {error}{error.hint('sweep.max_packages')}",)
+        raise
 
 
 def lower_rules(rules: PackageRules, most_usd: float) -> PackageRules | None:

@@ -28,7 +28,6 @@ from procure.objectives.quantities import of_class
 from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
-from procure.packages.expand import MOST_HELD
 from procure.packages.order import OrderLines, order_lines, study_lines
 from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.packages.rules import with_whole_orders
@@ -97,16 +96,21 @@ class Simulate(Settings):
         return policies
 
 
+MOST_SWEPT = 500_000
+"""A study of more packages than this is searched and not swept, unless it says otherwise."""
+
+
 class Sweep(Settings):
     """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …
 
     Without a ``sample``, all are where that is few enough runs, else every tenth: `procure.study.rules.sample_of`.
+    Of more than ``max_packages`` there is no list: packages are searched for instead.
     """
 
     sample: PositiveInt | None = None
     offset: NaturalInt = 0
     batch_size: NaturalInt = 0
-    max_packages: PositiveInt = MOST_HELD
+    max_packages: PositiveInt = MOST_SWEPT
 
     @model_validator(mode="after")
     def _offset_below_sample(self) -> Sweep:
@@ -335,6 +339,11 @@ class Study(Settings):
             self.workloads[0].model_copy(update=keep | {"name": name, "weight": weight})
             for name, weight in zip(self.futures.names, self.futures.weights, strict=True)
         )
+
+    @property
+    def made_up(self) -> list[str]:
+        """The workloads whose jobs are made up."""
+        return [one.name for one in self.workloads if one.generate is not None]
 
     @property
     def path(self) -> Path:

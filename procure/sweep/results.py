@@ -17,11 +17,14 @@ from procure.models import FEATURE_SETS, Case, Predicted, features, make_case
 from procure.models.cache import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs, total_costs
+from procure.packages.enumerate import TooManyPackages
+from procure.packages.ids import counts_of_ids
 from procure.packages.runnable import count_matrix
+from procure.packages.space import make_space, package_table
 from procure.policies import catalog
 from procure.progress import silent
 from procure.study import Plan, Study, load_plan, load_study
-from procure.study.plan import with_smaller_packages
+from procure.study.plan import read_inputs, with_smaller_packages
 from procure.study.rules import can_learn, own_constraints
 from procure.sweep import read_results
 from procure.sweep.parts import PartError, schema_for
@@ -218,24 +221,27 @@ def load_results(
             policy = study.policy
             workload = study.cases[0].name if len(study.cases) == 1 else None
         study = study.plan.study
-    plan = swept = load_plan(load_study(study))
+    study = load_study(study)
+    try:
+        plan = swept = load_plan(study)
+    except TooManyPackages:
+        plan = swept = _found_by_search(study)
     if most_usd is None:
         most_usd = price_bound(own_constraints(plan.study, plan.quotes))
-    if most_usd is not None:
+    if most_usd is not None and plan.searched is None:
         plan = with_smaller_packages(plan, most_usd)
     policy = policy_of(plan.study, policy)
     if workload is not None:
         check_in_study("workload", workload, plan.workloads)
     names = [workload] if workload else list(plan.workloads)
     folder, searched = plan.study.folder, pd.DataFrame()
-    held = [folder / name for name in (SEARCH_FOLDER, RACE_FOLDER) if (folder / name).is_dir()]
-    if search and held:
-        runs = [read_runs(plan, one) for one in held]
-        searched = pd.concat(runs, ignore_index=True)
+    if search or plan.searched is not None:
+        searched = _searched_runs(plan)
         wanted = (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
         searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
-    if len(searched) and not (folder / RESULTS).exists() and not part_files(folder):
+    no_sweep = not (folder / RESULTS).exists() and not part_files(folder)
+    if plan.searched is not None or (len(searched) and no_sweep):
         results, searched = searched, searched.iloc[:0]
     else:
         results = read_results(plan.study, swept)
@@ -268,6 +274,28 @@ def policy_of(study: Study, policy: str | None) -> str:
         policy = catalog.spec(policy, folder=study.path.parent).label
     check_in_study("policy", policy, policies)
     return policy
+
+
+def _searched_runs(plan: Plan) -> pd.DataFrame:
+    """Read what a study's searches have simulated, of whatever packages and policy."""
+    folders = [plan.study.folder / name for name in (SEARCH_FOLDER, RACE_FOLDER)]
+    return pd.concat([read_runs(plan, one) for one in folders], ignore_index=True)
+
+
+def _found_by_search(study: Study) -> Plan:
+    """Read a study whose packages are too many to list: it has those that searches have simulated."""
+    plan = read_inputs(study, study.simulate.policies)
+    space = make_space(plan.quotes, study.packages)
+    plan = replace(plan, packages=package_table(np.zeros((0, len(plan.types)), np.int64), space))
+    ids = np.unique(_searched_runs(plan)["package_id"].to_numpy(dtype=str)).tolist()
+    counts = counts_of_ids(ids, plan.types)
+    counts = counts[space.allows(counts)]
+    if not len(counts):
+        raise TableError(
+            f"{study.folder}: holds no search of the packages yet, which are too many to list; run: procure sweep "
+            f"{study.path}"
+        )
+    return replace(plan, packages=package_table(counts, space), searched=space.size())
 
 
 def read_runs(plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = silent) -> pd.DataFrame:

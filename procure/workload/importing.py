@@ -116,7 +116,7 @@ def read_log(
     """
     given = settings or LogSettings()
     path = existing_file(path)
-    if _is_job_table(path, given):
+    if is_job_table(path, given):
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
@@ -149,7 +149,8 @@ def read_log(
     return read_sacct(path, tz=how.log_tz, cpus_per_node=how.cpus_per_node, cluster=how.cluster, **rows)
 
 
-def _is_job_table(path: Path, given: LogSettings) -> bool:
+def is_job_table(path: Path, given: LogSettings) -> bool:
+    """Tell whether a file is read as a job table, and not as a log."""
     if path.name.lower().endswith(".parquet"):
         return True
     if given.said():

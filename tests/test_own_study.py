@@ -1,0 +1,240 @@
+"""The administrator's path: a log, offers and money become a study, and that a purchase."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import procure
+from procure.cli.main import app
+from procure.packages import PackageRules, expand_packages, read_quotes
+from procure.recommender import waiting
+from procure.reports import answer as answering
+from procure.reports.bill import totals
+from procure.reports.purchase import page_data
+from procure.study import load_study
+from procure.tables import write
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,power_w
+Small,compute,8,64,0,9500,400
+Large,compute,16,128,0,17900,700
+Fat,bigmem,16,1024,0,31000,900
+Gpu,gpu,16,256,4,68000,2600
+"""
+SWF = "; UnixStartTime: 0\n" + "".join(
+    f"{i} {9 * i} 5 {60 + i} 4 -1 -1 4 120 -1 1 {i % 3} 1 1 1 1 -1 -1\n" for i in range(1, 40)
+)
+
+
+def run(*words: object, code: int = 0):
+    """Run a command; return its result."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with offers, and with jobs of up to eight nodes and without GPUs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotes.csv").write_text(QUOTES)
+    jobs = procure.generate(seed=3, n_jobs=600)
+    rng = np.random.default_rng(3)
+    jobs = jobs.assign(
+        n_nodes=rng.choice([1, 2, 4, 8], len(jobs), p=[0.7, 0.15, 0.1, 0.05]),
+        cpus_per_node=8,
+        mem_mb_per_node=4_000,
+        gpus_per_node=0,
+        gpu_type="",
+        submit_time=jobs["submit_time"].min() + np.sort(rng.integers(0, 20 * 86_400, len(jobs))),
+        run_time=rng.integers(600, 40 * 3600, len(jobs)),
+        start_time=lambda t: t["submit_time"] + 60,
+    )
+    jobs = jobs.assign(requested_time=jobs["run_time"], end_time=jobs["start_time"] + jobs["run_time"])
+    write(jobs, tmp_path / "jobs.parquet")
+    return tmp_path
+
+
+def test_a_study_replays_the_jobs_that_it_is_given(folder: Path) -> None:
+    """A job table is named where it is, a log is imported beside the study; a second table is never written over."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    study = load_study(folder / "s.toml")
+    assert study.workloads[0].jobs == folder / "jobs.parquet" and not study.made_up
+    (folder / "log.swf").write_text(SWF)
+    (folder / "deep").mkdir()
+    log = ("--jobs", "log.swf", "--log-format", "swf", "--cpus-per-node", 2, "--tz", "Europe/Berlin")
+    said = run("study", "init", "deep/t.toml", *log, "--budget", 300_000).stderr
+    workload = load_study(folder / "deep/t.toml").workloads[0]
+    assert workload.jobs == folder / "deep/t-jobs.parquet" and workload.tz == "Europe/Berlin"
+    jobs = procure.read_log(workload.jobs).jobs
+    assert len(jobs) == 39 and set(jobs["n_nodes"]) == {2} and "39 jobs" in said
+    (folder / "deep/t.toml").unlink()
+    done = run("study", "init", "deep/t.toml", *log, code=1)
+    assert "t-jobs.parquet: exists already" in str(done.exception) and not (folder / "deep/t.toml").exists()
+
+
+def test_columns_of_a_log_and_of_offers_are_told_apart(folder: Path) -> None:
+    """By the field; the study reads the offers with what was given."""
+    (folder / "offers.csv").write_text("Modell,Gruppe,Kerne,RAM,Beschleuniger,Preis EUR\nA,compute,8,64,0,9000\n")
+    (folder / "log.csv").write_text("id;sub;el;req;n;c;m\n1;0;60;90;1;4;100\n2;30;60;90;1;4;100\n")
+    names = {"name": "Modell", "category": "Gruppe", "cpus": "Kerne", "mem_gb": "RAM", "gpus": "Beschleuniger"}
+    names |= {"price_usd": "Preis EUR", "job_id": "id", "submit_time": "sub", "run_time": "el:min"}
+    names |= {"requested_time": "req:min", "n_nodes": "n", "cpus_per_node": "c", "mem_mb_per_node": "m:MB"}
+    columns = [word for field, heading in names.items() for word in ("--column", f"{field}={heading}")]
+    log = ("--jobs", "log.csv", "--log-format", "csv", "--clock", "log")
+    run("study", "init", "s.toml", *log, "--quotes", "offers.csv", "--rate", "EUR=1.08", *columns, "--budget", 50_000)
+    study = load_study(folder / "s.toml")
+    assert study.offers.rates == {"EUR": 1.08} and study.read_quotes()["price_usd"].tolist() == [9720]
+    assert procure.read_log(study.workloads[0].jobs).jobs["run_time"].tolist() == [3600, 3600]
+    wrong = ("study", "init", "t.toml", *log, "--column", "gpu_type=x")
+    assert "import the log first" in " ".join(run(*wrong, code=2).stderr.replace("│", " ").split())
+    assert "--jobs" in run("study", "init", "t.toml", "--log-format", "swf", code=2).stderr
+    refused = run("study", "init", "t.toml", "--jobs", "jobs.parquet", "--cpus-per-node", 4, code=2)
+    assert "--cpus-per-node" in refused.stderr and not (folder / "t.toml").exists()
+
+
+def test_made_up_jobs_are_said_first_by_every_command(folder: Path) -> None:
+    """And are a key of what programs read; of one's own jobs neither is said."""
+    begin = "made-up jobs: default"
+    assert run("study", "init", "s.toml", "--budget", 300_000).stderr.startswith(begin)
+    text = (folder / "s.toml").read_text().replace("{ seed = 1 }", "{ seed = 1, n_jobs = 50 }")
+    (folder / "s.toml").write_text(text)
+    for words in (
+        ("study", "check"),
+        ("sweep", "--farm", "serial"),
+        ("train",),
+        ("recommend", "-k", 3, "--resamples", 0),
+    ):
+        name, *more = words
+        command = [*words[:2], "s.toml", *words[2:]] if name == "study" else [name, "s.toml", *more]
+        assert run(*command).stderr.startswith(begin), name
+        done = run(*command, "--format", "json")
+        document = json.loads(done.stdout)
+        assert done.stderr.startswith(begin)
+        assert (document[0] if isinstance(document, list) else document)["made_up"] == ["default"], name
+    run("study", "init", "own.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    done = run("study", "check", "own.toml", "--format", "json")
+    assert "made" not in done.stderr and "made_up" not in json.loads(done.stdout)
+
+
+def test_the_published_rules_are_set_by_their_name_only(folder: Path) -> None:
+    """Without it any types may be bought and none must be; what is set beside the name counts."""
+    assert (PackageRules(budget_usd=1).min_gpu_nodes, PackageRules(budget_usd=1).types_per_category) == (0, "any")
+    named = PackageRules(rules="published", budget_usd=1, min_gpu_nodes=2)
+    assert (named.min_gpu_nodes, named.types_per_category) == (2, 1)
+    quotes = read_quotes(folder / "quotes.csv")
+    published = expand_packages(quotes, PackageRules(rules="published", budget_usd=200_000))
+    free = expand_packages(quotes, PackageRules(budget_usd=200_000))
+    assert (published["total_gpus"] > 0).all() and not (published[["Small", "Large"]] > 0).all(axis=1).any()
+    assert (free["total_gpus"] == 0).any() and (free[["Small", "Large"]] > 0).all(axis=1).any()
+
+
+def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
+    """`init` and `check` say how many; `sweep` searches, and all that follows goes on from what it has simulated."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    text = (
+        (folder / "s.toml")
+        .read_text()
+        .replace("# runs = 2_000 ", "runs = 70 ")
+        .replace("# max_packages = 500_000", "max_packages = 20")
+    )
+    (folder / "s.toml").write_text(text)
+    said = run("study", "check", "s.toml", "--format", "json")
+    assert json.loads(said.stdout)["about_packages"] > 20 and "searches among them, at most 70 runs" in said.stderr
+    assert "no search" in str(run("recommend", "s.toml", code=1).exception)
+    spent = json.loads(run("sweep", "s.toml", "--farm", "serial", "--format", "json").stdout)["spent"]
+    assert spent["n_runs_asked"] == 70
+    assert json.loads(run("train", "s.toml", "--format", "json").stdout)[0]["n_simulated"] > 40
+    run("evaluate", "s.toml")
+    done = run("recommend", "s.toml", "-k", 3, "--resamples", 0, "--format", "json")
+    first = json.loads(done.stdout)[0]
+    assert first["simulated"] and "are those that searches have simulated" in done.stderr
+    run("explain", "s.toml", first["package_id"])
+
+
+@pytest.mark.slow
+def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) -> None:
+    """The rules allow more than were simulated, and the first page says both numbers."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    text = (folder / "s.toml").read_text().replace("# max_packages = 500_000", "max_packages = 20")
+    (folder / "s.toml").write_text(text.replace("# runs = 2_000 ", "runs = 70 "))
+    run("sweep", "s.toml", "--farm", "serial")
+    page = procure.report("s.toml", k=3).html
+    head = page[: page.index('id="bill"')]
+    assert "packages that a search simulated, of more than" in head
+
+
+def purchase(name: str, *more: str) -> dict:
+    """Sweep a study of 200,000 US$ whose packages obey some more lines; return its first package."""
+    run("study", "init", f"{name}.toml", "--jobs", "jobs.parquet", "--budget", 200_000)
+    path = Path(f"{name}.toml")
+    path.write_text(path.read_text().replace("[packages]  ", "\n".join(["[packages]", *more, ""])))
+    run("sweep", path, "--farm", "serial")
+    return json.loads(run("recommend", path, "-k", 3, "--resamples", 0, "--format", "json").stdout)[0]
+
+
+def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
+    """By the commands of the README; where a rule forces one, what that costs is said, before the sweep and after."""
+    free = purchase("free")
+    run("train", "free.toml")
+    assert "Gpu" not in free["counts"] and free["jobs_left_out"] == 0 and free["rules"] == []
+    forced = purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
+    assert forced["counts"]["Gpu"] == 1 and forced["mean_wait_time"] > free["mean_wait_time"]
+    gpu, types, both = forced["rules"]
+    assert (gpu["rule"], types["rule"]) == ("min_gpu_nodes = 1", "types_per_category = 1")
+    assert gpu["before"] == both["before"] == forced["mean_wait_time"] and gpu["n_simulated"] > 0
+    assert gpu["value"] < gpu["before"] and "Gpu" not in gpu["package_id"]
+    assert both["value"] == pytest.approx(free["mean_wait_time"])
+    probed = run("study", "check", "forced.toml", "--format", "json")
+    assert [one["rule"] for one in json.loads(probed.stdout)["rules"]] == [one["rule"] for one in forced["rules"]]
+    assert "without `min_gpu_nodes = 1` the same money waits" in probed.stderr
+    page = procure.report("forced.toml", k=3).html
+    assert page[: page.index('id="bill"')].count("without `") + page[: page.index('id="bill"')].count("Without `") >= 3
+    assert "made-up" not in page[: page.index('id="bill"')]
+
+
+def test_the_first_choice_is_on_the_front_of_the_picture(folder: Path) -> None:
+    """Packages that leave jobs out wait for other jobs: they are in the list, and not on the picture's front."""
+    purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
+    done = procure.recommend("forced.toml", k=50, resamples=0)
+    data = page_data(done)
+    assert set(data["apart"]) == set(done.ranking.loc[done.ranking["jobs_left_out"] > 0, "package_id"]) != set()
+    price, wait = (1 + [one["key"] for one in data["axes"]].index(key) for key in ("price_usd", "mean_wait_time"))
+    first, *others = [one for one in data["packages"] if one[0] not in data["apart"]]
+    assert first[0] == data["list"][0]["package_id"]
+    assert not any(one[price] <= first[price] and one[wait] <= first[wait] for one in others)
+
+
+def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
+    """Fewer than one in a hundred, with what they ask for and whose they are; more, or no wait at all, is no matter."""
+    jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
+    jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
+    wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
+    few = waiting._few(jobs, wait)
+    assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
+    assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
+    said = waiting.few_make_most({"share_of_demand": None, "share_of_waiting": 0.6, "share_of_jobs": 0.1, "few": few})
+    assert said[0].startswith("careful: 7 jobs, 0.70% of all") and "16 nodes with 2 CPUs" in said[0]
+    assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
+
+
+def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:
+    """On page one and in the list's notes; energy without a price is not priced, and not free."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 90_000)
+    path = folder / "s.toml"
+    path.write_text(path.read_text().replace("# staff_usd_per_node_year = 0 ", "staff_usd_per_node_year = 100 "))
+    run("sweep", path, "--farm", "serial")
+    done = procure.recommend(path, k=2, resamples=0)
+    assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
+    against = answering.compared(done)
+    page = answering.answer(done, against)
+    assert page.brings[0].startswith("jobs wait longer than today") and "60 s in the log" in page.brings[0]
+    n = len(done.ranking)
+    assert f"the first of {n} packages, all simulated" in page.sure[0]
+    told = {one["what"]: one["first"] for one in totals(done)}
+    assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
+    assert "not priced" in procure.report(path, k=2).html
