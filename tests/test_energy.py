@@ -71,7 +71,7 @@ def of(counts: list[int], costs: Costs, jobs: pd.DataFrame, existing: pd.DataFra
 
 
 def test_the_case_on_paper(tmp_path: Path) -> None:
-    """Ten nodes, half busy by day: every figure of docs/claims/offers.md, to the cent and the kilogram."""
+    """Ten nodes, half busy by day: every figure by hand, to the cent and the kilogram."""
     given_ = files(tmp_path, energy_prices=PRICES, carbon=CARBON, power_curves=CURVE)
     more = {"interest_percent": 3, "price_change_percent": {"energy": 4}}
     found = of([10], Costs.model_validate(given_ | more), days()).iloc[0]
