@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,13 +25,12 @@ from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES, RATES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
-from procure.queue_time.meanings import describe_features, feature_names, meaning
+from procure.queue_time.meanings import feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
 from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model, busy_site
 
 RUN = CliRunner()
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "queue-features.md"
 
 
 @pytest.fixture(scope="module")
@@ -496,24 +494,6 @@ def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  #
     words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
     said = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")]).stdout
     assert "just now" in said
-
-
-def page_text() -> str:
-    """The reference page, made from the code."""
-    lines = ["# Features of queue time", ""]
-    lines += [
-        "Made from the code (`procure queue features` prints the same): what is known of a job at its submission.",
-        "Like jobs have the same partition, CPUs up to the same power of two, a limit within a factor of four, and",
-        "GPUs or none; nearly equal ones the same user, partition, CPUs and limit to ten minutes.", "",
-        "| Feature | Meaning | Unit |", "| --- | --- | --- |",
-    ]  # fmt: skip
-    rows = describe_features().itertuples()
-    return "\n".join([*lines, *(f"| `{row.feature}` | {row.meaning} | {row.unit} |" for row in rows)]) + "\n"
-
-
-def test_the_page_of_features_is_made_from_the_code() -> None:
-    """docs/reference/queue-features.md names every feature that is computed, with its meaning and unit."""
-    assert PAGE.read_text() == page_text()
 
 
 def test_features_command(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
