@@ -17,7 +17,7 @@ BIN    := $(VENV)/bin
 # Hundreds of test processes import the same modules: without their bytecode each would compile these again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install sweep test test-slow test-oldest surroundings check docs release wheelhouse bench-branch clean
+.PHONY: help install sweep test test-slow test-oldest check docs release wheelhouse clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -73,9 +73,6 @@ test-oldest: pyproject.toml  ## the default tests with the oldest versions that 
 	$(if $(TESTS),,NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(PARALLEL) $(PLAIN) -m "not slow and not slurm and not compiled")
 	$(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm $(if $(TESTS),,and (compiled or not plain))" $(TESTS)
 
-surroundings: $(VENV)/.installed-test  ## before a release: the default tests with other folders, terminals, languages, zones, users
-	$(BIN)/python benchmarks/surroundings.py
-
 check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,9 +84,6 @@ docs: $(VENV)/.installed-docs  ## write the documentation and the library's refe
 
 release:         ## VERSION=0.2.0: build it twice alike, check it, run the tutorial from the wheel; dry, WRITE=1 sets the version
 	$(PYTHON) installation/release.py "$(VERSION)" $(if $(WRITE),--write)
-
-bench-branch: $(VENV)/.installed  ## seconds of this commit beside those of main (OTHER=main), as a table
-	$(BIN)/python benchmarks/branch.py $(or $(OTHER),main)
 
 wheelhouse:      ## every wheel for PLATFORM and PYTHON_VERSION with install.sh, to install without a network
 	$(PYTHON) installation/wheelhouse.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(PYTHON_VERSION),--python $(PYTHON_VERSION)) $(if $(EXTRAS),--extras $(EXTRAS))

@@ -2,15 +2,12 @@
 
     python -m venv /tmp/accasim && /tmp/accasim/bin/pip install accasim==1.1.3
     python benchmarks/against_accasim.py /tmp/accasim LOG.swf[.xz] PROCESSORS [N_JOBS]
-    python benchmarks/against_accasim.py /tmp/accasim LOG.swf[.xz] PROCESSORS far SECONDS [fifo|sjf|easy …]
-
-The second says how many jobs of the whole log AccaSim has started after so many seconds of the processor.
 
 AccaSim runs in its own environment and gets back a name that today's Python has moved, which its import
 needs (`collections.Mapping`); nothing of it is changed on the disk. Seconds are processor time, of AccaSim
 from the start of the simulation to its end, in which it also reads the log; of procure the kernel, and with
 checking and laying out the tables. A job without a requested time asks for
-its run time. Plain Python is the policy as a newcomer would write it (`naive.py`).
+its run time.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from naive import naive_easy, naive_fifo, naive_sjf
 
 from procure import run as procure_run
 from procure.run import simulate
@@ -34,7 +30,7 @@ from procure.workload import import_log
 procure_run.time.perf_counter = time.process_time
 
 OTHER = """
-import collections, collections.abc, json, os, signal, sys, time
+import collections, collections.abc, json, sys, time
 collections.Mapping = collections.abc.Mapping
 from accasim.base.allocator_class import FirstFit
 from accasim.base.scheduler_class import EASYBackfilling, FirstInFirstOut, ShortestJobFirst
@@ -42,11 +38,6 @@ from accasim.base.simulator_class import Simulator
 kind = {"fifo": FirstInFirstOut, "sjf": ShortestJobFirst, "easy": EASYBackfilling}[sys.argv[3]]
 simulator = Simulator(sys.argv[1], sys.argv[2], kind(FirstFit()), scheduling_output=True,
                       statistics_output=False, show_statistics=False, RESULTS_FOLDER_NAME="out")
-def stop(*_):
-    print(json.dumps({"seconds": time.process_time() - began, "n": simulator.dispatched_jobs}), flush=True)
-    os._exit(0)
-signal.signal(signal.SIGPROF, stop)
-signal.setitimer(signal.ITIMER_PROF, float(sys.argv[4]))
 began = time.process_time()
 files = simulator.start_simulation()
 print(json.dumps({"seconds": time.process_time() - began, "n": simulator.dispatched_jobs}))
@@ -59,9 +50,9 @@ def read_lines(log: Path, n_jobs: int | None) -> str:
     return "\n".join(lines[:n_jobs]) + "\n"
 
 
-def accasim(venv: Path, folder: Path, policy: str, limit: float = 0.0) -> dict:
+def accasim(venv: Path, folder: Path, policy: str) -> dict:
     found = subprocess.run(
-        [venv / "bin/python", "-c", OTHER, "jobs.swf", "system.json", policy, str(limit)],
+        [venv / "bin/python", "-c", OTHER, "jobs.swf", "system.json", policy],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if found.returncode:
@@ -73,8 +64,7 @@ def main() -> None:
     if len(sys.argv) < 4:
         sys.exit(__doc__)
     venv, log, processors = Path(sys.argv[1]).absolute(), Path(sys.argv[2]), int(sys.argv[3])
-    far = sys.argv[4:5] == ["far"]
-    n_jobs = int(sys.argv[4]) if len(sys.argv) > 4 and not far else None
+    n_jobs = int(sys.argv[4]) if len(sys.argv) > 4 else None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "jobs.swf").write_text(read_lines(log, n_jobs))
@@ -89,31 +79,18 @@ def main() -> None:
         jobs["requested_time"] = jobs["requested_time"].where(~unlimited, jobs["run_time"].clip(lower=1))
         nodes = pd.DataFrame({"node_id": [f"n{i}" for i in range(processors)], "cpus": 1, "mem_mb": np.int64(10**7)})
         print(f"{log.name}: {len(jobs):,} jobs, {processors} processors")
-        if far:
-            for policy in sys.argv[6:] or ("fifo", "sjf", "easy"):
-                other = accasim(venv, folder, policy, float(sys.argv[5]))
-                run = simulate(jobs, nodes, {"fifo": "fcfs"}.get(policy, policy))
-                print(
-                    f"{policy}: AccaSim {other['n']:,} jobs in {other['seconds']:.0f} s; "
-                    f"procure, kernel, all {len(jobs):,} in {run.elapsed:.3f} s",
-                    flush=True,
-                )
-            return
-        plain = {"fifo": naive_fifo, "sjf": naive_sjf, "easy": naive_easy}
         for ours, theirs in (("fcfs", "fifo"), ("sjf", "sjf"), ("easy", "easy")):
             simulate(jobs.head(20), nodes, ours)
             began = time.process_time()
             run = simulate(jobs, nodes, ours)
             whole = time.process_time() - began
-            slow = simulate(jobs, nodes, plain[theirs])
             other = accasim(venv, folder, theirs)
             print(
                 f"{theirs}: procure kernel {run.elapsed:.3f} s = {len(jobs) / run.elapsed:,.0f} jobs/s, with tables "
-                f"{whole:.2f} s = {len(jobs) / whole:,.0f} jobs/s; plain Python {slow.elapsed:.1f} s = "
-                f"{len(jobs) / slow.elapsed:,.0f} jobs/s; AccaSim {other['seconds']:.1f} s, {other['n']:,} "
+                f"{whole:.2f} s = {len(jobs) / whole:,.0f} jobs/s; AccaSim {other['seconds']:.1f} s, {other['n']:,} "
                 f"jobs = {other['n'] / other['seconds']:,.0f} jobs/s: {other['seconds'] / run.elapsed:,.0f} times "
                 f"the kernel, {other['seconds'] / whole:,.0f} times with tables; "
-                f"mean wait {run.metrics['mean_wait_time']:,.1f} s, plain {slow.metrics['mean_wait_time']:,.1f} s",
+                f"mean wait {run.metrics['mean_wait_time']:,.1f} s",
                 flush=True,
             )
 

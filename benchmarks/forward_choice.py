@@ -18,21 +18,24 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import forward_claims as claims
 import numpy as np
 import pandas as pd
 
-from procure import load_plan, load_study
+from procure import import_log, load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR, class_shares, rank_shares
 from procure.recommender import candidates
 from procure.run import run_prepared
 from procure.schemas import CLASSES
 from procure.study.plan import read_past_jobs
+from procure.tables import write
+from procure.workload import merge
 from procure.workload.classes import class_of
 from procure.workload.clock import day_bounds
 from procure.workload.futures import draw_futures
 from procure.workload.past import N_PARTS, scenario_weights
 
+QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
+CHICAGO, MONTHS = "America/Chicago", ("202103", "202104", "202105")
 DAY, WARM_UP, HORIZON = 86_400, 3, 28
 KNOWN = "2021-03-28"
 HALVES = 30
@@ -40,6 +43,32 @@ GUARDS = (1.25, 1.5, 2.0)
 """A package is chosen among those that wait at most so many times the least on the past."""
 BOUNDS = (900, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
 Waits = dict[str, np.ndarray]
+
+
+def beocat(arguments: argparse.Namespace) -> Path:
+    """Write a study of Beocat's three months, with futures right after them; return its path."""
+    folder = arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = [arguments.data / "beocat_2021" / f"all_jobs_{month}.csv.xz" for month in MONTHS]
+    write(
+        merge([import_log(log, "csv", preset="beocat").jobs for log in logs]),
+        folder / f"beocat-{len(logs)}.parquet",
+    )
+    nodes = ""
+    if arguments.keep:
+        had = pd.read_csv(arguments.data / "beocat_2021" / "beocat.csv")
+        had = had.sort_values(["TotalCPUs", "TotalMemory"], ascending=False, kind="stable").head(arguments.keep)
+        table = {"node_id": had.MachineName, "kind": "kept", "cpus": had.TotalCPUs}
+        table |= {"mem_mb": had.TotalMemory // 1000, "gpus": had.TotalGPUs}
+        pd.DataFrame(table).to_csv(folder / "kept.csv", index=False)
+        nodes = 'existing_nodes = "kept.csv"\n'
+    path = folder / f"beocat-{arguments.budget}-{arguments.keep}.toml"
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\n{nodes}'
+        f'[[workloads]]\nname = "beocat"\njobs = "beocat-{len(logs)}.parquet"\nwarm_up = "3d"\ntz = "{CHICAGO}"\n'
+        f'[futures]\ntz = "{CHICAGO}"\nyears = 0.0\n'
+    )
+    return path
 
 
 def replay(field: candidates.Candidates, jobs: pd.DataFrame, n_days: int) -> Waits:
@@ -69,7 +98,7 @@ def simulate(path: Path, cuts: list[str], n: int, n_second: int, draws: int) -> 
     """Replay the whole log on a study's candidates, and at each cut some futures on the first of them."""
     began, study = time.process_time(), load_study(path)
     jobs = read_past_jobs(study, lambda text: None)
-    name, zone = study.workloads[0].name, claims.CHICAGO
+    name, zone = study.workloads[0].name, CHICAGO
     plan = replace(load_plan(study.model_copy(update={"futures": None})), workloads={name: jobs})
     known = candidates.between(jobs, 0, day_bounds(KNOWN, zone)[0])
     field = candidates.draw_candidates(plan, study.simulate.policies[0], known, n, seed=1)
@@ -122,9 +151,9 @@ def judge(folder: Path, cuts: list[str], until: str | None, with_futures: bool) 
     for path in sorted(folder.glob("*.npz")):
         held: Waits = dict(np.load(path))
         end = held["waited"].shape[1]
-        end = end if until is None else (day_bounds(until, claims.CHICAGO)[0] - int(held["first"])) // DAY
+        end = end if until is None else (day_bounds(until, CHICAGO)[0] - int(held["first"])) // DAY
         for text in cuts:
-            cut = round((day_bounds(text, claims.CHICAGO)[0] - int(held["first"])) / DAY)
+            cut = round((day_bounds(text, CHICAGO)[0] - int(held["first"])) / DAY)
             futures = held.get(f"futures {text}") if with_futures else None
             n = len(held["waited"]) if futures is None else futures.shape[2]
             came = np.maximum(_means(held, cut, min(cut + HORIZON, end))[0], REGRET_FLOOR)
@@ -189,7 +218,7 @@ def main() -> None:
     for budget in arguments.budget:
         for keep in arguments.keep:
             one = argparse.Namespace(**vars(arguments) | {"budget": budget, "keep": keep})
-            simulate(claims.beocat(one), arguments.cut, arguments.packages, arguments.on_futures, arguments.draws)
+            simulate(beocat(one), arguments.cut, arguments.packages, arguments.on_futures, arguments.draws)
 
 
 if __name__ == "__main__":

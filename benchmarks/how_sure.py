@@ -1,10 +1,10 @@
 """Measure how far the ranges that procure states can be trusted, against exhaustive simulation.
 
-    procure sweep pipelines/ablation-truth.toml
-    python benchmarks/how_sure.py pipelines/ablation-truth.toml
+    procure sweep TRUTH.toml
+    python benchmarks/how_sure.py TRUTH.toml
 
 The study must be swept exhaustively (``sample = 1``). Every ``--sample``-th distinct package is taken as simulated,
-per day; all others that run every job are unseen and judged. Then each day in turn is unseen as a whole.
+per day; all others that run every job are unseen and judged.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import left_out_days, unseen_day
 from procure.models import Case, features, make_case, predict_packages
-from procure.models.fluid import backlog_waits
 from procure.models.intervals import coverage
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
@@ -26,12 +24,11 @@ HEAD = 500
 
 
 def main() -> None:
-    """Print coverage per day, the calibration of chances, and coverage on unseen days."""
+    """Print coverage per day and the calibration of chances."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--sample", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--days-only", action="store_true", help="only unseen days: no model is fitted")
     given = parser.parse_args()
     plan = load_plan(load_study(given.study))
     results, policy = read_results(plan.study, plan), plan.study.simulate.policies[0]
@@ -39,9 +36,7 @@ def main() -> None:
         make_case(plan.packages, plan.quotes, jobs, results, name, policy, plan.existing)
         for name, jobs in plan.workloads.items()
     ]
-    if not given.days_only:
-        unseen_packages(plan, cases, given.sample, given.seed)
-    unseen_days(plan, cases)
+    unseen_packages(plan, cases, given.sample, given.seed)
 
 
 def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> None:
@@ -86,50 +81,6 @@ def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> No
     print(told.groupby(groups, observed=True).agg(n=("top", "size"), said=("chance", "mean"), was=("top", "mean")))
     share = float(told["top"].mean())
     print("Brier", float(((told["chance"] - told["top"]) ** 2).mean()), "of a constant", share * (1 - share))
-
-
-def unseen_days(plan: Plan, cases: list[Case]) -> None:
-    """Leave each day out, then the later half: does the range of the other days hold its waits?"""
-    packages = cases[0].packages
-    wait = np.stack([np.where(case.runs_all, case.wait, np.nan) for case in cases])
-    everywhere = np.flatnonzero(~np.isnan(wait).any(axis=0))
-    wait = wait[:, everywhere]
-    jobs = [plan.workloads[case.name] for case in cases]
-    scale = np.stack([backlog_waits(packages.iloc[everywhere], plan.quotes, one, plan.existing) for one in jobs])
-    print(f"{len(everywhere):,} packages run every job of every day")
-    alike = [float(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
-             for a, b in zip(scale, wait, strict=True)]  # fmt: skip
-    print(
-        "rank correlation of backlog and simulated wait, median and range:",
-        np.median(alike),
-        min(alike),
-        max(alike),
-    )
-    n = len(cases)
-    rows = []
-    for name, beside in (("nothing", np.zeros_like(scale)), ("backlog", scale)):
-        for case, one in zip(cases, left_out_days(wait, beside).itertuples(), strict=True):
-            label = {"known of the day": name, "how": "one left out", "day": case.name}
-            rows.append(label | {"coverage": one.coverage, "high / low": one.width})
-        for day in range(n // 2, n):
-            rest = np.arange(n) < n // 2
-            rows.append(_judge(name, "later half", cases[day].name, wait, beside, rest, day))
-    table = pd.DataFrame(rows)
-    print(table.pivot_table(index="day", columns=["how", "known of the day"], values="coverage").round(3).to_string())
-    print(table.groupby(["how", "known of the day"])[["coverage", "high / low"]].agg(["mean", "min", "max"]).round(3))
-
-
-def _judge(
-    name: str, how: str, day_name: str, wait: np.ndarray, scale: np.ndarray, rest: np.ndarray, day: int
-) -> dict[str, object]:
-    low, high = unseen_day(wait[rest], scale[rest], scale[day])
-    return {
-        "known of the day": name,
-        "how": how,
-        "day": day_name,
-        "coverage": coverage(low, high, wait[day]),
-        "high / low": float(np.median((high + 60) / (low + 60))),
-    }
 
 
 if __name__ == "__main__":

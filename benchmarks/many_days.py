@@ -12,29 +12,24 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.evaluation.many_days import (
-    Days,
     days_of,
     hit_days,
     normalised_wait,
     predict_all_days,
-    robust_choices,
     threshold_sweep,
     threshold_table,
 )
-from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
-from procure.models import features, together
-from procure.objectives.aggregate import aggregate
+from procure.models import features
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.probe import probe_days
-from procure.sweep.results import RUNS_ALL, StudyResults, load_results
+from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days
 from procure.workload.days import hardest, without_quiet
@@ -114,90 +109,6 @@ def print_markdown(table: pd.DataFrame, title: str) -> None:
     print(flush=True)
 
 
-def single_days(loaded: StudyResults, truth: np.ndarray | None) -> None:
-    """Each day's own model: on that day against the truth, and over all days by hits on more than 6."""
-    packages = loaded.cases[0].packages
-    price = packages["price_usd"].to_numpy(dtype="float64")
-    counted = hit_days(days_of(loaded.cases), SHARE)
-    rows = []
-    for i, case in enumerate(loaded.cases):
-        found = loaded.learn_if_possible(case, "composition", RUNS_ALL)
-        overall = threshold_table({("composition", "day"): found.wait}, counted, packages, [6], (50,))
-        row = {"day": case.name, "precision@50 > 6 days": float(overall["precision"].iloc[0])}
-        if truth is not None:
-            row |= against_truth(found.wait, truth[i], case.runs_all, case.simulated, price)
-        rows.append(row)
-    table = pd.DataFrame(rows)
-    numbers = table.drop(columns="day")
-    for name, figures in (
-        ("median", numbers.median()),
-        ("worst", pd.concat([numbers.iloc[:, :2].min(), numbers.iloc[:, 2:].max()])),
-    ):
-        table = pd.concat([table, pd.DataFrame([{"day": name} | figures.to_dict()])], ignore_index=True)
-    print_markdown(table, "each day's own model of every tenth package")
-
-
-def against_truth(
-    predicted: np.ndarray, wait: np.ndarray, able: np.ndarray, simulated: np.ndarray, price: np.ndarray
-) -> dict[str, float]:
-    rows = np.flatnonzero(able)
-    judged = evaluate(predicted[rows], wait[rows], price[rows], (50,), SHARE).set_index("k")
-    top = rows[order(predicted[rows], price[rows])[:50]]
-    best, held = float(wait[rows].min()), float(wait[rows][simulated[rows]].min())
-    floor = max(best, REGRET_FLOOR)
-    return {
-        "precision@50": float(judged["precision"][50]),
-        "regret of the first 50": (float(wait[top].min()) - best) / floor,
-        "regret with the sample": (min(held, float(wait[top].min())) - best) / floor,
-        "regret of the sample": (held - best) / floor,
-    }
-
-
-def all_days(loaded: StudyResults, truth: np.ndarray) -> None:
-    """The mean over all jobs of all days, and the robust choices, from every tenth package, against the truth."""
-    whole = together(loaded.cases)
-    price = whole.packages["price_usd"].to_numpy(dtype="float64")
-    true = together([replace(case, wait=wait) for case, wait in zip(loaded.cases, truth, strict=True)])
-    found = loaded.learn(whole, "composition")
-    row = {"over": "all jobs of all days"} | against_truth(
-        found.wait, true.wait, whole.runs_all, whole.simulated, price
-    )
-    print_markdown(pd.DataFrame([row]), "one model of the mean wait over all jobs")
-    sample, exhaustive = days_of(loaded.cases), days_of(loaded.cases, truth=truth)
-    print_markdown(robust_choices(sample, whole.packages, hit_days(sample, SHARE)), "choices from the sample")
-    print_markdown(robust_choices(exhaustive, whole.packages, hit_days(exhaustive, SHARE)), "choices from the truth")
-    print_markdown(choice_regrets(sample, exhaustive, whole.runs_all), "what the sample's choices lose")
-
-
-def choice_regrets(sample: Days, truth: Days, able: np.ndarray) -> pd.DataFrame:
-    """How much worse each choice from the sample is than the best of all, by its own measure."""
-    rows = []
-    best = truth.wait[:, able].min(axis=1)
-    for how in ("mean", "worst", "cvar", "regret-max"):
-        weights = truth.weight[:, None] * truth.n_jobs if how == "mean" else truth.weight
-        value = aggregate(truth.wait, how, weights, best=best)
-        mine, all_of_them = value[able & sample.simulated].min(), value[able].min()
-        floor = 1e-9 if how == "regret-max" else REGRET_FLOOR
-        rows.append((how, mine, all_of_them, (mine - all_of_them) / max(all_of_them, floor)))
-    return pd.DataFrame(rows, columns=["choice", "best of the sample", "best of all", "loss"])
-
-
-def other_samples(loaded: StudyResults, truth: np.ndarray) -> None:
-    """Six other ways to take every tenth package, each judged out of fold."""
-    packages = loaded.cases[0].packages
-    x = features(packages, loaded.plan.quotes).to_numpy()
-    rows = []
-    for offset in range(1, 7):
-        wait = np.full_like(truth, np.nan)
-        wait[:, offset::10] = truth[:, offset::10]
-        days = days_of(loaded.cases, truth=wait)
-        scores = {("composition", m): predict_all_days(days, x, m, SHARE) for m in ("normalised", "hit-days")}
-        table = threshold_table(scores, hit_days(days, SHARE), packages, (6, 8, 10), (50,))
-        table = table[(table["k"] == 50) & (table["feature_set"] != "none")]
-        rows.append(table[["threshold", "model", "n_hits", "precision"]].assign(offset=offset))
-    print_markdown(pd.concat(rows), "precision@50 with other samples of every tenth package")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of real logs")
@@ -218,9 +129,6 @@ def main() -> None:
     if truth is not None:
         print("judged by all packages, of which every tenth was learnt from\n")
         print_thresholds(loaded, "runs-all", truth)
-        all_days(loaded, truth)
-        other_samples(loaded, truth)
-    single_days(loaded, truth)
 
 
 if __name__ == "__main__":

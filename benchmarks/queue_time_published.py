@@ -1,8 +1,8 @@
 """Judge our queue-time model on two published data sets, whose rows hold ready-made features and a wait.
 
-python benchmarks/queue_time_published.py ROWS.parquet --split random --seed 0 --seed 1 --format json
+python benchmarks/queue_time_published.py ROWS.parquet --seed 0 --seed 1
 
-The rows of docs/claims/queue-time.md on Graham and Beocat 2018; the settings below were chosen for them.
+The settings below were chosen for them (docs/claims/queue-time.md).
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from queue_time_direct import Direct
 
 from procure.errors import TableError
 from procure.files import check_parquet
+from procure.queue_time.booster import fit_booster, fit_members, mean_of, predict
 from procure.queue_time.calibrate import five
-from procure.queue_time.metrics import HOURS, Forecast, judge
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.splits import chronological, random_split
-from procure.text import seconds
+from procure.queue_time.splits import Split, chronological, random_split
 from procure.workload.clock import moment as moment_of
 
 AFTERWARDS = (
@@ -32,6 +32,64 @@ AFTERWARDS = (
 )  # fmt: skip
 """Columns known only after a job has started, or made by another model: never features."""
 TARGETS = ("queue_time_s", "eligible_wait_sec", "poll_wait_sec", "submit_wait_sec", "wait_time")
+
+HALF = np.array([0.5])
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How the boosters of the point and of the chances are fitted.
+
+    ``power`` is the exponent of the wait whose mean gives the point (0 = log10); ``moves`` says whether a
+    chance that contradicts the point moves it across the deadline; ``members`` of successive seeds are
+    averaged; ``boosting`` is XGBoost's.
+    """
+
+    power: float
+    moves: bool
+    rounds: int
+    members: int
+    boosting: dict[str, object]
+
+    def forecast(
+        self,
+        features: pd.DataFrame,
+        wait: np.ndarray,
+        split: Split,
+        deadlines: Sequence[float],
+        quantiles: np.ndarray,
+        seed: int,
+    ) -> Forecast:
+        """Learn from the training rows and answer for the test rows; move quantiles that a chance contradicts."""
+        matrix = features.to_numpy(dtype=np.float32)
+        train, test, waited = matrix[split.train], matrix[split.test], wait[split.train]
+
+        def averaged(objective: str, target: np.ndarray) -> np.ndarray:
+            settings = self.boosting | {"objective": objective}
+            members = fit_members(
+                lambda one: fit_booster(train, target, self.rounds, one, **settings), seed, self.members
+            )
+            return mean_of(members, lambda member: predict(member, test))
+
+        if self.power:
+            point = np.maximum(averaged("reg:squarederror", waited**self.power), 0) ** (1 / self.power)
+        else:
+            point = 10.0 ** averaged("reg:squarederror", np.log10(np.maximum(waited, 1)))
+        stated = np.array([averaged("binary:logistic", (waited <= one).astype(float)) for one in deadlines])
+        chances = dict(zip(deadlines, np.maximum.accumulate(stated), strict=True))
+        if self.moves:
+            point = agree(point[:, None], HALF, chances)[:, 0]
+        quantiles = agree(quantiles, LEVELS, chances)
+        return Forecast(point, quantiles, quantiles[:, [0, -1]], chances)
+
+
+def agree(quantiles: np.ndarray, levels: np.ndarray, chances: dict[float, np.ndarray]) -> np.ndarray:
+    """Move quantiles (n, q), s, across deadlines until each lies on the side that the chance of a start by it says."""
+    for deadline, chance in chances.items():
+        after = np.maximum(quantiles, np.nextafter(deadline, np.inf))
+        quantiles = np.where(levels <= chance[:, None], np.minimum(quantiles, deadline), after)
+    return quantiles
+
 
 BY_TIME = Settings(
     power=0.0, rounds=150, leaves=16, eta=0.08, max_pairs=400_000, least_weight=200, colsample=0.3, members=1
@@ -75,20 +133,7 @@ class Ready:
 
 
 def read_ready(path: Path, target: str | None = None) -> Ready:
-    """Read ready-made features from Parquet.
-
-    Parameters
-    ----------
-    path
-        A Parquet file with one of the columns `TARGETS`, in seconds.
-    target
-        Which wait to predict; the first of `TARGETS` that is there by default.
-
-    Raises
-    ------
-    TableError
-        No such file or column, or a negative wait.
-    """
+    """Read ready-made features from Parquet with the column ``target``, or else the first of `TARGETS`, in seconds."""
     if not path.is_file():
         raise TableError(f"{path}: no such file")
     try:
@@ -203,27 +248,10 @@ def evaluate_ready(
     deadline: float | None = None,
     settings: Settings | None = None,
 ) -> list[dict]:
-    """Evaluate our model on ready-made features.
+    """Evaluate our model on ready-made features; return rows as `evaluation.evaluate` does, with ``seed``.
 
-    Parameters
-    ----------
-    ready
-        Of `read_ready`.
-    split
-        ``random`` (plain, and with duplicate feature rows kept on one side) or ``chronological``.
-    seeds
-        One random split each.
-    test_from
-        Unix seconds of the first test row's prediction, for ``chronological``.
-    deadline
-        Seconds, in place of the training rows' mean wait.
-    settings
-        Of our model; `AT_RANDOM` or `BY_TIME` by default.
-
-    Returns
-    -------
-    list of dict
-        As `evaluation.evaluate`'s rows, with ``seed``.
+    ``random`` is one random split a seed, plain and with duplicate feature rows kept on one side; ``chronological``
+    tests predictions from ``test_from`` (Unix s) on. ``deadline``, s, stands in place of the training rows' mean wait.
     """
     settings = settings or (AT_RANDOM if split == "random" else BY_TIME)
     rows: list[dict] = []
@@ -277,43 +305,15 @@ def not_dates(ready: Ready) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="a Parquet file with features and a wait per row")
-    parser.add_argument("--split", action="append", choices=("random", "chronological"))
     parser.add_argument("--seed", action="append", type=int, help="one random split each; default 0")
     parser.add_argument("--target", help="which wait to predict; by default the first that is there")
-    parser.add_argument("--test-from", help="first test moment: ISO time or Unix seconds; implies chronological")
-    parser.add_argument("--deadline", help="in place of the training rows' mean wait, e.g. 4h")
-    parser.add_argument("--tz", default="UTC", help="zone of --test-from without an offset")
-    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    parser.add_argument("--test-from", help="chronological split; first test moment: ISO time or Unix seconds")
     given = parser.parse_args()
-    ready, cut = read_ready(given.rows, given.target), None
-    splits = list(dict.fromkeys(given.split or ["random"]))
+    ready, cut, split = read_ready(given.rows, given.target), None, "random"
     if given.test_from is not None:
-        cut, splits = moment_of(given.test_from, given.tz), ["chronological"]
-    deadline = None if given.deadline is None else seconds(given.deadline)
-    rows = [
-        row
-        for split in splits
-        for row in evaluate_ready(ready, split, seeds=(*(given.seed or [0]),), test_from=cut, deadline=deadline)
-        if row["deadline_label"] != "8h"
-    ]
-    if given.format == "json":
-        plain = [{k: None if v is None or v != v else v for k, v in row.items()} for row in rows]
-        print(json.dumps(plain, ensure_ascii=False, indent=2))
-    elif given.format == "csv":
-        pd.DataFrame(rows).to_csv(sys.stdout, index=False)
-    else:
-        names = [
-            "split",
-            "method",
-            "deadline_label",
-            "n_test",
-            "mae",
-            "pinball",
-            "within_2x",
-            "deadline_accuracy",
-        ]
-        names += ["majority_accuracy", "coverage_90", "brier", "brier_base"]
-        print(pd.DataFrame(rows)[names].to_string(index=False))
+        cut, split = moment_of(given.test_from, "UTC"), "chronological"
+    rows = evaluate_ready(ready, split, seeds=(*(given.seed or [0]),), test_from=cut)
+    print(json.dumps([{k: None if v != v else v for k, v in row.items()} for row in rows], indent=2))
 
 
 if __name__ == "__main__":

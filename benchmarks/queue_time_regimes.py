@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from queue_time_claims import RIVALS, judge_adaptation, kept_in, simple_rules
+from queue_time_claims import RIVALS, judge_adaptation
 
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.model import Settings
@@ -77,53 +76,30 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
     return pd.concat(parts).sort_values("submit_time", kind="stable").reset_index(drop=True)
 
 
-@dataclass(frozen=True)
-class Few:
-    """How `long_bursts` makes few bursts: to how many users all are joined, of how many jobs runs are, how busy nodes
-    are."""
-
-    users: int = 4
-    shortest: int = 400
-    load: float = 0.9
-
-    @classmethod
-    def drawn(cls, rng: np.random.Generator) -> Few:
-        """Draw three to eight users, runs of 200 to 600 or of 400 to 1,200 jobs, and nodes 80, 90 or 100 % busy."""
-        return cls(int(rng.integers(3, 9)), int(rng.choice([200, 400])), float(rng.choice([0.8, 0.9, 1.0])))
-
-
-def long_bursts(jobs: pd.DataFrame, nodes: int, seed: int = 0, few: Few | None = None) -> pd.DataFrame:
+def long_bursts(jobs: pd.DataFrame, nodes: int, seed: int = 0) -> pd.DataFrame:
     """Return a job table in which all jobs lie in few bursts that last for days.
 
     The users are joined to four. Their jobs, in order, are cut into runs of 400 to 1,200, each of one user. The runs
     begin one after the other, evenly spread over the time in which the nodes, 90 % busy, could run all jobs; a run's
     jobs follow each other after exponential pauses, at most 59 minutes, so that it lasts for two days on average.
-    Requests and run times stay; the queue is simulated under EASY. ``few`` has other numbers.
+    Requests and run times stay; the queue is simulated under EASY.
     """
-    few = few or Few()
     rng = np.random.default_rng(seed)
     jobs = jobs.assign(partition="batch").sort_values("submit_time", kind="stable").reset_index(drop=True)
-    user = (pd.factorize(jobs["user"])[0] % few.users).astype(str)
+    user = (pd.factorize(jobs["user"])[0] % 4).astype(str)
     runs = []
     for rows in pd.Series(user).groupby(user).indices.values():
-        cuts = np.cumsum(rng.integers(few.shortest, 3 * few.shortest, len(rows) // few.shortest + 1))
+        cuts = np.cumsum(rng.integers(400, 1200, len(rows) // 400 + 1))
         runs += np.split(rows, cuts[cuts < len(rows)])
     runs.sort(key=lambda run: run[0])
     work = float((jobs["run_time"] * jobs["n_nodes"].clip(upper=nodes)).sum())
-    begin = np.linspace(0, work / (few.load * nodes), len(runs), endpoint=False).astype(int)
+    begin = np.linspace(0, work / (0.9 * nodes), len(runs), endpoint=False).astype(int)
     submit = np.zeros(len(jobs), np.int64)
     for run, first in zip(runs, begin, strict=True):
         pauses = np.minimum(rng.exponential(2 * 86_400 / len(run), len(run)), 3540).astype(int)
         submit[run] = first + np.cumsum(pauses) - pauses[0]
     jobs = jobs.assign(submit_time=submit + int(jobs["submit_time"].min()), user=user)
     return _queued(jobs.sort_values("submit_time", kind="stable").reset_index(drop=True), nodes, "easy")
-
-
-def few_bursts(jobs: pd.DataFrame, nodes: int, seed: int) -> pd.DataFrame:
-    """Return `long_bursts` of 10,000 jobs in a row from a drawn one on, of drawn numbers; all follow from the seed."""
-    rng = np.random.default_rng(seed)
-    first = int(rng.integers(0, len(jobs) - 10_000))
-    return long_bursts(jobs.iloc[first : first + 10_000], nodes, seed, Few.drawn(rng))
 
 
 def _queued(jobs: pd.DataFrame, nodes: int, policy: str) -> pd.DataFrame:
@@ -145,21 +121,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=90)
     parser.add_argument("--last", type=int, default=10_000)
     parser.add_argument("--regime", choices=REGIMES, action="append")
-    parser.add_argument(
-        "--kept", help="begin of the names of files for the boosters' forecasts: written, or read if there"
-    )
-    parser.add_argument("--few", type=int, nargs="+", metavar="SEED", help="logs of few bursts in place of regimes")
     arguments = parser.parse_args()
     jobs, nodes = import_log(arguments.log).jobs, arguments.nodes
-    for name in arguments.few or arguments.regime or REGIMES:
-        few = isinstance(name, int)
-        table = few_bursts(jobs, nodes, name) if few else changed(jobs.tail(arguments.last), nodes, name)
-        with kept_in(arguments.kept and Path(f"{arguments.kept}_{name}.npz"), Settings(members=1)):
-            found = evaluate(table, ["chronological"], RIVALS, k=57, settings=Settings(members=1))
-        row = {"regime": name} | judge_adaptation(found, "chronological")
-        if few:
-            row["rules"] = simple_rules(found, "chronological")
-        print(json.dumps(row, default=float), flush=True)
+    for name in arguments.regime or REGIMES:
+        table = changed(jobs.tail(arguments.last), nodes, name)
+        found = evaluate(table, ["chronological"], RIVALS, k=57, settings=Settings(members=1))
+        print(json.dumps({"regime": name} | judge_adaptation(found, "chronological"), default=float), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""Measure `procure search` against the exhaustive truth of real days, and in a space too large to list.
+"""Measure `procure search` against the exhaustive truth of real days.
 
-Part ``days``: every distinct package of each day is simulated once (the truth, kept in --truth); then
-searches of many seeds ask that table instead of the simulator, the published rule and a passive sample
-beside them. Part ``large``: pipelines/large.toml, the model with 5,000 runs against 100,000 random ones.
+Every distinct package of each day is simulated once (the truth, kept in --truth); then searches of many seeds ask that
+table instead of the simulator, the published rule and a passive sample beside them.
 
-    python benchmarks/search_claims.py days --data ../shared/data
-    python benchmarks/search_claims.py large --data ../shared/data
+    python benchmarks/search_claims.py --data ../shared/data
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import numpy as np
 import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
-import procure
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
 from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
@@ -31,7 +28,6 @@ from procure.packages.ids import package_ids
 from procure.packages.space import Space, make_space, package_table
 
 DAYS = ("2021-04-30", "2021-05-21", "2021-05-26", "2021-06-02")
-LARGE_DAY = "2021-04-30"
 BUDGETS = (250, 1237)
 STABLE = 5
 
@@ -136,51 +132,15 @@ def measure_days(arguments: argparse.Namespace) -> None:
                 repeated(method, day, lambda seed: one_search(truth, method, seed, budget), n)  # noqa: B023
 
 
-def measure_large(arguments: argparse.Namespace) -> None:
-    base = (ROOT / "pipelines" / "large.toml").read_text(encoding="utf-8")
-    logs = sorted((arguments.data / "beocat_2021").glob("*.csv.xz"))
-    arguments.truth.mkdir(parents=True, exist_ok=True)
-    head, _, tail = base.partition("[[workloads]]")
-    studies = {"embedded": base}
-    if logs:
-        from procure.tables import write
-
-        write(
-            read_days(logs, [LARGE_DAY], "America/Chicago", "beocat")[LARGE_DAY],
-            arguments.truth / "large-jobs.parquet",
-        )
-        rest = tail[tail.index("\n[") :]
-        studies[LARGE_DAY] = head + f'[[workloads]]\nname = "{LARGE_DAY}"\njobs = "large-jobs.parquet"\n' + rest
-    for name, text in studies.items():
-        if arguments.day and name not in arguments.day:
-            continue
-        path = arguments.truth / f"large-{name}.toml"
-        text = text.replace('"../quotes', f'"{ROOT}/quotes').replace('"../results"', '"results"')
-        path.write_text(text, encoding="utf-8")
-        for method, runs in (("model", 5000), ("random", arguments.random)):
-            began = time.perf_counter()
-            found = procure.search(path, method=method, runs=runs, stable_rounds=0, farm=arguments.farm)
-            first = found.ranking.iloc[0]
-            print(
-                f"{name} {method} {runs:,} runs: {first['mean_wait_time']:,.3f} s  {first['package_id']}  "
-                f"{time.perf_counter() - began:.0f} s wall, {found.spent['kernel_seconds']} s in kernels, "
-                f"about {found.spent['about_in_space']:.3g} packages",
-                flush=True,
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("part", choices=("days", "large"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--truth", type=Path, default=Path("results/claim_precision"))
-    parser.add_argument("--day", action="append", help="local day, YYYY-MM-DD, or embedded; repeat")
+    parser.add_argument("--day", action="append", help="local day, YYYY-MM-DD; repeat")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--no-baselines", dest="baselines", action="store_false")
-    parser.add_argument("--random", type=int, default=100_000, help="runs of the random baseline")
-    parser.add_argument("--farm", default="local")
     arguments = parser.parse_args()
-    {"days": measure_days, "large": measure_large}[arguments.part](arguments)
+    measure_days(arguments)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The service on a real Slurm: 300 jobs in ten minutes, a controller that restarts, a kill -9, the filter's cost.
+"""The service on a real Slurm: 300 jobs in ten minutes, a controller that restarts, a kill -9.
 
     SLURM_LAB_DIR=/tmp/lab SLURM_LAB_PORT=28800 SLURM_LAB_USERS="alice bob carol" SLURM_LAB_GPUNODES=0 \\
         SLURM_LAB_NODES=4 ../shared/slurm/start-slurm.sh
-    python benchmarks/serve_slurm.py --lab /tmp/lab [jobs|filter]
+    python benchmarks/serve_slurm.py --lab /tmp/lab
 
 Runs as root on the lab of `start-slurm.sh`, whose users submit; nothing else is touched.
 """
@@ -10,16 +10,13 @@ Runs as root on the lab of `start-slurm.sh`, whose users submit; nothing else is
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import socket
 import sqlite3
-import statistics
 import subprocess
 import sys
 import threading
@@ -27,9 +24,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 
-LIMITS = itertools.cycle(range(5, 235))
 USERS = ("alice", "bob", "carol")
 PROCURE = Path(sys.executable).with_name("procure")
 
@@ -201,120 +196,16 @@ def kill_service(lab: Lab) -> None:
     print("the service was killed with -9 and started again after 5 s", flush=True)
 
 
-class Fake:
-    """Something else at the socket: hangs, or answers nonsense."""
-
-    def __init__(self, path: Path, answer: bytes | None) -> None:
-        path.unlink(missing_ok=True)
-        self.own = socket.socket(socket.AF_UNIX)
-        self.own.bind(str(path))
-        path.chmod(0o666)
-        self.own.listen(100)
-        self.answer, self.open = answer, []
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self) -> None:
-        while True:
-            try:
-                one, _ = self.own.accept()
-            except OSError:
-                return
-            self.open.append(one)
-            if self.answer is not None:
-                one.recv(4096)
-                one.sendall(self.answer)
-                one.close()
-
-    def close(self) -> None:
-        self.own.close()
-
-
-def used(service: subprocess.Popen | None) -> float:
-    """Return the processor time, s, of what was run so far: of sbatch and its filter, and of the web side."""
-    own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    alive = service is not None and service.poll() is None
-    return own.ru_utime + own.ru_stime + (sum(psutil.Process(service.pid).cpu_times()[:2]) if alive else 0.0)
-
-
-def quiet(service: subprocess.Popen) -> bool:
-    """Tell whether all processes of a service together take less than a tenth of a core, over three seconds."""
-
-    def spent() -> float:
-        own = psutil.Process(service.pid)
-        return sum(sum(one.cpu_times()[:2]) for one in (own, *own.children(recursive=True)))
-
-    before = spent()
-    time.sleep(3)
-    return spent() - before < 0.3
-
-
-def timed(lab: Lab, conf: Path, n: int, same: bool) -> list[float]:
-    took = []
-    for _ in range(n):
-        began = time.perf_counter()
-        limit = "4" if same else str(next(LIMITS))  # a new question is one that the service has no answer to yet
-        done = lab.sbatch("alice", "true", "-n", "1", "-t", limit, "--hold", conf=conf)
-        took.append(time.perf_counter() - began)
-        assert done.returncode == 0 and "Submitted batch job" in done.stdout, done.stderr
-    return took
-
-
-def cost(lab: Lab, n: int) -> None:
-    """Time sbatch with and without the filter, turn about, in every state of the service."""
-    path = lab.folder / "run/procure.sock"
-    if not lab.ready():
-        lab.start()
-        wait_until(lab.ready, 300, "the service did not become ready")
-    wait_until(lambda: quiet(lab.service), 300, "the service did not come to rest: a model is trained")
-
-    def measure(name: str, same: bool = False) -> None:
-        with_it, without, spent = [], [], [0.0, 0.0]
-        for _ in range(n // 10):
-            for place, (into, conf) in enumerate(((without, lab.plain), (with_it, lab.filtered))):
-                before = used(lab.service)
-                into += timed(lab, conf, 10, same)
-                spent[place] += used(lab.service) - before
-        subprocess.run(["scancel", "-u", "alice"], capture_output=True)
-        a, b = statistics.median(with_it), statistics.median(without)
-        text = f"with {a * 1e3:.1f} ms, without {b * 1e3:.1f} ms"
-        text += f"; least {1e3 * min(with_it):.1f} and {1e3 * min(without):.1f} ms"
-        print(
-            f"{name}: {text}, cost {1e3 * (a - b):.1f} ms at the median of {n}; longest {max(with_it) * 1e3:.0f} ms; "
-            f"all were submitted; processor time, the service's too, {1e3 * spent[1] / len(with_it):.1f} and "
-            f"{1e3 * spent[0] / len(without):.1f} ms",
-            flush=True,
-        )
-
-    measure("service up, each a new question")
-    measure("service up, asked the same before", same=True)
-    if lab.service is not None:
-        lab.service.terminate()
-        lab.service.wait()
-    measure("service stopped")
-    fakes = {"hanging": None, "nonsense": b"\x00\xff nonsense\n" * 50}
-    fakes["hostile line"] = b"HTTP/1.1 200 OK\r\ncontent-length: 30\r\n\r\nprocure: \x1b[31m$(reboot)`id`\r\n\n"
-    for name, answer in fakes.items():
-        fake = Fake(path, answer)
-        measure(f"service {name}")
-        fake.close()
-    path.unlink(missing_ok=True)
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("what", choices=["jobs", "filter", "both"], nargs="?", default="both")
     options.add_argument("--lab", type=Path, required=True)
     options.add_argument("--folder", type=Path, default=Path("/tmp/procure-serve-lab"))
     options.add_argument("--jobs", type=int, default=300)
     options.add_argument("--seconds", type=float, default=600)
-    options.add_argument("--repeat", type=int, default=60)
     given = options.parse_args()
     lab = Lab(given.lab, given.folder)
     try:
-        if given.what != "jobs":
-            cost(lab, given.repeat)
-        if given.what != "filter":
-            jobs(lab, given.jobs, given.seconds)
+        jobs(lab, given.jobs, given.seconds)
     finally:
         if lab.service is not None and lab.service.poll() is None:
             lab.service.terminate()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import itertools
 import math
-import re
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,19 +34,6 @@ BACKFILL_LATE = 1.001
 """s that a second of backfill's interval takes, the mean of these runs."""
 LONGEST = 7200
 """s; no run takes so long."""
-_ID = r"JobId=(\S+?)(?:\((\S+?)\))?"
-_LOGGED = (
-    ("backfill_clock", re.compile(r"sched: Backfill scheduler plugin loaded()()")),
-    ("clock", re.compile(r"Priority MULTIFACTOR plugin loaded()()")),
-    ("pass", re.compile(r"Running job scheduler for()()")),
-    ("backfill", re.compile(r"_attempt_backfill: beginning()()")),
-    ("submit", re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+)()")),
-    ("start", re.compile(rf"sched: Allocate {_ID} ")),
-    ("start", re.compile(rf"_start_job: Started {_ID} ")),
-    ("end", re.compile(rf"_job_complete: {_ID} done")),
-)
-AT_ONCE, PERIOD = 0.12, 3.0
-"""s: a pass that comes so soon after an end is that end's; and between two periodic passes (``batch_sched_delay``)."""
 POLL = 1.0025
 """s from one look of Slurm at what is due to the next."""
 WITHIN = 10
@@ -107,50 +92,6 @@ def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     return RealRun(jobs, by_name["start"], by_name["on"], busy, by_name["sleep"])
 
 
-def told(run: RealRun, folder: Path, site: Site) -> Site:
-    """Return the site of a run with what the run's log tells of Slurm's clocks and of its chances, to the ms.
-
-    That is when its periodic work began and at which moment of each second it came (each look at what is due takes
-    Slurm a little more than a second), when jobs were submitted, how much longer than accounting says each took from
-    the pass that started it to its end, and whose end brought a pass at once.
-    """
-    began, logged = int(run.jobs["submit_time"].min()), _logged(folder)
-    at_first: dict[tuple[str, str], float] = {}
-    at_last: dict[tuple[str, str], float] = {}
-    for at, what, job in logged:
-        at_first.setdefault((what, job), at)
-        at_last[what, job] = at
-    at_first.setdefault(("clock", ""), at_first["backfill_clock", ""] + BEFORE)  # no plugin of priorities
-    found: dict[str, Any] = {what: at_first[what, ""] - began for what in ("clock", "backfill_clock")}
-    number_of, first_of = _numbers(folder)
-    passes = np.array([at for at, what, _ in logged if what == "pass"])
-    ending = np.array([at for at, what, _ in logged if what == "end"])
-    last = np.searchsorted(ending, passes) - 1
-    soon = (last >= 0) & (passes - ending[last] <= AT_ONCE)
-    extra = soon & (np.diff(passes, prepend=-np.inf) < PERIOD - AT_ONCE)
-    reporting = {ending[i] for i in last[extra]}
-    found["moments"] = _moments(passes[~extra], soon[~extra], at_first["clock", ""], began)
-    backfills = [at for at, what, _ in logged if what == "backfill"]
-    found["backfill_moments"] = _backfill_moments(backfills, began, site.scheduler.bf_interval)
-    jobs = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
-    begins = np.sort(np.concatenate([passes, backfills]))
-    beyond, submitted, reported = [], [], []
-    for name, submit, took in zip(jobs["job_id"], jobs["submit_time"], jobs["run_time"], strict=True):
-        start, end = (at_last.get((what, number_of[name]), 0.0) for what in ("start", "end"))
-        ran = took + 0.5
-        if start and end:
-            stopped = math.floor(end) - int(run.start[name]) - took  # 1 is another second of accounting
-            ran = end - begins[np.searchsorted(begins, start, side="right") - 1] - (stopped if stopped > 1 else 0)
-        beyond.append(math.floor((ran - took) * 1000))
-        reported.append(end in reporting)
-        submitted.append(min(max(round((at_first.get(("submit", first_of[name]), 0) - submit) * 1000), 0), 999))
-    found |= {"end_moments": tuple(beyond), "submit_moments": tuple(submitted)}
-    if site.latency.pass_at_end < 1:  # else as the site's epilog has it
-        found["reported_ends"] = tuple(reported)
-    latency = site.latency.model_copy(update=found)
-    return site.model_copy(update={"latency": latency})
-
-
 def untold(run: RealRun, site: Site, seed: int) -> tuple[RealRun, Site]:
     """Return a run as it was submitted, without what its log tells: as one more run that this laboratory might make.
 
@@ -176,79 +117,6 @@ def untold(run: RealRun, site: Site, seed: int) -> tuple[RealRun, Site]:
     return run._replace(jobs=check(jobs, JOB)), site.model_copy(update={"latency": latency})
 
 
-def chances(runs: list[tuple[dict[str, Any], Path]]) -> dict[str, list[float]]:
-    """Return what is chance in runs, given with their scenarios, by the logs of all: the constants of `untold`."""
-    clocks, ends, known, reported, late = [], [], [], [], []
-    for scenario, folder in runs:
-        run = read_run(folder, scenario)
-        site = site_of(scenario, int((folder / "first").read_text()))[0]
-        latency = told(run, folder, site).latency
-        jobs = run.jobs.sort_values("submit_time", kind="stable")
-        clocks.append(latency.clock)
-        ends += ((jobs["run_time"] - run.sleeps[jobs["job_id"]].to_numpy()) * 1000 + latency.end_moments).tolist()
-        known += latency.submit_moments
-        reported += latency.reported_ends
-        backfills = np.diff([at for at, what, _ in _logged(folder) if what == "backfill"])
-        late += (backfills / site.scheduler.bf_interval)[backfills < site.scheduler.bf_interval + 1].tolist()
-    return {
-        "clock, s": np.quantile(clocks, (0.9, 0.7, 0.5, 0.3, 0.1)).round(2).tolist(),
-        "end after its sleep, ms": np.quantile(ends, (0.25, 0.5, 0.75)).round().tolist(),
-        "known, ms": [float(np.median(known))],
-        "reported ends": [round(float(np.mean(reported)), 3)],
-        "backfill, s per s": [round(float(np.mean(late)), 4)],
-    }
-
-
-def _numbers(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Return Slurm's number of each job, and the number that its submission had."""
-    own, submitted = {}, {}
-    with (folder / "sacct.psv").open() as file:
-        for row in csv.DictReader(file, delimiter="|"):
-            array, _, task = row["JobID"].partition("_")
-            name = f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"]
-            own[name], submitted[name] = row["JobIDRaw"], array
-    return own, submitted
-
-
-def _moments(passes: np.ndarray, soon: np.ndarray, clock: float, began: int) -> tuple[int, ...]:
-    """Return at which ms the periodic work came within each second; −1 = in none of this second.
-
-    A pass that comes soon after an end may be that end's.
-    """
-    known = [(clock, clock % 1)]  # when, and at which moment, which grows beyond a second as the work gets late
-    doubtful: tuple[float, float] | None = None
-    for at, is_soon in zip(passes, soon, strict=True):
-        for since in filter(None, (known[-1], doubtful)):
-            n = round((at - since[0]) / POLL)
-            more = at - since[0] - n
-            least, most = (-0.01, 0.005) if is_soon else (-0.03, 0.02)
-            if n >= 2 and least <= more <= most + 0.004 * n:
-                known += [doubtful] if doubtful is since else []
-                known.append((at, since[1] + more))
-                doubtful = None
-                break
-        else:
-            if is_soon:
-                continue
-            n = round((at - known[-1][0]) / POLL)
-            doubtful = (at, known[-1][1] + at - known[-1][0] - n)
-    left_out = []
-    for (before, a), (at, b) in itertools.pairwise(known):
-        for k in range(math.floor(a) + 1, math.floor(b) + 1):
-            second = math.floor(before) + (3 if math.floor(at) > math.floor(before) + 3 else 1)
-            if at - before > PERIOD + 2:
-                second = math.floor(before + (at - before) * (k - a) / (b - a))
-            left_out.append(second - began)
-    seconds = np.arange(math.ceil(known[-1][0]) - began + 1)
-    moment = np.interp(seconds + began + 0.5, *zip(*known, strict=True))
-    moment -= np.searchsorted(np.array(left_out), seconds, side="right")
-    found = np.clip(np.round(moment * 1000), 0, 999).astype(int)
-    for at, _ in known[1:]:
-        found[math.floor(at) - began] = math.floor(at % 1 * 1000)
-    found[[second for second in left_out if second >= 0]] = -1
-    return tuple(found.tolist())
-
-
 def _backfill_moments(passes: list[float], began: int, interval: int) -> tuple[int, ...]:
     """Return the same of backfill: it comes a second later now and then."""
     found: list[int] = []
@@ -257,18 +125,6 @@ def _backfill_moments(passes: list[float], began: int, interval: int) -> tuple[i
         if math.floor(at) - math.floor(before) == interval + 1:
             found[math.floor(before) - began + interval] = -1
     return tuple(found)
-
-
-def _logged(folder: Path) -> list[tuple[float, str, str]]:
-    """Return what a run's log says of `_LOGGED`: Unix s, what, and the job's number."""
-    found = []
-    for line in (folder / "slurmctld.log").read_text(errors="replace").splitlines():
-        for what, pattern in _LOGGED:
-            match = pattern.search(line) if line.startswith("[") else None
-            if match:
-                at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp()
-                found.append((at, what, match[2] or match[1]))
-    return sorted(found)
 
 
 def site_of(scenario: dict[str, Any], first: int) -> tuple[Site, pd.DataFrame]:
@@ -336,7 +192,7 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
     """Return one row: Slurm against itself, and procure, EASY and best fit against each run of Slurm, as means."""
     scenario = load(scenario_file)
     real: list[Starts] = []
-    rows: dict[str, list[dict[str, float]]] = {name: [] for name in ("slurm", "procure", "as read", *RIVALS, "known")}
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in ("slurm", "procure", "as read", *RIVALS)}
     drawn: list[tuple[int, Starts]] = []
     loads, n_jobs = [], 0
     for folder in folders:
@@ -354,8 +210,6 @@ def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:
             drawn.append((len(real) - 1, found))
         found = simulated(untold(run, site, 0)[0], site, nodes, "slurm", kind)
         rows["as read"].append(agreement(mine, found) | _waits(found))
-        found = simulated(run, told(run, folder, site), nodes, "slurm", kind)
-        rows["known"].append(agreement(mine, found) | _waits(found))
         for policy in RIVALS:
             found = simulated(run, site, nodes, policy, kind)
             rows[policy].append(agreement(mine, found) | _waits(found))
@@ -381,8 +235,8 @@ def _near(one: Starts, others: list[Starts]) -> bool:
 
 
 def as_markdown(row: dict[str, Any]) -> str:
-    """Write a row for people: Slurm / procure with the log / EASY / best fit in each cell, then without the log."""
-    names = ("slurm", "known", *RIVALS)
+    """Write a row for people: Slurm / procure as one more run / procure as a user has it / EASY / best fit."""
+    names = ("slurm", "procure", "as read", *RIVALS)
 
     def cell(measure: str, digits: int, shown: tuple[str, ...] = names) -> str:
         values = [row[f"{measure} {name}"] for name in shown]
@@ -390,15 +244,12 @@ def as_markdown(row: dict[str, Any]) -> str:
 
     cells = [row["scenario"], row["n_jobs"], row["runs"], f"{row['load']:.0f}"]
     cells += [cell("within", 2), cell("tau", 2), cell("rank", 2), cell("mean", 0), cell("p95", 0)]
-    cells += [cell("same_kind", 2, ("slurm", "known"))]
-    alone = [("within", 2), ("tau", 2), ("rank", 2), ("mean", 0), ("p95", 0)]
-    cells += [" / ".join(cell(what, digits, (name,)) for what, digits in alone) for name in ("procure", "as read")]
-    cells += [row["n_near"]]
+    cells += [cell("same_kind", 2, ("slurm", "procure")), row["n_near"]]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 HEAD = (
     "| Scenario | Jobs | Runs | Load | Within 10 s | Kendall's tau | Rank correlation of waits | Mean wait, s | p95, s "
-    "| Same kind of node | Drawn | As read | As near |\n"
-    "| --- | --: | --: | --: | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    "| Same kind of node | As near |\n"
+    "| --- | --: | --: | --: | --- | --- | --- | --- | --- | --- | --- |"
 )

@@ -111,15 +111,7 @@ def main() -> None:
     compared.add_argument("scenario", type=Path)
     compared.add_argument("runs", type=Path, nargs="+")
     compared.add_argument("--no-head", action="store_true")
-    chance = commands.add_parser("chances", help="what is chance in runs, each in a folder SCENARIO-NUMBER")
-    chance.add_argument("runs", type=Path, nargs="+")
     options = parser.parse_args()
-    if options.command == "chances":
-        from slurm_agreement import chances
-
-        here = Path(__file__).parent / "slurm_scenarios"
-        runs = [(load(here / f"{run.name.rpartition('-')[0]}.toml"), run) for run in options.runs]
-        print("\n".join(f"{what}: {values}" for what, values in chances(runs).items()))
     if options.command == "compare":
         from slurm_agreement import HEAD, as_markdown, compare
 

@@ -1,11 +1,9 @@
-"""Measure the figures of docs/claims/why.md: fidelity of replays on later parts, the account, and counterfactuals.
+"""The figures of docs/claims/why.md: the account, fidelity of replays on later parts, and counterfactuals.
 
+python benchmarks/why_claims.py account --data ../shared/data
 python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blue hpc2n   fit on 60 %, judge on 40 %
 python benchmarks/why_claims.py fidelity --log FILE 16 5832   a log of your own: SWF or job table, CPUs a node, nodes
-python benchmarks/why_claims.py halves --data ../shared/data --last 30000 blue hpc2n     each half learnt from the other
-python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
 python benchmarks/why_claims.py counterfactual [slurm | drains]                           a centre with hidden rules
-python benchmarks/why_claims.py purchase --data ../shared/data kth                        what 20 % more nodes cut
 """
 
 from __future__ import annotations
@@ -18,19 +16,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-import procure
 from procure.account.account import account_waits
-from procure.account.entries import LOG
 from procure.account.layout import started_jobs
-from procure.account.picture import picture
 from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.fit import fit_site
-from procure.recommender.waited import Hours, waiting_cut
 from procure.run import simulate
 from procure.site.model import Association, Limits, NodeEvent, Partition, Priority, Qos, Rule, Site
 from procure.site.store import write_site
-from procure.sweep.results import load_results
-from procure.tables import JOB, NODE, check, read, write
+from procure.tables import JOB, NODE, check, read
 from procure.workload import import_log
 
 LOGS = {
@@ -85,83 +78,33 @@ def own_log(path: Path, cpus: int, nodes: int) -> tuple[str, dict[str, object], 
     return str(path.resolve()), settings, [(nodes, cpus, 4_000_000 * cpus)]
 
 
-def beside(found: Fidelity, easy: Fidelity) -> str:
-    """Return mean error and distance as shares of EASY's, and how much higher the rank correlation is."""
-    error, distance, _ = found.ratios(easy)
-    return f"{error:.2f} {distance:.2f} {found.rank_correlation - easy.rank_correlation:+.2f}"
-
-
-def shape(jobs: pd.DataFrame) -> str:
-    """Return how the waits of a log or a schedule are distributed."""
-    wait = (jobs["start_time"] - jobs["submit_time"]).dropna().to_numpy(float).clip(0)
-    median, p90 = np.quantile(wait, [0.5, 0.9])
-    return f"within a minute {(wait <= 60).mean():.2f}, median {median:,.0f} s, p90 {p90:,.0f} s"
-
-
 def measure_fidelity(arguments: argparse.Namespace) -> None:
-    """Fit on the first 60 % of the jobs, replay the last 40 %."""
+    """Fit on the first 60 % of the jobs, replay the last 40 %; mean error and distance as shares of EASY's."""
     for name in arguments.logs or LOGS:
         jobs, nodes = load(name, arguments.data)
         cut = int(0.6 * len(jobs))
         first = 0 if arguments.last is None else max(0, cut - arguments.last)
-        first, cut, end = arguments.jobs or (first, cut, len(jobs))
-        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:end]))
-        began = time.perf_counter()
-        fitted = fit_site(early, nodes, tz=arguments.tz)
-        took = time.perf_counter() - began
+        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:]))
+        fitted = fit_site(early, nodes)
         with tempfile.TemporaryDirectory() as folder:
             fitted.write(folder)
             easy: Fidelity | None = None
             for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
-                ran = simulate(late, nodes, policy).schedule
-                found = fidelity(late, ran)
+                found = fidelity(late, simulate(late, nodes, policy).schedule)
                 easy = easy or found
-                figures = *(f"{one:,.3f}" for one in found), f"of EASY's: {beside(found, easy)};"
-                print(name, policy.partition(":")[0], *figures, shape(ran), flush=True)
-            print(name, "log", shape(late), "; learnt from:", shape(early), flush=True)
-        kinds = fitted.table.groupby("kind").size().to_dict()
-        print(name, f"fitted in {took:,.0f} s:", kinds, "; ".join(fitted.notes), flush=True)
-
-
-def measure_halves(arguments: argparse.Namespace) -> None:
-    """Judge each half of the last 40 % by a fit of the first 60 %, and by a fit of the other half.
-
-    Where the fit of the other half is no closer either, the log does not say what is to come.
-    """
-    for name in arguments.logs or LOGS:
-        jobs, nodes = load(name, arguments.data)
-        cut, middle = int(0.6 * len(jobs)), int(0.8 * len(jobs))
-        late = jobs.iloc[cut:].reset_index(drop=True)
-        halves = {"first half": slice(0, middle - cut), "second half": slice(middle - cut, None)}
-        learnt = {"first 60 %": jobs.iloc[:cut]} | {half: late.iloc[rows] for half, rows in halves.items()}
-        easy = simulate(late, nodes, "easy").schedule
-        for source, part in learnt.items():
-            known = part.tail(arguments.last or len(part)).reset_index(drop=True)
-            with tempfile.TemporaryDirectory() as folder:
-                fit_site(known, nodes).write(folder)
-                for policy in ("rules", "as-logged"):
-                    ran = simulate(late, nodes, f"{policy}:site={folder}").schedule
-                    for half, rows in halves.items():
-                        if half != source:
-                            found, other = (fidelity(late.iloc[rows], one.iloc[rows]) for one in (ran, easy))
-                            error, distance = (found.mean_error / other.mean_error, found.distance / other.distance)
-                            more = found.rank_correlation - other.rank_correlation
-                            print(
-                                f"{name}, {policy}, learnt from the {source}, judged on the {half}: mean error "
-                                f"{error:.2f} and distance {distance:.2f} of EASY's, rank correlation {more:+.2f}",
-                                flush=True,
-                            )
+                error, distance, _ = found.ratios(easy)
+                higher = found.rank_correlation - easy.rank_correlation
+                figures = *(f"{one:,.3f}" for one in found), f"of EASY's: {error:.2f} {distance:.2f} {higher:+.2f}"
+                print(name, policy.partition(":")[0], *figures, flush=True)
 
 
 def measure_account(arguments: argparse.Namespace) -> None:
-    """Account for every log, and draw KTH's."""
+    """Account for every log."""
     for name in arguments.logs or LOGS:
         jobs, nodes = load(name, arguments.data)
         began = time.perf_counter()
         found = account_waits(jobs, nodes)
         print(f"{name}, {time.perf_counter() - began:.1f} s\n{found}\n{found.sentence}\n", flush=True)
-        if name == "kth" and arguments.out:
-            picture(found, arguments.out / "why-kth.svg")
 
 
 def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
@@ -230,25 +173,11 @@ def slurm_centre(seed: int) -> tuple[pd.DataFrame, Site]:
     return check(jobs, JOB), site
 
 
-def cut_of(log: pd.DataFrame, now: pd.DataFrame, more: pd.DataFrame) -> tuple[float, float]:
-    """Return which shares of the waiting in a log `procure recommend` would say that more nodes cut: least, most."""
-    log = log[log["start_time"].notna()].reset_index(drop=True)
-    seconds = LOG.seconds(log, now)
-    want = seconds[:, [LOG.causes.index(name) for name in LOG.cuttable]].sum(1)
-    submit, held = log["submit_time"].to_numpy(np.int64), seconds.sum(1) - want
-    later = log.assign(submit_time=submit + held)
-    runs = ((later, now), (later, more), (log, more))
-    waits = [float((simulate(jobs, on, "easy").schedule["start_time"] - submit).sum()) for jobs, on in runs]
-    total = float(seconds.sum())
-    least, most = Hours(total, float(want.sum()), float(held.sum()), *waits).cut()
-    return least / total, most / total
-
-
 def measure_counterfactual(arguments: argparse.Namespace) -> None:
     """Predict what 20 % more nodes do to the mean wait, against what they do under the hidden rules."""
     centre = arguments.logs[0] if arguments.logs else "rules"
     hidden_by = "slurm" if centre == "slurm" else "rules"
-    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+    for seed in range(arguments.seeds):
         jobs, hidden = {"slurm": slurm_centre, "drains": drained, "rules": hidden_centre}[centre](seed)
         now, more = nodes_of([(20, 1, 1000)]), nodes_of([(24, 1, 1000)])
         with tempfile.TemporaryDirectory() as folder:
@@ -261,12 +190,7 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
                 f"{centre}, seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
                 flush=True,
             )
-            least, most = cut_of(log, now, more)
-            true = 1 - after / before
-            print(f"  recommend: of 100 hours {100 * least:.0f} to {100 * most:.0f} are cut; {100 * true:.0f} were")
-            known = Site(events=hidden.events) if arguments.events else None
-            fitted = fit_site(log, now, known)
-            fitted.write(own)
+            fit_site(log, now).write(own)
             for policy in ("easy", f"rules:site={own}", f"as-logged:site={own}"):
                 waits = [
                     float((simulate(jobs, nodes, policy).schedule["start_time"] - jobs["submit_time"]).mean())
@@ -278,60 +202,25 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
                     f"  {name}: {waits[0]:,.0f} → {waits[1]:,.0f} s, {effect:.2f} of the true effect",
                     flush=True,
                 )
-            print(f"  {'; '.join(fitted.notes)}", flush=True)
-
-
-def measure_purchase(arguments: argparse.Namespace) -> None:
-    """Say what 20 % more nodes of the first kind cut of the waiting in each log, as `procure recommend` says it."""
-    for name in arguments.logs or ["kth"]:
-        jobs, nodes = load(name, arguments.data)
-        n, (_, cpus, mem) = -(-len(nodes) // 5), nodes[["node_id", "cpus", "mem_mb"]].iloc[0]
-        with tempfile.TemporaryDirectory() as folder:
-            write(jobs, Path(folder) / "log.parquet")
-            write(nodes, Path(folder) / "old.csv")
-            quote = f"more,more,{cpus},{mem / 1000:g},0,1,{n}"
-            (Path(folder) / "quotes.csv").write_text(f"name,category,cpus,mem_gb,gpus,price_usd,max_count\n{quote}\n")
-            study = Path(folder) / "study.toml"
-            study.write_text(
-                'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
-                f'budget_usd = {n}\nmin_gpu_nodes = 0\nexisting_nodes = "old.csv"\n'
-                '[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["easy"]\n'
-            )
-            procure.run_sweep(study, "serial")
-            results = load_results(study)
-            began = time.perf_counter()
-            found = waiting_cut(results, np.array([n]))
-            print(
-                name, f"{n} nodes more, {time.perf_counter() - began:.0f} s", *found.sentences(), sep="\n", flush=True
-            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fidelity", "halves", "account", "counterfactual", "purchase"])
+    parser.add_argument("what", choices=["fidelity", "account", "counterfactual"])
     parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm or drains")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument(
         "--log", nargs=3, metavar=("FILE", "CPUS", "NODES"), help="a log of your own, CPUs a node, nodes"
     )
-    parser.add_argument("--out", type=Path, help="folder of the picture")
     parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
-    parser.add_argument(
-        "--jobs", type=int, nargs=3, help="fidelity: learn on FIRST to CUT, judge on CUT to END, of one log"
-    )
-    parser.add_argument("--tz", help="the centre's zone, of fidelity")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
     if arguments.log:
         own = Path(arguments.log[0])
         LOGS[own.name] = own_log(own, int(arguments.log[1]), int(arguments.log[2]))
         arguments.logs.append(own.name)
-    if arguments.jobs and len(arguments.logs) != 1:
-        parser.error("--jobs are rows of one log: name it")
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
-    (measures | {"purchase": measure_purchase, "halves": measure_halves})[arguments.what](arguments)
+    measures[arguments.what](arguments)
 
 
 if __name__ == "__main__":

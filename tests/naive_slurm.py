@@ -823,7 +823,7 @@ class NaiveSlurm:
     def when_running_leave(self, job, closed, only_now):
         """Find a start; where a constraint counts nodes, of each group all nodes that the job asks for.
 
-        sbatch(1), --constraint, Multiple Counts, does not say so; Slurm 22.05 does it (docs/claims/site.md).
+        sbatch(1), --constraint, Multiple Counts, does not say so; a real Slurm 22.05 was seen to.
         """
         places, place = self.layout.places, self.jobs["place"][job]
         groups = [g for g in range(places.first[place], places.first[place + 1]) if places.counted[g]]
@@ -901,7 +901,7 @@ class NaiveSlurm:
     def choose(self, job, closed, free, n_on, only=None):
         """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the first nodes.
 
-        A job that asks for one node more, and for no GPU, takes the fullest of that run (docs/claims/site.md).
+        A job that asks for one node more, and for no GPU, takes the fullest of that run, as a real Slurm was seen to.
         """
         places = self.layout.places
         place = self.jobs["place"][job]

@@ -14,7 +14,6 @@ from procure.account import layout
 from procure.account.account import account_waits
 from procure.account.clock import next_hour, week_second
 from procure.account.layout import lay_out, make_work, started_jobs, with_outages
-from procure.account.rules import closed_hours
 from procure.account.sweep import sweep
 from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
@@ -365,36 +364,6 @@ def test_a_limit_of_an_account_or_a_partition_is_found(key, most):
     assert share(found, "above_limit") > 0.98
 
 
-def test_closed_hours_are_accounted():
-    """Jobs of over four hours that wait for the evening, by a rule of the site."""
-    first = 1_600_041_600  # a Monday, 00:00 UTC
-    jobs = crowd(200).assign(submit_time=first + 8 * 3600 + np.arange(200), requested_time=20_000, cpus_per_node=1)
-    log = check(jobs.assign(start_time=first + 17 * 3600), JOB)
-    hours = tuple(24 * day + hour for day in range(7) for hour in range(17))
-    rule = Rule(kind="closed_hours", subject="over 14400", value=hours)
-    found = account_waits(log, cluster(100), Site(rules=(rule,)))
-    assert share(found, "closed_hours") == 1
-    short = account_waits(log.assign(requested_time=7000), cluster(100), Site(rules=(rule,)))
-    assert share(short, "closed_hours") == 0
-
-
-def test_closed_hours_and_weeks_are_of_the_zone():
-    """Jobs of Sunday night in UTC are of Monday in Tokyo, and wait for the evening there."""
-    first = 1_600_041_600 - 3 * 3600  # a Sunday, 21:00 UTC: Monday, 06:00 in Tokyo
-    jobs = crowd(200).assign(submit_time=first + np.arange(200), requested_time=20_000, cpus_per_node=1)
-    log = check(jobs.assign(start_time=first + 11 * 3600), JOB)
-    rule = Rule(kind="closed_hours", subject="over 14400", value=tuple(range(17)))
-    site = Site(rules=(rule,), tz="Asia/Tokyo")
-    for found in (
-        account_waits(log, cluster(100), site),
-        account_waits(log, cluster(100), site.model_copy(update={"tz": ""}), tz="Asia/Tokyo"),
-    ):
-        assert share(found, "closed_hours") == 1
-        assert found.by_week["week"].tolist() == ["2020-09-14"]
-    there = account_waits(log, cluster(100), site, tz="UTC")
-    assert share(there, "closed_hours") < 1 and there.by_week["week"].tolist() == ["2020-09-07"]
-
-
 @pytest.mark.parametrize("tz", ["", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "America/New_York"])
 def test_the_clock_is_that_of_the_zone(tz):
     """Hours of the week, when they end and when they begin, as pandas has them, over changes of summer time."""
@@ -520,14 +489,6 @@ def test_pauses_of_users_and_accounts_are_pauses():
         [200, 300],
         [500, 0],
     ]
-
-
-def test_hours_closed_to_jobs_over_any_length_are_not_rounded():
-    """Over two hours is no end of a class that is known beforehand: an hour and a half is not closed."""
-    lengths, closed = closed_hours([Rule(kind="closed_hours", subject="over 7200", value=(5,))])
-    limit = np.array([5400, 7200, 7201, 90_000])
-    assert closed[np.searchsorted(lengths, limit), 5].tolist() == [False, False, True, True]
-    assert not closed[:, :5].any() and not closed[:, 6:].any()
 
 
 @pytest.mark.parametrize("says", [{"exclusive": ["1", ""]}, {"held_cpus_per_node": [96, 60]}])

@@ -18,7 +18,6 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.objectives.conditions import find, parse_terms
 from procure.packages.nodes import package_nodes
-from procure.recommender.application_speeds import application_sensitivity
 from procure.study import load_plan
 from procure.study.applications import Applications
 from procure.sweep.runner import make_bench, ready_of_package, simulate_batch
@@ -267,57 +266,3 @@ def test_speeds_that_look_relative_are_asked_about(tmp_path: Path):
     said = CliRunner().invoke(app, ["study", "check", str(study(tmp_path, more))])
     assert "say relative_to" in " ".join(said.stderr.split())
     assert "relative_to" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path))]).stderr
-
-
-def test_an_application_without_a_job_is_named(tmp_path: Path):
-    """A condition that no job meets is written wrongly more often than not."""
-    path = study(tmp_path, '[applications]\na = { by = "job_name ~ vsap", speed = { EPYC9654 = 1.9 } }\n')
-    assert "careful: applications.a: no job is meant by 'job_name ~ vsap'" in " ".join(
-        load_plan(procure.load_study(path)).notes
-    )
-
-
-def test_the_choice_is_tried_with_each_speed_a_fifth_off(tmp_path: Path):
-    """As a study with the changed speed gives it; the number of runs is that of packages that hold the processor."""
-    jobs = named_jobs(40).assign(submit_time=np.arange(40) * 50)
-    path = study(tmp_path, jobs=jobs)
-    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
-    done = procure.recommend(path, k=5, resamples=0)
-    found = application_sensitivity(done)
-    assert found is not None and len(found.table) == 6
-    holds = sum(("Epyc" in name) * 4 + ("Xeon" in name) * 2 for name in found.packages)
-    assert found.n_runs == len(found.packages) + holds
-    row = found.table[(found.table["application"] == "vasp") & (found.table["change"] > 0)].iloc[0]
-    path.write_text(STUDY.replace('"apps"', '"other"') + TWO.replace("1.9", "2.28"))
-    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
-    other = procure.recommend(path, k=5, resamples=0).ranking.set_index("package_id")["mean_wait_time"]
-    assert row["mean_wait_time"] == pytest.approx(other[found.packages[0]])
-    assert row["first_wait"] == pytest.approx(other[found.packages].min())
-    assert "runs of" in found.sentences()[0]
-
-
-@pytest.mark.slow
-def test_recommend_and_report_show_what_turns_on_each_speed(tmp_path: Path):
-    """A small table, and a section."""
-    path = study(tmp_path, jobs=named_jobs(40).assign(submit_time=np.arange(40) * 50))
-    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
-    said = CliRunner().invoke(app, ["recommend", str(path), "-k", "3", "--resamples", "0"])
-    assert said.exit_code == 0 and "with each speed 20 % off" in said.stdout
-    said = CliRunner().invoke(app, ["recommend", str(path), "-k", "3", "--resamples", "0", "--format", "json"])
-    first, *others = json.loads(said.stdout)
-    assert [one["application_speeds"] for one in others] == [None, None]
-    found = application_sensitivity(procure.recommend(path, k=3, resamples=0))
-    assert found is not None and first["application_speeds"] == json.loads(json.dumps(found.document()))
-    trials = pd.DataFrame(first["application_speeds"]["trials"])
-    assert set(trials["change"]) == {-0.2, 0.2} and len(trials) == len(found.table)
-    assert (trials["regret_seconds"] == trials["mean_wait_time"] - trials["first_wait"]).all()
-    page = procure.report(path, tmp_path / "report.html", k=3).html
-    assert "but for jobs of the study's applications; GPU models do not change run times." in " ".join(page.split())
-    assert '<section id="applications">' in page and "EPYC9654" in page.split('<section id="applications">')[1]
-
-
-def test_without_applications_nothing_is_tried(tmp_path: Path):
-    """And no section stands in the report."""
-    path = study(tmp_path, "", jobs=named_jobs(6))
-    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
-    assert application_sensitivity(procure.recommend(path, k=3, resamples=0)) is None

@@ -211,27 +211,6 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
     assert "is not known" in nothing and "<figure>" not in nothing and "prediction intervals" not in nothing
 
 
-def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
-    """Equal in every resample: one sentence, and none that calls the first the best; some equal: best with others."""
-    (same,) = Confidence(rank_confidence(np.ones((8, 3))), "bursts of jobs", 8, 40).sentences(9)
-    assert same == (
-        "the first 3 packages have the same wait in every one of 8 resamples of the 40 job bursts: this workload "
-        "cannot tell them apart"
-    )
-    drawn = np.array([[1.0, 1.0, 2.0]] * 8)
-    some, first = Confidence(rank_confidence(drawn), "bursts of jobs", 8, 40).sentences(3)
-    assert some == (
-        "1 of all 3 packages cannot be told apart from the first: the 90 % bootstrap interval of the difference in "
-        "wait includes 0 (8 resamples of the 40 job bursts, rank 2)"
-    )
-    assert "the first package is best, alone or tied, in 100%" in first
-    mixed = np.array([[1.0, 2.0], [2.0, 1.0]] * 4)
-    every, _ = Confidence(rank_confidence(mixed), "bursts of jobs", 8, 40).sentences(2)
-    assert every.startswith("all 2 packages cannot be told apart") and "rank" not in every
-    apart, _ = Confidence(rank_confidence(drawn + np.array([0, 1, 1])), "bursts of jobs", 8, 40).sentences(9)
-    assert apart.startswith("the first package is better than every other of the first 3:")
-
-
 @pytest.mark.slow
 def test_several_days_are_resampled_as_days():
     """Five days: a range for another day is stated with the probability that five days allow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -157,8 +158,12 @@ def altered(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
+N = int(os.environ.get("PROCURE_TEST_CASES", "100"))
+"""Alterations of each kind; docs/claims/safe.md has what 1,000 gave."""
+
+
 @pytest.mark.slow
-def test_altered_model_files(tmp_path, n=1000):
+def test_altered_model_files(tmp_path, n=N):
     """Bytes altered in a file are refused by the digest, as are those in a part of it whose checksum is put right.
 
     Bytes of a zip file that mean nothing, such as dates, are no part of the content: then it is read as it was.
@@ -249,7 +254,7 @@ def test_forged_files_that_bear_a_right_digest(tmp_path, kind, head, arrays):
 
 
 @pytest.mark.slow
-def test_altered_boosters_that_bear_a_right_digest(tmp_path, n=1000):
+def test_altered_boosters_that_bear_a_right_digest(tmp_path, n=N):
     """Whatever is altered in a booster's own bytes, it is refused or harmless; nothing crashes."""
     rng = random.Random(n)
     for name, content in boosters().items():
@@ -270,7 +275,7 @@ NUMBERS = (
 
 
 @pytest.mark.slow
-def test_altered_trees_that_bear_a_right_digest(tmp_path, n=1000):
+def test_altered_trees_that_bear_a_right_digest(tmp_path, n=N):
     """Whatever is altered in the arrays that a site's model keeps, they are refused or harmless; nothing crashes."""
     rng = random.Random(n)
     for name, content in boosters().items():

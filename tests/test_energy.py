@@ -12,21 +12,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-import procure
-from procure.cli.main import app
 from procure.errors import TableError
-from procure.packages import package_nodes
-from procure.packages.costs import Costs, cost_notes, costs_side_by_side, energy_of_schedule, total_costs
-from procure.packages.energy import HOURS, Curve, busy_by_hour, demand_by_hour, read_carbon, watts_by_hour, week_hours
+from procure.packages.costs import Costs, cost_notes, costs_side_by_side, total_costs
+from procure.packages.energy import HOURS, Curve, busy_by_hour, demand_by_hour, watts_by_hour, week_hours
 from procure.packages.quotes import check_quotes
-from procure.recommender.recommender import recommend
-from procure.reports.bill import totals, write_bill
 from procure.schemas import JOB
 from procure.settings import validated
-from procure.study import load_study
-from procure.sweep import load_plan, run_sweep
 from procure.tables import check
 
 NODE = {"name": ["a"], "category": "c", "cpus": 64, "mem_gb": 512, "gpus": 0, "price_usd": 10000}
@@ -71,7 +63,7 @@ def of(counts: list[int], costs: Costs, jobs: pd.DataFrame, existing: pd.DataFra
 
 
 def test_the_case_on_paper(tmp_path: Path) -> None:
-    """Ten nodes, half busy by day: every figure of docs/claims/offers.md, to the cent and the kilogram."""
+    """Ten nodes, half busy by day: every figure by hand, to the cent and the kilogram."""
     given_ = files(tmp_path, energy_prices=PRICES, carbon=CARBON, power_curves=CURVE)
     more = {"interest_percent": 3, "price_change_percent": {"energy": 4}}
     found = of([10], Costs.model_validate(given_ | more), days()).iloc[0]
@@ -82,21 +74,6 @@ def test_the_case_on_paper(tmp_path: Path) -> None:
     assert found["carbon_t_per_year"] == pytest.approx(14_892 * 0.3e-3 + 4_380 * 0.5e-3) == pytest.approx(6.6576)
     linear = of([10], Costs.model_validate({"energy_prices": given_["energy_prices"]}), days()).iloc[0]
     assert linear["energy_kwh_per_year"] == pytest.approx(10 * 175 * 8.76)
-    text = (Path(__file__).parent.parent / "docs" / "claims" / "offers.md").read_text(encoding="utf-8")
-    assert all(figure in text for figure in ("24,280.50", "19,272", "6.6576", "4,905.60", "15,330"))
-
-
-def test_the_clock_is_the_local_one(tmp_path: Path) -> None:
-    """The same jobs at 8 of New York's clock; a log with a clock of its own is taken as it stands."""
-    given_ = files(tmp_path, energy_prices=PRICES, carbon=CARBON, power_curves=CURVE)
-    by_utc = of([10], Costs.model_validate(given_), days()).iloc[0]
-    new_york = Costs.model_validate(given_ | {"tz": "America/New_York"})
-    moved = of([10], new_york, days(MONDAY + 5 * 3600)).iloc[0]
-    assert moved["energy_usd"] == pytest.approx(by_utc["energy_usd"])
-    assert of([10], new_york, days()).iloc[0]["energy_usd"] < by_utc["energy_usd"]  # 3 to 15 o'clock
-    own = days()
-    own.attrs["clock"] = "log"
-    assert of([10], new_york, own).iloc[0]["energy_usd"] == pytest.approx(by_utc["energy_usd"])
 
 
 @settings(max_examples=30, deadline=None)
@@ -173,27 +150,6 @@ def test_one_price_and_two_points_are_the_costs_without_hours(tmp_path_factory, 
         assert by_hour[column].tolist() == pytest.approx(now[column].tolist())
 
 
-def test_a_schedule_on_paper(tmp_path: Path) -> None:
-    """One of two nodes full by day, the other idle, beside both half full: the curve tells them apart."""
-    given_ = files(tmp_path, energy_prices=PRICES, carbon=CARBON, power_curves=CURVE)
-    costs = Costs.model_validate(given_ | {"nodes_per_switch": 4, "switch_power_w": 20})
-    nodes = package_nodes({"a": 2}, QUOTES)
-    at = [MONDAY + day * 86_400 + 8 * 3600 for day in range(7)]
-    packed = job_table([(second, 12 * 3600, 64) for second in at])
-    packed = packed.assign(start_time=at, end_time=np.array(at) + 12 * 3600, node_ids="a-001")
-    window = (MONDAY, MONDAY + 7 * 86_400)
-    found = energy_of_schedule(packed, nodes, QUOTES, costs, window, 2)
-    assert found["energy_kwh_per_year"] == pytest.approx((400 + 100 + 20 + 200 + 20) * 4.38)
-    assert found["energy_usd_per_year"] == pytest.approx((520 * 0.3 + 220 * 0.1) * 4.38)
-    assert found["carbon_t_per_year"] == pytest.approx((520 * 0.3 + 220 * 0.5) * 4.38e-3)
-    spread = packed.assign(cpus_per_node=32, n_nodes=2, node_ids="a-001,a-002")
-    assert energy_of_schedule(spread, nodes, QUOTES, costs, window, 2)["energy_kwh_per_year"] == pytest.approx(
-        (340 + 340 + 20 + 200 + 20) * 4.38
-    )
-    reckoned = of([2], costs, days().assign(n_nodes=1)).iloc[0]
-    assert reckoned["energy_kwh_per_year"] == pytest.approx((340 + 340 + 20 + 200 + 20) * 4.38)
-
-
 RUNS = st.lists(
     st.tuples(st.integers(0, 9_000), st.integers(0, 9_000), st.integers(1, 3), st.integers(0, 6)), max_size=9
 )
@@ -243,28 +199,6 @@ def test_watts_that_nobody_states_are_missing_and_not_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "says"),
-    [
-        ("energy_prices", PRICES.replace("7,0.1\n", "", 1), "hour 7 is missing; each hour from 0 to 23 needs a row"),
-        ("energy_prices", PRICES + "7,0.2\n", "row 25, column hour: hour 7 stands twice"),
-        ("energy_prices", PRICES.replace("0.3", "dear", 1), "row 9, column usd_per_kwh: 'dear' is not a number"),
-        ("energy_prices", "weekday,hour,usd_per_kwh\n1,0,0.2\n", "weekday 1, hour 1 is missing, and 166 more"),
-        ("carbon", "country,carbon_g_per_kwh\nDE,380\n", "has a column country; costs.country chooses one, e.g. 'DE'"),
-        ("carbon", "hour,carbon_g_per_kwh\n0,380\n", "hour 1 is missing, and 22 more"),
-        ("power_curves", CURVE.replace("a,0,100\n", ""), "the curve of a has no point at 0 % load"),
-        ("power_curves", CURVE + "a,50,300\n", "row 4, column load_pct: 50 % stands twice"),
-        ("power_curves", CURVE.replace("a,", "b,"), "no quote and no kind of existing nodes is named 'b'"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, key: str, text: str, says: str) -> None:
-    """A wrong file is one line with its name and row."""
-    given_ = files(tmp_path, **{key: text})
-    with pytest.raises(TableError) as error:
-        of([1], Costs.model_validate(given_), days())
-    assert str(error.value).startswith(given_[key]) and says in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("given_", "says"),
     [
         ({"country": "DE"}, "country chooses a row of the file that carbon names; carbon is not given"),
@@ -276,77 +210,3 @@ def test_bad_keys_are_named(given_: dict, says: str) -> None:
     with pytest.raises(TableError) as error:
         validated(Costs, given_, "costs")
     assert says in str(error.value)
-
-
-def test_countries_and_hours_in_one_file(tmp_path: Path) -> None:
-    """The country's own hours count."""
-    rows = "".join(f"{who},{h},{g}\n" for who, g in (("DE", 380), ("FR", 56)) for h in range(24))
-    given_ = files(tmp_path, carbon="country,hour,carbon_g_per_kwh\n" + rows)
-    assert set(Costs.model_validate(given_ | {"country": "FR"}).hourly_g_per_kwh) == {56}
-    with pytest.raises(TableError, match=r"has no country 'DEU', which costs.country names; did you mean DE"):
-        _ = Costs.model_validate(given_ | {"country": "DEU"}).hourly_g_per_kwh
-
-
-def test_a_study_shows_carbon_beside_the_energy(tmp_path: Path) -> None:
-    """`study check`, `packages --costs`, `recommend` and the bill; a constraint may bound it."""
-    files(tmp_path, prices=PRICES, carbon="country,carbon_g_per_kwh\nDE,380\nFR,56\n", curves=CURVE)
-    QUOTES.to_csv(tmp_path / "quotes.csv", index=False)
-    path = tmp_path / "s.toml"
-    text = (
-        'quotes = "quotes.csv"\n[packages]\nrules = "published"\n'
-        'budget_usd = 30_000\nmin_gpu_nodes = 0\n[[workloads]]\nname = "day"\n'
-        'generate = { seed = 1, n_jobs = 40 }\n[recommend]\nconstraints = ["carbon_t_per_year <= 2.5t"]\n[costs]\n'
-        'energy_prices = "prices.csv"\ncarbon = "carbon.csv"\ncountry = "DE"\npower_curves = "curves.csv"\n'
-    )
-    path.write_text(text, encoding="utf-8")
-    assert CliRunner().invoke(app, ["study", "check", str(path)]).exit_code == 0
-    shown = CliRunner().invoke(app, ["packages", str(path), "--costs", "--format", "csv"]).stdout
-    assert "carbon_t_per_year,t CO2/year" in shown
-    run_sweep(load_plan(load_study(path)), "serial")
-    done = recommend(path, k=1, resamples=0)
-    cost = done.results.costs.iloc[int(done.ranking["row"].iloc[0])]
-    [note] = [one for one in done.notes if one.startswith("energy:")]
-    assert f"{cost['carbon_t_per_year']:,.2f} t CO2 in DE" in note and "by carbon.csv; by its simulated" in note
-    assert "; by its simulated schedule on day, node by node, " in note and "US$ " in note
-    assert cost["carbon_t_per_year"] == pytest.approx(cost["energy_kwh_per_year"] * 380e-6)
-    [line] = [one for one in totals(done) if one["what"] == "carbon a year"]
-    assert line["unit"] == "t CO2" and line["first"] == pytest.approx(cost["carbon_t_per_year"])
-    write_bill(done, tmp_path / "bill.xlsx")
-    sheet = pd.read_excel(tmp_path / "bill.xlsx", sheet_name=1, header=1).set_index("cost")
-    assert sheet.loc["carbon_t_per_year", "first"] == pytest.approx(cost["carbon_t_per_year"])
-    path.write_text(text.replace("curves.csv", "nothing.csv").replace("DE", "ES"), encoding="utf-8")
-    checked = CliRunner().invoke(app, ["study", "check", str(path)])
-    assert checked.exit_code == 1 and "power_curves" in str(checked.exception)
-    path.write_text(text.replace("DE", "ES"), encoding="utf-8")
-    checked = CliRunner().invoke(app, ["study", "check", str(path)])
-    assert checked.exit_code == 1 and "has no country 'ES', which costs.country names" in str(checked.exception)
-
-
-@pytest.mark.parametrize(("tz", "hours"), [("Asia/Tokyo", 9.0), ("Asia/Kolkata", 5.5), ("Australia/Adelaide", 9.5)])
-def test_the_same_week_by_the_local_clock_costs_the_same_in_every_zone(tmp_path, tz, hours):
-    """An hour begins where the local clock's does, in zones of half hours, too; reckoned and of a schedule."""
-    prices, begin = files(tmp_path, energy_prices=PRICES, carbon=CARBON), MONDAY - int(hours * 3600)
-    found = []
-    for zone, first in ((None, MONDAY), (tz, begin)):
-        costs, jobs = Costs.model_validate(prices | ({"tz": zone} if zone else {})), days(first)
-        nodes = package_nodes({"a": 5}, QUOTES, None)
-        schedule = procure.simulate(jobs, nodes, "best-fit").schedule
-        row = of([5], costs, jobs).iloc[0]
-        taken = energy_of_schedule(schedule, nodes, QUOTES, costs, (first, first + 7 * 86_400), 5)
-        found.append([row["energy_usd"] / 5, row["carbon_t_per_year"], *list(taken.values())[1:]])
-    assert found[1] == pytest.approx(found[0])
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("country,hour,carbon_g_per_kwh\nSE,24,10\n", "row 1, column hour: '24' is too large"),
-        ("country,carbon_g_per_kwh\nSE,x\n", "row 1, column carbon_g_per_kwh: 'x' is not a number"),
-        ("a,b\n1,2\n", "column carbon_g_per_kwh is missing"),
-    ],
-)
-def test_the_cell_that_is_wrong_is_named_whichever_columns_there_are(tmp_path, text, says):
-    path = tmp_path / "carbon.csv"
-    path.write_text(text)
-    with pytest.raises(TableError, match=says):
-        read_carbon(path, "SE")

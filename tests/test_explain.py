@@ -19,8 +19,7 @@ from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
 from procure.explanation import bottleneck
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
-from procure.explanation.package import PackageExplanation, longest_waiting, marginal_values, replay
-from procure.explanation.wording import comparison_sentences
+from procure.explanation.package import longest_waiting, marginal_values, replay
 from procure.models import KINDS, Case, Surrogate
 from procure.packages import package_nodes
 from procure.run import simulate
@@ -162,27 +161,6 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     found = CliRunner().invoke(app, [*words])
     assert found.exit_code == code, found.output
     return found.stdout, found.stderr
-
-
-@pytest.mark.parametrize(
-    ("waits", "said"),
-    [
-        ((0.0, 0.0), "no job waits on either"),
-        ((12_600.0, 12_600.0), "jobs wait equally long on both: 3 h 30 min"),
-        ((12_600.0, 12_700.0), "jobs wait 100 s less on A=1 than on B=2: 3 h 30 min against 3 h 32 min"),
-        ((20_000.0, 7_200.0), "jobs wait 3 h 33 min less on B=2 than on A=1: 2 h against 5 h 33 min"),
-        ((0.0, 7_200.0), "jobs wait 2 h less on A=1 than on B=2: 0 s against 2 h"),
-    ],
-)
-def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], said: str):
-    """It names both and their waits, and says nothing where there is nothing to say."""
-    nothing = pd.DataFrame()
-    factors = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
-    one, other = (
-        PackageExplanation(name, {}, 1.0, {}, nothing, wait, np.nan, np.nan, factors, {}, nothing)
-        for name, wait in zip(("A=1", "B=2"), waits, strict=True)
-    )
-    assert comparison_sentences(one, other) == [said]
 
 
 @pytest.mark.slow

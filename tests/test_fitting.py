@@ -17,18 +17,16 @@ from procure.account.sweep import CAUSES
 from procure.errors import TableError
 from procure.fitting import fit
 from procure.fitting.fidelity import Fidelity, fidelity
-from procure.fitting.fit import _most_cautious, _Options, fit_site
+from procure.fitting.fit import fit_site
 from procure.fitting.learn import features_of, learn_rest, waits_of
 from procure.fitting.limits import latest_limits
 from procure.fitting.store import REST, read_rest, write_rest
 from procure.fitting.trees import of_booster, walk
 from procure.fitting.watch import FEATURES
-from procure.fitting.windows import infer_windows
 from procure.run import simulate
 from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import read_site, write_site
 from procure.tables import JOB, NODE, check, write
-from procure.workload.clock import to_local
 
 DAY = 86_400
 MONDAY = 1_600_041_600
@@ -81,22 +79,6 @@ def test_trees_predict_as_xgboost_does():
     own = getattr(walk, "py_func", walk)
     got = [own(trees, row) for row in rows[:50]]
     assert got == pytest.approx(booster.predict(xgboost.DMatrix(rows[:50])), abs=1e-4)
-
-
-def test_of_ways_within_a_standard_error_the_one_that_holds_least_is_chosen():
-    """Its error is that of the mean over the parts; what learns from something else is not held against it."""
-    easy = [Fidelity(100.0, 1.0, 0.0)] * 3
-
-    def as_far_as(*shares: float) -> list[Fidelity]:
-        return [Fidelity(100 * one, one, 1 - one) for one in shares]
-
-    best = _Options(False, 1.0, False), as_far_as(0.4, 0.5, 0.6)  # 0.5, worst 0.6: 0.55, error 0.1 / √3
-    close = best[0]._replace(scale=0.8), as_far_as(0.55, 0.55, 0.6)
-    far = best[0]._replace(scale=0.6), as_far_as(0.7, 0.7, 0.7)
-    other = best[0]._replace(scale=0.6, of_room=True), as_far_as(0.56, 0.56, 0.56)
-    assert _most_cautious([best, close, far, other], easy) == close
-    assert _most_cautious([best, far, other], easy) == best
-    assert _most_cautious([], easy) is None
 
 
 def test_policy_rules_equals_its_slow_twin(tmp_path):
@@ -183,19 +165,6 @@ def test_a_part_of_a_log_begins_with_what_ran_and_waited():
     later = pd.DataFrame({"submit_time": [100, 120]})
     got = fit._open(first, later)
     assert got[["job_id", "submit_time"]].to_numpy().tolist() == [["b", 5], ["c", 60], ["d", 100]]
-
-
-@pytest.mark.parametrize(("level", "taken"), [(1.1, True), (3.0, False), (0.3, False)])
-def test_a_rest_that_takes_the_sum_of_the_waiting_further_from_the_log_is_not_used(level, taken, monkeypatch):
-    """However much closer it is in the three measures: the rules' mean wait is 1.2 of the log's."""
-    easy, rules = ([Fidelity(100 * far, far, 0.0, 1.2)] * 3 for far in (1.0, 0.8))
-    monkeypatch.setattr(fit, "_rules", lambda held, first: ())
-    monkeypatch.setattr(fit, "_learn", lambda first, system, options: None)
-    monkeypatch.setattr(fit, "_used", lambda rest, first, options: None)
-    firsts = [fit._Seen(pd.DataFrame(), SimpleNamespace(), "", [], [])] * 3
-    close = [Fidelity(50.0, 0.5, 0.5, level)] * 3
-    options, found = fit._choose_rest(firsts, pd.DataFrame(), [], easy, rules, lambda learnt, policy: close)
-    assert (options is not None) == taken and found == (close if taken else rules)
 
 
 def test_a_limit_that_comes_to_count_something_else_is_fitted_as_it_is_now():
@@ -462,25 +431,6 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     assert fidelity(late, again) == easy
 
 
-def test_site_check_says_how_often_the_rest_left_what_it_has_seen(tmp_path, procure):
-    """Of jobs of the log that was learnt from none, of jobs that ask for more than any of it all."""
-    jobs, nodes = log_of(300), nodes_of(60)
-    rest = learn_rest(started_jobs(jobs), 60, waits_of(started_jobs(jobs)), 1.0)
-    wide = rest._replace(low=np.full(len(FEATURES), -np.inf), high=np.full(len(FEATURES), np.inf))
-    large = jobs["n_nodes"].to_numpy() == 3
-    high = wide.high.copy()
-    high[FEATURES.index("share_of_cpus")] = 2.5 / 60
-    write(jobs, tmp_path / "log.parquet")
-    write_site(Site(), nodes, tmp_path)
-    for one, share in ((wide, 0.0), (wide._replace(high=high), large.mean())):
-        write_rest(one, tmp_path)
-        code, out, err = procure("site", "check", tmp_path, "--jobs", tmp_path / "log.parquet", "--format", "json")
-        assert code == 0 and f"as-logged: the holds of {share:.1%} of the jobs" in err
-        rows = {(row["policy"], row["class"]): row["share_beyond"] for row in json.loads(out)}
-        assert rows["as-logged", "all"] == pytest.approx(share) and rows["rules", "all"] is None
-    assert 0.1 < large.mean() < 0.9
-
-
 @pytest.mark.slow
 def test_where_nothing_helps_the_policies_are_easy():
     """A log that EASY made shows no rule that brings a replay closer."""
@@ -503,53 +453,6 @@ def test_a_rest_is_written_and_read(tmp_path):
     (tmp_path / REST).write_bytes(b"nothing")
     with pytest.raises(TableError, match="damaged"):
         read_rest(tmp_path)
-
-
-def test_closed_hours_are_found():
-    """Jobs of over four hours that start between 17 and 19 o'clock only, and shorter ones at once."""
-    rng = np.random.default_rng(0)
-    submit = np.sort(rng.integers(0, 60 * DAY, 2000))
-    requested = rng.choice([3600, 5 * 3600], 2000)
-    evening = submit // DAY * DAY + 17 * 3600 + rng.integers(0, 7200, 2000)
-    evening = np.where(evening > submit, evening, evening + DAY)
-    start = np.where(requested > 4 * 3600, evening, submit + rng.integers(700, 4000, 2000))
-    found = {one.longer: one for one in infer_windows(requested, submit, start)}
-    assert not set(found[4 * 3600].hours) & {17, 18} and len(found[4 * 3600].hours) >= 12
-    even = submit + rng.integers(700, 4000, 2000)
-    assert infer_windows(requested, submit, even) == []
-
-
-def test_closed_hours_are_found_by_the_clock_of_the_centre():
-    """Long jobs start from 17 to 19 o'clock in Berlin, summer and winter: its clock shows these hours, UTC others."""
-    rng = np.random.default_rng(1)
-    submit = np.sort(rng.integers(MONDAY, MONDAY + 120 * DAY, 2000))  # from September on
-    local = pd.to_datetime(submit, unit="s", utc=True).tz_convert("Europe/Berlin")
-    five = (local.normalize() + pd.Timedelta(hours=17)).as_unit("s").asi8
-    evening = five + rng.integers(0, 7200, 2000)
-    start = np.where(evening > submit, evening, evening + DAY)
-    requested = np.full(2000, 5 * 3600)
-    open_hours = {}
-    for tz in ("Europe/Berlin", None):
-        found = infer_windows(requested, to_local(submit, tz), to_local(start, tz))
-        open_hours[tz] = set(range(24)) - set(found[-1].hours)
-    assert open_hours["Europe/Berlin"] == {17, 18}
-    assert open_hours[None] >= {16, 17} and open_hours[None] != {17, 18}
-
-
-@pytest.mark.slow
-def test_the_zone_of_a_fit_stands_in_the_site(tmp_path, procure):
-    """It is written, and the next fit to that site takes it from there."""
-    write(log_of(600, span=5 * DAY), tmp_path / "log.parquet")
-    write(nodes_of(60), tmp_path / "nodes.csv")
-    code, _, _ = procure(
-        *("site", "fit", tmp_path / "log.parquet", "--nodes", tmp_path / "nodes.csv"),
-        *("--tz", "Europe/Berlin", "--out", tmp_path / "site"),
-    )
-    assert code == 0 and read_site(tmp_path / "site").rules.tz == "Europe/Berlin"
-    code, _, _ = procure(
-        "site", "fit", tmp_path / "log.parquet", "--site", tmp_path / "site", "--out", tmp_path / "again"
-    )
-    assert code == 0 and read_site(tmp_path / "again").rules.tz == "Europe/Berlin"
 
 
 def test_a_zone_that_is_unknown_or_of_a_log_without_dates_is_refused(tmp_path, procure):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hurst import hurst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_forecast import bursts_of, hazard_of
@@ -349,15 +348,6 @@ def test_recurring_share_on_paper():
     submit = [MONDAY + day * DAY for day in range(4)] + [MONDAY + 2 * DAY + 9 * HOUR]
     jobs = job_table(submit, user=["a"] * 4 + ["b"], run=[HOUR] * 4 + [6 * HOUR])
     assert recurring_shares(jobs) == {"recurring_cpu_hours_day": 0.4}
-
-
-def test_hurst_tells_memory():
-    """Independent values have an exponent of about 0.5, a random walk of about 1; few values are refused."""
-    noise = np.random.default_rng(0).normal(size=1 << 14)
-    assert hurst(noise) == pytest.approx(0.54, abs=0.05)  # the range of short windows is biased upwards
-    assert hurst(np.cumsum(noise)) > 0.9
-    with pytest.raises(TableError, match="needs 64 values; 63 were given"):
-        hurst(noise[:63])
 
 
 def test_hourly_load_on_paper():

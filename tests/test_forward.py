@@ -143,23 +143,6 @@ def test_what_the_backtest_does_not_use_is_refused(study, procure, more):
     assert code == 2 and more[0] in err and "does not use it" in err
 
 
-@pytest.mark.slow
-def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch):
-    """The share within 1.2 times the best is counted; the second half's waits reversed, the halves disagree wholly.
-
-    The best of the first half waits 540 s on the second, where 240 s are the least, that of the second 180 s for 60.
-    """
-    table = forward(study, [CUT], n_packages=20).table
-    assert table["share_near_best"].nunique() == table["halves_correlation"].nunique() == 1
-    assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1 and (table["halves_ratio"] >= 1).all()
-    waits = iter([[60.0, 120.0, 180.0], [540.0, 300.0, 240.0]])
-    bench = SimpleNamespace(judge=lambda jobs, warm_up: pd.DataFrame({"mean_wait_time": np.array(next(waits))}))
-    jobs = pd.DataFrame({"submit_time": np.arange(10) * DAY})
-    correlation, ratio = rules._halves(bench, jobs, DAY)
-    assert correlation == pytest.approx(-1) and ratio == pytest.approx(np.sqrt(540 / 240 * 180 / 60))
-    assert np.isnan(rules._halves(bench, jobs, 5 * DAY)).all()
-
-
 @pytest.mark.parametrize(("waits", "expected"), [([30.0, 60.0, 240.0, 960.0], 64**0.25), ([1.0, 59.0, 0.0, 20.0], 1)])
 def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(waits, expected):
     """Waits up to a minute are level; where all are, every choice is as good."""
@@ -168,23 +151,3 @@ def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(wai
     jobs = pd.DataFrame({"submit_time": np.arange(3) * DAY})
     table = rules._judge(CUT, [choosing.Choice("past", 2), choosing.Choice("most-cpus", 0)], bench, jobs, DAY)
     assert table["random_ratio"].tolist() == pytest.approx([expected] * 2)
-
-
-def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes():
-    """Package 0 is the best on all futures but one, where all are far off and package 1 waits least."""
-    waits = np.array([[100.0, 200.0, 900.0]] * 9 + [[8e6, 1e6, 9e6]])
-    bench = SimpleNamespace(
-        ids=["a", "b", "c"],
-        features=np.zeros((3, 4)),
-        lay_out=lambda jobs, warm_up: jobs,
-        wait=lambda on, rows: waits[on.attrs["i"], rows],
-    )
-    futures = [pd.DataFrame({"run_time": [1], "n_nodes": [1], "cpus_per_node": [1]}) for _ in range(10)]
-    for i, future in enumerate(futures):
-        future.attrs["i"] = i
-    said = []
-    by_rank, by_mean = choosing.by_futures(bench, futures, 0, 30, said.append)
-    assert said == ["futures: 30 runs"] and by_rank.n_runs + by_mean.n_runs > 30  # what both asked for ran once
-    assert (by_rank.rule, by_rank.row, by_mean.rule, by_mean.row) == ("futures", 0, "futures-mean", 1)
-    assert by_rank.stated[0] > 0.7 and by_mean.stated[1] < 0.5
-    assert by_rank.stated[2] < 100 and by_rank.stated[3] >= waits[:, 0].mean()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import tomllib
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.tables import JOB, NODE, check, write
 from procure.workload.gpu_models import GpuModel, asked_gpu_models, gpu_speeds, map_gpu_models, run_times_on
-from procure.workload.gpu_table import find_gpu, nominal_gpus, propose_mapping
+from procure.workload.gpu_table import find_gpu, nominal_gpus
 
 QUOTES = """name,category,cpus,mem_gb,gpus,gpu_type,price_usd
 Cpu,compute,16,64,0,,5000
@@ -126,44 +124,6 @@ def test_packages_that_can_run_jobs_are_those_that_the_simulation_runs(tmp_path:
     assert has_gpus.any() and (ranking["jobs_left_out"] == np.where(has_gpus, 0, 20)).all()
 
 
-def test_study_check_lists_the_models_that_nobody_offers(tmp_path: Path):
-    """With jobs, GPU hours and where they may run; without a mapping with one to fill in, which can be read."""
-    path = study(tmp_path)
-    said = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
-    assert said.exit_code == 0, said.output
-    [row] = json.loads(said.stdout)["gpu_models"]
-    assert row == {"model": "tesla_v100", "n_jobs": 20, "gpu_hours": 22.2, "runs_on": []}
-    assert "tesla_v100 (20 jobs, 22 GPU hours)" in said.stderr
-    path.write_text(STUDY + said.stderr[said.stderr.index("[gpu_models") :])
-    again = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
-    assert json.loads(again.stdout)["gpu_models"][0]["runs_on"] == ["H100", "L40S"]
-    assert "nobody offers" not in again.stderr
-
-
-def test_a_proposal_for_nodes_of_two_models_can_be_written_as_it_is(tmp_path: Path):
-    """It leaves out MIG slices with less memory and the second model of a node, and says where jobs of no model run."""
-    path = study(tmp_path)
-    (tmp_path / "quotes.csv").write_text(QUOTES.replace("4,H100", "11,2x A100 + 7x A100_1g.5gb + 2x L40S"))
-    said = CliRunner().invoke(app, ["study", "check", str(path)])
-    assert said.exit_code == 0, said.output
-    assert "nobody offers 1 GPU model of the log" in said.stdout and '"A100_1g.5gb" has 5 GB' in said.stderr
-    path.write_text(STUDY + said.stderr[said.stderr.index("[gpu_models") :])
-    again = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
-    assert again.exit_code == 0, again.stderr
-    assert json.loads(again.stdout)["gpu_models"][0]["runs_on"] == ["A100"]
-    path.write_text(path.read_text().replace('runs_on = ["A100"]', 'runs_on = ["A100", "L40S"]', 1))
-    refused = CliRunner().invoke(app, ["study", "check", str(path)])
-    assert refused.exit_code != 0 and "stand in one node" in str(refused.exception) + refused.output
-
-
-def test_recommend_names_the_models_that_no_package_has(tmp_path: Path):
-    """As the reason why every package leaves jobs out."""
-    path = study(tmp_path)
-    CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"])
-    notes = " ".join(procure.recommend(path, k=1, resamples=0).notes)
-    assert "nobody offers the GPU model of some: tesla_v100 (procure study check shows how to map them)" in notes
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -238,16 +198,6 @@ def test_the_table_of_nominal_speeds_is_whole():
         assert all(part and int(part[1]) <= 7 and int(part[2]) <= one.memory_gb for part in slices)
 
 
-def test_nominal_speeds_are_proposed_and_can_be_read():
-    """As the ratio of memory bandwidths; GPUs with less memory are left out of the proposal, unknown ones are 1."""
-    lines = propose_mapping("tesla_a100", ["H100", "L4", "mystery"])
-    read = tomllib.loads("\n".join(lines))["gpu_models"]["tesla_a100"]
-    assert read == {"runs_on": ["H100", "mystery"], "speed": {"H100": 2.2, "mystery": 1.0}}
-    assert any("3,350 against 1,555 GB/s; FP64 3.5 times; FP32 3.4 times" in line for line in lines)
-    assert any('"L4" has 24 GB, "tesla_a100" 40 GB' in line for line in lines)
-    GpuModel.model_validate(read)
-
-
 @pytest.mark.parametrize(
     "cell", ["1xH100 + 4xL40S", "H100|L40S", "H100+H100", "2x H100 + 2x h100", "NVIDIA A100 / L40S"]
 )
@@ -262,33 +212,9 @@ def test_several_models_in_one_quoted_node_are_refused_unless_numbered(tmp_path:
     assert "2x A100 + " in str(error.value) or "are 5 GPUs" in str(error.value)
 
 
-def test_models_of_nodes_that_stay_alone_are_named(tmp_path: Path):
-    """No package adds a GPU for these jobs: said with their number, a proposal, and where they run, for scripts too."""
-    write(nodes("tesla_v100"), tmp_path / "nodes.csv")
-    stays = STUDY.replace("[packages]", '[packages]\nexisting_nodes = "nodes.csv"')
-    path = study(tmp_path)
-    for more, runs_on in (("", ["tesla_v100"]), (MAPPED, ["tesla_v100", "H100", "L40S"])):
-        path.write_text(stays + more)
-        done = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
-        found = json.loads(done.stdout)["gpu_models"]
-        assert [(one["model"], one["n_jobs"], one["runs_on"]) for one in found] == [("tesla_v100", 20, runs_on)]
-        said = " ".join(done.stderr.split())
-        assert ("careful: only nodes that stay have the GPU models" in said) == (not more)
-        assert ('runs_on = ["H100", "L40S"]' in said) == (not more)
-
-
 def test_a_mapping_of_a_model_that_no_job_asks_for_is_named(tmp_path: Path):
     """A slip in the name would leave the jobs where they were, in silence."""
     path = study(tmp_path, MAPPED.replace("tesla_v100", "tesla_v10"))
     said = " ".join(CliRunner().invoke(app, ["study", "check", str(path)]).stderr.split())
     assert "careful: gpu_models.tesla_v10: no job asks for this model; did you mean tesla_v100?" in said
     assert "no job asks" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path, MAPPED))]).stderr
-
-
-def test_study_check_says_that_a_split_is_fixed(tmp_path: Path):
-    """Where jobs of the log or quotes name MIG slices."""
-    whole = study(tmp_path)
-    assert "MIG" not in CliRunner().invoke(app, ["study", "check", str(whole)]).stderr
-    asked = study(tmp_path, jobs=gpu_jobs(model="h100_1g.10gb"))
-    said = " ".join(CliRunner().invoke(app, ["study", "check", str(asked)]).stderr.split())
-    assert "careful: h100_1g.10gb: MIG slices are simulated as GPUs of their own and their split as fixed" in said

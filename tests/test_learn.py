@@ -260,20 +260,6 @@ def test_settings_that_cannot_be_are_refused(setting, value):
         search([], replace(Settings(), **{setting: value}))
 
 
-@pytest.mark.parametrize("part", ["run_times", "queue", "places"])
-def test_an_ablation_leaves_its_part_out(part):
-    """Without a part, its weights are zero whatever the search finds."""
-    _, _, days = laid_out()
-    settings = Settings(generations=1, population=4, days=3, processes=1, without=(part,), n_hidden=1, inside="skip")
-    arrays = search(days, settings).arrays
-    if part == "places":
-        assert not arrays["places"].any()
-    else:
-        gone = {"run_times": ["run_time", "known", "recent", "short"], "queue": ["n_alike", "free_share"]}[part]
-        columns = [FEATURES.index(name) for name in gone]
-        assert not arrays["weights"][columns].any() and not arrays["hidden"][:, 1:-1][:, columns].any()
-
-
 @pytest.fixture(scope="module")
 def trained():
     jobs, nodes, days = laid_out()

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_cases import few, job_table, node_table, shared_case
-from test_learn import laid_out
 
 from procure.errors import ArgumentError, TableError, need
-from procure.learn.days import Day, on_day, quick_wait
+from procure.learn.days import Day, on_day
 from procure.learn.env import make_env
 from procure.learn.features import FEATURES, MARGIN
 from procure.learn.observe import N_SLOTS, n_seen
@@ -300,16 +299,3 @@ def test_choosing_the_lowest_score_is_the_trained_policy(seed):
     policy = run_prepared(ready, on_day(day, TrainedPolicy("search", arrays)))
     assert env.state.start.tolist() == policy.start.tolist()
     assert np.isclose(info["mean_wait"], (policy.start - ready.jobs.submit)[policy.start >= 0].mean())
-
-
-@pytest.mark.slow
-def test_the_shared_score_trains_and_runs_without_torch():
-    """A short training gives a policy of the same kind as a search's, which decides as torch's likeliest action."""
-    pytest.importorskip("sb3_contrib", reason="needs the extra rl")
-    from procure.learn.ppo_scorer import N_HIDDEN, train_scorer
-
-    _, _, days = laid_out()
-    found = train_scorer(days, steps=4096)
-    assert found.method == "search" and found.arrays["hidden"].shape == (N_HIDDEN, len(FEATURES) + 2)
-    assert [point[0] for point in found.trained["curve"]] == [0, 4096] and found.trained["inside"] == "skip"
-    assert quick_wait(days[0], on_day(days[0], found)) > 0

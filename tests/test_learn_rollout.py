@@ -8,13 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_learn import Twin
 from policy_cases import pool_case, shared_case
-from test_learn import arrays_of, laid_out, on
+from test_learn import arrays_of
 
-from procure.errors import TableError
-from procure.learn.days import OnDay, on_day, quick_wait
+from procure.learn.days import OnDay
 from procure.learn.features import follow_classes
-from procure.learn.policy import UNTRAINED, compiled
-from procure.learn.rollout import LEFT_AT_LEAST, N_TRIED, ORDER, ORDERS, _find_keys, waiting_ahead
+from procure.learn.policy import compiled
+from procure.learn.rollout import LEFT_AT_LEAST, ORDERS, _find_keys, waiting_ahead
 from procure.learn.store import TrainedPolicy
 from procure.policies.lines import follow_queue
 from procure.run import prepare, run_prepared
@@ -117,50 +116,3 @@ def test_the_simulation_ahead_equals_a_slow_one(seed, case, horizon):
 
     run_prepared(prepare(jobs, nodes), Watched.model_validate({"trained": trained, "prior": prior}))
     assert n_compared or len(jobs) < 2
-
-
-@pytest.mark.slow
-@pytest.mark.compiled
-@FEW
-@given(seed=st.integers(0, 10**6))
-def test_from_python_it_decides_as_compiled(seed):
-    """The loop that calls the policy at each decision gives the schedule of the compiled loop."""
-    rng = np.random.default_rng(seed)
-    jobs, nodes = shared_case(rng, 25)
-    trained, prior = TrainedPolicy("search", arrays_of(rng)), np.full(25, 6.0)
-    ready = prepare(jobs, nodes)
-
-    class Plainly(OnDay):
-        def make(self, state):
-            inner = compiled(state, trained, prior, 50, 3)
-            return lambda state: inner(state)
-
-    quick = on(trained, prior).model_copy(update={"ahead": 50, "every": 3})
-    plain = Plainly.model_validate({"trained": trained, "prior": prior})
-    assert (run_prepared(ready, quick).start == run_prepared(ready, plain).start).all()
-
-
-def test_a_bad_score_is_overruled():
-    """A score that starts the longest first is overruled by rollouts: jobs wait far less, and others decide."""
-    _, _, days = laid_out()
-    worst = TrainedPolicy("search", dict(UNTRAINED.arrays) | {"weights": -UNTRAINED.arrays["weights"]})
-    alone = np.mean([quick_wait(day, on_day(day, worst)) for day in days])
-    helped = np.mean([quick_wait(day, on_day(day, worst, 86_400, 60)) for day in days])
-    assert helped < 0.8 * alone
-    notes = []
-
-    class Noted(OnDay):
-        def make(self, state):
-            made = super().make(state)
-            notes.append(made.own.notes)
-            return made
-
-    day = days[0]
-    quick_wait(day, Noted.model_validate(dict(on_day(day, worst, 86_400, 60))))
-    assert notes[0][N_TRIED] > 1 and 0 <= notes[0][ORDER] < len(ORDERS)
-
-
-def test_the_published_agent_has_no_rollouts():
-    """Asked for, they are one error."""
-    with pytest.raises(TableError, match="rollouts"):
-        compiled(None, TrainedPolicy("ppo", {}), np.zeros(1), 60)

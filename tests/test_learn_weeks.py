@@ -108,15 +108,6 @@ def test_judged_beside_rivals_on_weeks_without_a_break(trained):
     assert np.isclose(table.loc["easy", "wait_ratio"], ratio)
 
 
-@pytest.mark.parametrize(("first", "seen"), [("2021-05-16", True), ("2021-05-17", False)])
-def test_a_week_that_was_trained_on_in_part_is_warned_of(trained, first, seen):
-    """The last week of the training, May 10 to 16, makes a judgement of May 16 unfair, and none of May 17."""
-    jobs, nodes = weeks_of_log()
-    notes = []
-    evaluate_continuous(trained, jobs, nodes, DayFilter(f"{first}..2021-05-23"), rivals=RIVALS[:1], note=notes.append)
-    assert any("2021-05-10: not a fair judgement" in text for text in notes) == seen
-
-
 def test_evaluate_continuous_as_scripts_rely_on_it(procure, trained, tmp_path):
     """The JSON has a record per policy with the named figures; options of days are refused beside it."""
     jobs, nodes = weeks_of_log()

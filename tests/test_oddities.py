@@ -7,8 +7,7 @@ import pytest
 from sweep_lab import make_study
 
 from procure.errors import TableError
-from procure.packages import read_quotes
-from procure.packages.quotes import check_quotes, price_notes
+from procure.packages.quotes import check_quotes
 from procure.schemas import JOB
 from procure.study import load_study
 from procure.study.plan import read_workload
@@ -94,19 +93,6 @@ def test_longest_names_of_jobs(tmp_path):
     assert len(check(jobs, JOB)) == 2
     with pytest.raises(TableError, match=r"row 1, column user: .*1000 characters are allowed"):
         check(jobs.assign(user="u" * 1001), JOB)
-
-
-def test_types_that_cost_nothing_are_counted(tmp_path, procure):
-    """A price of 0 may be meant, of what is given away: it is said, in the check of quotes and of a study."""
-    study = make_study(tmp_path)
-    quotes = tmp_path / "quotes.csv"
-    quotes.write_text(quotes.read_text().replace("9000", "0").replace("category", "max_count,category"))
-    quotes.write_text(quotes.read_text().replace("compute", "9,compute").replace(",bigmem", ",2,bigmem"))
-    quotes.write_text(quotes.read_text().replace(",gpu,", ",9,gpu,"))
-    assert price_notes(read_quotes(quotes)) == ["careful: 1 type costs US$ 0: Big"]
-    for command in (("quotes", "check", quotes), ("study", "check", study)):
-        code, _, err = procure(*command)
-        assert (code, "careful: 1 type costs US$ 0: Big\n" in err) == (0, True), err
 
 
 def test_what_an_import_most_often_gets_wrong_is_warned_of(tmp_path):

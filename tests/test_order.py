@@ -1,26 +1,19 @@
 """The order in which a log serves its waiting jobs: whom a start crowded out, weights, and the policy that follows."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
 from naive_fitting import naive_easy, naive_use
 
 from procure.account import choices
-from procure.account.account import account_waits
 from procure.account.choices import choice_sets
 from procure.account.layout import lay_out, started_jobs
 from procure.account.usage import make_usage, share_of, use
-from procure.fitting.fit import fit_site
-from procure.fitting.logit import fit_logit
-from procure.fitting.order import infer_order
 from procure.run import simulate
 from procure.site.model import Rule, Site
 from procure.site.store import write_site
 from procure.tables import JOB, NODE, check
 
-DAY = 86_400
 MONDAY = 1_600_041_600
 
 
@@ -47,29 +40,6 @@ def crowded(n_jobs: int, seed: int = 1, every: int = 500) -> pd.DataFrame:
 
 def nodes_of(n: int) -> pd.DataFrame:
     return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 1000}), NODE)
-
-
-def weights_of(log: pd.DataFrame, nodes: pd.DataFrame) -> dict[str, float]:
-    return {
-        one.subject: float(str(one.value)) for one in infer_order(started_jobs(log), nodes, account_waits(log, nodes))
-    }
-
-
-def test_the_logit_finds_weights_that_are_known():
-    """Choices by known weights and the noise that the model has: within the intervals, and those tell from none."""
-    rng = np.random.default_rng(0)
-    true = np.array([1.0, -2.0, 0.0])
-    sizes = rng.integers(2, 9, 3000)
-    first = np.concatenate([[0], np.cumsum(sizes)])
-    rows = rng.normal(size=(first[-1], 3))
-    utility = rows @ true + rng.gumbel(size=first[-1])
-    for a, b in pairwise(first):
-        best = a + utility[a:b].argmax()
-        rows[[a, best]] = rows[[best, a]]
-    found = fit_logit(rows, first, np.arange(3000) // 30)
-    assert found.value == pytest.approx(true, abs=0.15)
-    assert (found.low < true).all() and (true < found.high).all()
-    assert (found.chance[:2] < 1e-6).all() and found.chance[2] > 0.01 and (found.high - found.low < 0.4).all()
 
 
 def test_recent_use_equals_its_slow_twin():
@@ -154,43 +124,6 @@ def test_an_order_equals_its_slow_twin(tmp_path):
     write_site(Site(), nodes_of(6), tmp_path)  # struck out
     again = simulate(jobs, nodes_of(6), f"rules:site={tmp_path}").schedule
     assert again["start_time"].tolist() == simulate(jobs, nodes_of(6), "easy").schedule["start_time"].tolist()
-
-
-def test_the_order_of_a_log_is_found(tmp_path):
-    """Logs by age, by requested time and by users' recent use: the signs, and how the weights are to each other."""
-    jobs, nodes = crowded(2500), nodes_of(20)
-    by_age = weights_of(simulate(jobs, nodes, "easy").schedule, nodes)
-    assert by_age["age"] > 2 * max(abs(by_age.get(name, 0.0)) for name in ("size", "requested_time", "use"))
-    short = weights_of(simulate(jobs, nodes, "easy:order=sjf,queue_order=sjf").schedule, nodes)
-    assert short["requested_time"] < -2 and -short["requested_time"] > 4 * abs(short.get("age", 0.0))
-    for true in ({"requested_time": -1.0, "use": -1.0}, {"size": 1.0, "use": -2.0, "age": 0.5}):
-        rules = tuple(Rule(kind="order", subject=name, value=value) for name, value in true.items())
-        write_site(Site(rules=rules), nodes, tmp_path)
-        found = weights_of(simulate(jobs, nodes, f"rules:site={tmp_path}").schedule, nodes)
-        scale = np.abs(list(true.values())).max()
-        most = max(abs(one) for one in found.values())
-        for name in ("age", "size", "requested_time", "use"):
-            assert found.get(name, 0.0) / most == pytest.approx(true.get(name, 0.0) / scale, abs=0.35), (true, found)
-
-
-def test_a_log_whose_jobs_never_crowd_each_other_out_shows_no_order():
-    """On idle nodes whoever waits is held by something else."""
-    jobs = crowded(600, every=3000)
-    log = check(jobs.assign(start_time=jobs["submit_time"] + np.random.default_rng(0).integers(0, 9000, 600)), JOB)
-    assert weights_of(log, nodes_of(400)) == {}
-
-
-@pytest.mark.slow
-def test_an_order_is_fitted_where_it_helps():
-    """The log of a centre that serves short jobs first: kept with its evidence, and closer to what comes later."""
-    jobs, nodes = crowded(1000), nodes_of(20)
-    found = fit_site(simulate(jobs, nodes, "easy:order=sjf,queue_order=sjf").schedule, nodes)
-    rules = {rule.subject: rule for rule in found.site.rules if rule.kind == "order"}
-    assert (
-        float(str(rules["requested_time"].value)) < -1 and "95 % interval by days" in rules["requested_time"].evidence
-    )
-    tried = found.tried.groupby("policy")["mean_error"].mean()
-    assert tried["rules"] < 0.6 * tried["easy"]
 
 
 @pytest.mark.parametrize(("subject", "value"), [("length", 1), ("age", "much"), ("use", float("inf"))])

@@ -15,7 +15,6 @@ from procure.errors import TableError
 from procure.policies import catalog
 from procure.policies.owners import owners_of_nodes, read_owners
 from procure.study import load_study
-from procure.study.check import study_notes
 
 POLICY = "{}:hold=owners,owners=physics@0.5+chem@0.25"
 SHARES = {"physics": 0.5, "chem": 0.25}
@@ -147,16 +146,6 @@ def test_owners_need_shares_and_a_policy_without_reservations():
         catalog.spec("first-fit:hold=owners")
     with pytest.raises(TableError, match="goes with fcfs and first-fit"):
         catalog.spec("easy:hold=owners,owners=physics@0.3")
-
-
-def test_an_owner_without_a_job_is_named(tmp_path):
-    """A group that is written wrongly has nodes and no jobs."""
-    path = tmp_path / "study.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
-        "generate = { seed = 1, n_jobs = 50 }\n[owners]\nphysics = 0.3\n"
-    )
-    assert [line for line in study_notes(load_study(path)) if "no job is of physics, to whom 30% of the nodes" in line]
 
 
 def test_a_study_with_owners_goes_by_them(tmp_path):

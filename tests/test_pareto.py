@@ -67,7 +67,7 @@ def test_more_may_be_better_in_some_dimensions():
 
 @pytest.mark.slow
 def test_a_million_points_in_three_dimensions_take_seconds():
-    """Not minutes; the figure is in benchmarks/pareto.py."""
+    """Not minutes."""
     points = np.random.default_rng(1).random((1_000_000, 3))
     began = time.process_time()
     found = front(points)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 import pytest
-from small_study import swept
 
 from procure.cli import common
 from procure.cli.human_format import amount, cells, head, number
@@ -94,23 +91,3 @@ def test_no_false_precision():
 def test_lengths_of_time(seconds, said):
     """At most two units, rounded to the smaller."""
     assert duration(seconds) == said
-
-
-@pytest.mark.slow
-def test_people_read_hours_and_programs_seconds(procure):
-    """The same list: waits in hours and minutes in the table, seconds under the same keys as ever in JSON."""
-    table = procure("recommend", swept(), "-k", 2, "--resamples", 0)[1]
-    assert "mean wait" in table and "mean_wait" not in table
-    document = json.loads(procure("recommend", swept(), "-k", 2, "--resamples", 0, "--format", "json")[1])
-    assert duration(document[0]["mean_wait_time"]) in table
-
-
-@pytest.mark.slow
-def test_evaluate_prints_what_decides_first(procure):
-    """First how good the first packages are, beside naive choices; no list longer than the packages judged."""
-    said = procure("evaluate", swept())[1]
-    assert "are among the best (cheapest-per-cpu" in said.splitlines()[0].replace("\n", " ")
-    document = json.loads(procure("evaluate", swept(), "--format", "json")[1])
-    judged, longest = document[0]["n_ranked"], max(row["k"] for row in document)
-    assert judged < longest, "the study is small enough"
-    assert f" {longest:,} " not in said.split("\n", 1)[1]

@@ -57,8 +57,8 @@ def test_policy_equals_its_slow_twin(name, case, kill):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_policy_equals_its_slow_twin_on_more_cases(name):
-    """The same on 480 further cases, 60 for conservative backfilling."""
-    for seed in range(100, 115 if name == "conservative" else 220):
+    """The same on 240 further cases, 60 for conservative backfilling."""
+    for seed in range(100, 110 if name == "conservative" else 140):
         for case in (pool_case, shared_case, sliced_case):
             for kill in (True, False):
                 compare(name, case, seed, kill)

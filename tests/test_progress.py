@@ -12,59 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from small_study import swept
 
-import procure
 from procure.cli import progress
-from procure.progress import Step, step, track, watching, work, worked
-from procure.queue_time import training
-from tests.test_queue_time_model import QUICK, busy_site
-
-
-class Recorder:
-    """Remembers what began, and checks that steps end in the order of a stack, with their total done."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self._open: list[Step] = []
-
-    def begin(self, one: Step) -> None:
-        self._open.append(one)
-        self.said.append(one.what)
-
-    def end(self, one: Step) -> None:
-        assert self._open.pop() is one
-        assert one.total is None or one.done == one.total
-
-
-@pytest.fixture
-def heard():
-    recorder = Recorder()
-    with watching(recorder):
-        yield recorder.said
-    assert not recorder._open
-
-
-@pytest.mark.slow
-def test_recommend_report_and_what_if_say_what_they_do(heard, tmp_path):
-    """Learning, simulating, resampling, replaying and trying other loads are each heard of while they go on."""
-    found = procure.recommend(swept(), k=3, resamples=2)
-    assert "resampling the jobs" in heard and "simulating packages on day-1" in heard
-    heard.clear()
-    procure.report(swept(), tmp_path / "r.html", k=3)
-    assert {"trying other loads", "replaying day-1", "listing the packages"} <= set(heard)
-    heard.clear()
-    procure.what_if(swept(), found.ranking["package_id"].iloc[0], budget_usd=60_000)
-    assert heard.count("listing the packages") == 2 and heard[-1] == "simulating packages on day-1"
-
-
-@pytest.mark.slow
-def test_training_of_queue_time_says_how_far_it_is(heard):
-    """Features, boosting and the trend are heard of, boosting round by round."""
-    training.train(busy_site(900), settings=QUICK)
-    assert any(what.startswith("computing the features of 900 jobs") for what in heard)
-    assert any(what.startswith("boosting on") for what in heard)
-    assert "learning the trend" in heard
+from procure.progress import step, track, watching, work, worked
 
 
 def test_nobody_watches_by_default(capsys):

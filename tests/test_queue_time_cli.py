@@ -215,23 +215,6 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "every 7d")
 
 
-@pytest.mark.slow
-def test_a_replay_can_be_added(folder: Path) -> None:
-    """--replay adds its feature to what is judged and to what is trained, and every later question has it."""
-    log = str(folder / "jobs.parquet")
-    words = ["--method", "gbt", "--replay", "--format", "json"]
-    assert json.loads(ask(folder, "evaluate", log, *words))[0]["n_test"] > 0
-    model = folder / "replay.model"
-    ask(folder, "train", log, "--method", "gbt", "--replay", "--out", str(model))
-    from procure.queue_time import store
-
-    site = store.load(model)
-    assert "replay_wait" in room.situation(site, room.Request(4, 3600)).features
-    said = predict(folder, "--format", "json")
-    said[2] = str(model)
-    assert json.loads(ask(folder, *said))["median"] >= 0
-
-
 def test_evaluate_takes_a_moment_or_a_log_to_test_on(folder: Path) -> None:
     """--test-from and --test-log name the test rows."""
     jobs = pd.read_parquet(folder / "jobs.parquet")

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_time_claims import Kept, _held_against, kept_in
 
 from procure.errors import ArgumentError, TableError
 from procure.queue_time import calibrate, evaluation, metrics, report_mixture, splits, store, training, trend
@@ -141,21 +140,6 @@ def test_the_published_confusion_matrix() -> None:
     found = metrics.confusion(wait, said, 1.0)
     shown = [round(100 * found[name], 2) for name in ("accuracy", "precision", "recall", "f1")]
     assert shown == [96.67, 98.63, 96.96, 97.79]
-
-
-def test_kept_forecasts_of_other_settings_are_not_taken_for_ones_own(tmp_path: Path) -> None:
-    """A file that two booster pairs made is refused where one is asked for, and read where two are."""
-    path, two = tmp_path / "kept.npz", Settings(members=2)
-
-    def asked(value: float) -> float:
-        return float(Kept.keep(3, lambda: {"raw": np.full(3, value)})["raw"][0])
-
-    with kept_in(path, two):
-        assert asked(1.0) == 1.0
-    with kept_in(path, two):
-        assert asked(2.0) == 1.0
-    with pytest.raises(SystemExit, match="other settings"), kept_in(path, Settings(members=1)):
-        pass
 
 
 def test_a_gap_is_held_against_luck() -> None:
@@ -486,13 +470,6 @@ def test_weeks_are_drawn_by_the_rule_of_the_interval() -> None:
     none = pd.Series(np.arange(1.0, 102))
     np.testing.assert_allclose(report_mixture._came(many), [0, many.quantile(0.5), many.quantile(0.9)])
     np.testing.assert_allclose(report_mixture._came(none), [8.5, 51, 98.5])
-
-
-def test_a_loss_of_nothing_has_no_ratio() -> None:
-    """Where an expert has no error on all rows, no loss can be held against it."""
-    each, ours = {"zero": np.zeros(3), "mean": np.ones(3)}, np.ones(3)
-    held = _held_against("all", each, ours, np.arange(3), np.ones(3, bool))
-    assert np.isnan(held["ratio"]) and np.isnan(held["hindsight"]) and held["best"] == ""
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.cli.queue_predict import _between
 from procure.queue_time import answer as answers
 from procure.queue_time import mixture, store, training, why
 from procure.queue_time import predict as room
@@ -26,13 +24,11 @@ from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES, RATES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
-from procure.queue_time.meanings import describe_features, feature_names, meaning
+from procure.queue_time.meanings import feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
-from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model, busy_site
 
 RUN = CliRunner()
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "queue-features.md"
 
 
 @pytest.fixture(scope="module")
@@ -64,107 +60,6 @@ def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: py
     return why.because(site, here, why.neighbours(here), 600.0, {})
 
 
-def near_of(**changes) -> why.Neighbours:  # type: ignore[no-untyped-def]
-    """Twenty starts that waited seven hours with 40 jobs ahead; now 22 are ahead, 21 of them larger."""
-    none = np.zeros(0)
-    near = why.Neighbours(
-        "16 CPUs, 8 h", 0, 0, 20, none, none, none, np.full(20, 25_200.0), 22, 0, 21, 1, {"lately": 40.0}
-    )
-    return replace(near, **changes)
-
-
-def test_a_forecast_that_contradicts_what_was_seen_says_why() -> None:
-    """A start in a minute under waits of hours is reconciled in one sentence of true figures."""
-    said = {"lately": ["The last 20 jobs to start waited 7 h at the median."]}
-    [other_state] = why._reconcile(near_of(), 55.0, said)
-    assert other_state.startswith("Of jobs that come in a state such as this one, half start within 55 s by the model")
-    assert other_state.endswith("those waits were longer.")
-    [fewer] = why._reconcile(near_of(ahead=3), 55.0, said)
-    assert fewer.startswith("Fewer jobs are ahead now than when those came (3 against 40 at the median)")
-    assert fewer.endswith("shorter than their waits.")
-    [more] = why._reconcile(near_of(ahead=90, lately=np.full(20, 60.0)), 7200.0, said)
-    assert more.startswith("More jobs are ahead now than when those came (90 against 40") and "longer" in more
-    assert why._reconcile(near_of(lately=np.full(20, 9000.0)), 8000.0, said) == []
-    assert why._reconcile(near_of(), 55.0, {"flow": ["In the last hour 9 jobs came."]}) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "end"),
-    [
-        ({}, ", yet yours may start before them, of which 21 ask for more CPUs or more time."),
-        ({"larger_ahead": 22}, ", yet yours may start before them, of which all ask for more CPUs or more time."),
-        (
-            {"larger_ahead": 3},
-            ", yet of jobs that come in a state such as this one half start within 50 s by the model.",
-        ),
-    ],
-)
-def test_a_start_within_a_minute_and_jobs_ahead_are_one_sentence(changes: dict[str, int], end: str) -> None:
-    """Who is told of 22 jobs ahead and of a start in 50 s is told in the same sentence why both are so."""
-    seen = why._Seen(Request(16, 8 * 3600), near_of(**changes), {"partition_drain_n_7d": 9000.0}, True, 50.0)
-    assert why._ahead(seen) == ["22 jobs are ahead of you in the queue" + end]
-    [later] = why._ahead(replace(seen, median=9000.0))
-    assert later == "22 jobs are ahead of you in the queue; at the last week's pace they start within 2 h 30 min."
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.floats(0, 1e7), st.floats(0, 1e7), st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1000),
-    st.sets(st.sampled_from(["like", "user", "lately", "ahead", "flow"])),
-)  # fmt: skip
-def test_a_sentence_reconciles_where_forecast_and_waits_are_apart(median, waited, ahead, larger, then, said) -> None:  # type: ignore[no-untyped-def]
-    """Exactly where stated waits and the forecast differ fourfold."""
-    waits = np.full(5, waited)
-    near = near_of(
-        like=waits, own=waits, lately=waits, ahead=ahead, larger_ahead=min(larger, ahead),
-        ahead_then=dict.fromkeys(("like", "user", "lately"), then),
-    )  # fmt: skip
-    found = why._reconcile(near, median, said)
-    ratio = max(waited, 60) / max(median, 60)
-    apart = bool(said & {"like", "user", "lately"}) and not 1 / 4 < ratio < 4
-    assert len(found) == apart
-    if found and "are ahead now" in found[0]:
-        assert f"{ahead:,} against {then:,.0f}" in found[0]
-        assert ("Fewer" in found[0]) == (ratio > 1) == (ahead < then) == ("shorter" in found[0])
-
-
-@pytest.mark.slow
-def test_what_happened_to_those_before_is_counted_from_the_log(site) -> None:  # type: ignore[no-untyped-def]
-    """Jobs that were ahead of the last starts, and those ahead now that ask for more, are the job table's."""
-    asked = Request(16, 7000, user="alice", partition="batch")
-    here = situation(site, asked, queue_of(site))
-    near = why.neighbours(here)
-    assert near.larger_ahead == 3  # each of the three that wait asks for 7,200 s
-    history = site.history[site.history["partition"] == "batch"]
-    last = history[history["start_time"].notna()].sort_values("start_time", kind="stable").tail(20)
-    left = history["start_time"].fillna(history["end_time"])
-    ahead = [int(((history["submit_time"] < at) & ~(left < at)).sum()) for at in last["submit_time"]]
-    assert near.ahead_then["lately"] == np.median(ahead)
-
-
-def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """Each topic's sentence holds the figures of the job table, and of no other topic is spoken."""
-    asked = Request(16, 8 * 3600, user="alice", partition="batch")
-    [ahead] = said_of(site, asked, "ahead", monkeypatch)
-    assert ahead.startswith("3 jobs are ahead of you in this partition, 1 of your own")
-    [used] = said_of(site, asked, "in_use", monkeypatch)
-    here = situation(site, asked, queue_of(site))
-    log, now = here.log, here.now - here.log.origin
-    runs = (log.start < now) & (log.end >= now)
-    assert used.startswith(f"{int(log.cpus[runs].sum())} CPUs are in use, the most seen so far")
-    [like] = said_of(site, replace(asked, cpus=2, requested_time=4 * 3600), "like", monkeypatch)
-    history = site.history
-    same = history[
-        (history["partition"] == "batch") & (history["cpus_per_node"] == 2)
-        & (history["requested_time"] // 60 >= 64) & (history["requested_time"] // 60 < 256)
-    ]  # fmt: skip
-    week = same[same["start_time"] >= int(site.about["end"]) + 600 - 7 * 86400]
-    waits = (week["start_time"] - week["submit_time"]).astype(float)
-    assert "(2 CPUs, 4 h)" in like
-    assert ("this week" in like) == (len(waits) >= 5)
-    assert said_of(site, asked, "priority", monkeypatch) == []
-
-
 def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """No feature of the model is without words, and none raises for a plain or an unknown job."""
     for topic in {meaning(name).topic for name in feature_names()} - {"replay", "priority"}:
@@ -193,26 +88,6 @@ def test_topics_follow_the_weights_of_the_mixture(site, monkeypatch) -> None:  #
             assert next(iter(found)) == topic and found[topic] == pytest.approx(1)
     finally:
         site.model.mixture.usual.copies = before
-
-
-@pytest.mark.parametrize(
-    ("medians", "text"),
-    [
-        (
-            {"4 h instead of 8 h": 300.0, "2 h instead of 8 h": 290.0, "8 CPUs instead of 16": None},
-            "Asking for 2 h instead of 8 h would bring the median to 5 min.",
-        ),
-        ({"4 h instead of 8 h": 300.0}, "Asking for 4 h instead of 8 h would bring the median to 5 min."),
-        ({"4 h instead of 8 h": 0.0}, "Asking for 4 h instead of 8 h would let it start at once, as likely as not."),
-        ({"4 h instead of 8 h": 800.0}, None),
-    ],
-)
-def test_a_smaller_request_is_named_where_it_helps(site, monkeypatch, medians, text) -> None:  # type: ignore[no-untyped-def]
-    """The best of the shorter limits and fewer CPUs, predicted in the job's place; nothing where none helps."""
-    monkeypatch.setattr(why, "topics", lambda *_: {})
-    here = situation(site, Request(16, 8 * 3600))
-    found = why.because(site, here, why.neighbours(here), 840.0, medians)
-    assert found == ([] if text is None else [text])
 
 
 def test_the_change_is_predicted(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -350,21 +225,6 @@ def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> No
             assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
 
 
-@pytest.mark.slow
-def test_watch_says_what_it_leaves_out(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """Thirty jobs by default, those that wait longest; --limit and --all show others, and a cut is said."""
-    store.save(site, tmp_path / "site.model")
-    line = "{i}|alice|batch|PENDING|None|4|1|500M|N/A|2:00:00|2020-10-20T08:00:{s:02}|N/A|100"
-    (tmp_path / "squeue.txt").write_text("\n".join(line.format(i=100 + i, s=59 - i) for i in range(40)))
-    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
-    words += ["--state", str(tmp_path / "squeue.txt")]
-    said = RUN.invoke(app, words).stdout
-    assert "30 of 40 shown" in said and "139" in said and "101" not in said
-    assert "5 of 40 shown" in RUN.invoke(app, [*words, "--limit", "5"]).stdout
-    whole = RUN.invoke(app, [*words, "--all"]).stdout
-    assert "shown" not in whole and "101" in whole
-
-
 def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """--what-if ranks at the moment of the question, not at the last event of the queue."""
     from procure.cli import queue_predict
@@ -394,30 +254,6 @@ def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type:
     done = RUN.invoke(app, [*words, "--what-if", "--format", "json"])
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.stdout)) > 2 and set(asked) == {1_700_000_000}
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 1e6), st.floats(1, 10)), min_size=1, max_size=6),
-    st.data(),
-)
-def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(rows, data) -> None:  # type: ignore[no-untyped-def]
-    """A way is named where it cuts the median by a fifth, a minute or more; the minutes named are the table's."""
-    table = pd.DataFrame(
-        [
-            {"cpus": c, "requested_time": 64 * 3600 // c, "partition": "", "median": m, "upper_90": m * u}
-            for c, m, u in rows
-        ]
-    ).sort_values("median", ignore_index=True)
-    table["as_asked"] = np.arange(len(table)) == data.draw(st.integers(0, len(table) - 1))
-    said, asked = room.conclude(table), table[table["as_asked"]].iloc[0]
-    saved = asked["median"] - table["median"].min()
-    if saved >= max(60, 0.2 * asked["median"]):
-        assert said.startswith(f"Ask for {counted(int(table['cpus'][0]), 'CPU')}") and roughly(saved) in said
-        assert ("not surely" in said) == (table["upper_90"][0] >= asked["median"])
-    else:
-        assert said.startswith("Ask as you did")
-    assert roughly(table["median"].min()) in said
 
 
 def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type: ignore[no-untyped-def]
@@ -452,32 +288,6 @@ def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # t
         assert "as likely sooner" not in done.stdout
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_within_is_said_of_the_chance_by_then(seed: int) -> None:
-    """The chance of a start "within X" is a half and at most an eighth more, in nine of ten 0.9 and at most 0.075
-    more (and what starts at the edge of the first second); an interval that leaves out early starts has two ends."""
-    rng = np.random.default_rng(seed)
-    curve = np.sort(np.expm1(rng.uniform(0, 12, (20, len(GRID)))), axis=1)
-    curve[np.arange(len(GRID)) <= rng.integers(0, len(GRID), 20)[:, None]] = 0.0
-    for one in curve:
-        stated = Distribution(one[None])
-        said = room.read_off(stated, 0)
-        for share, more in ((50, 0.125), (90, 0.075)):
-            words, low, high = _between(said, share), said[f"lower_{share}"], said[f"upper_{share}"]
-            assert words.startswith("within") == (low < 1 and high >= 2.5)
-            if words.startswith("within"):
-                by, edge = stated.chance(high)[0], stated.chance(1.0)[0] - stated.chance(0.99)[0]
-                assert share / 100 - 1e-6 <= by <= share / 100 + more + edge + 1e-6
-
-
-def test_two_seconds_is_not_at_once() -> None:
-    """An interval from two seconds on leaves out those who start sooner, so that it is not "within"."""
-    assert _between({"lower_90": 2.0, "upper_90": 600.0}, 90) == "at once to 10 min"
-    assert _between({"lower_90": 0.5, "upper_90": 600.0}, 90) == "within 10 min"
-    assert _between({"lower_90": 2.0, "upper_90": 2.2}, 90) == "at once"
-
-
 def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A state file without a job leaves open when it was written: what is assumed is said."""
     store.save(site, tmp_path / "site.model")
@@ -496,24 +306,6 @@ def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  #
     words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
     said = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")]).stdout
     assert "just now" in said
-
-
-def page_text() -> str:
-    """The reference page, made from the code."""
-    lines = ["# Features of queue time", ""]
-    lines += [
-        "Made from the code (`procure queue features` prints the same): what is known of a job at its submission.",
-        "Like jobs have the same partition, CPUs up to the same power of two, a limit within a factor of four, and",
-        "GPUs or none; nearly equal ones the same user, partition, CPUs and limit to ten minutes.", "",
-        "| Feature | Meaning | Unit |", "| --- | --- | --- |",
-    ]  # fmt: skip
-    rows = describe_features().itertuples()
-    return "\n".join([*lines, *(f"| `{row.feature}` | {row.meaning} | {row.unit} |" for row in rows)]) + "\n"
-
-
-def test_the_page_of_features_is_made_from_the_code() -> None:
-    """docs/reference/queue-features.md names every feature that is computed, with its meaning and unit."""
-    assert PAGE.read_text() == page_text()
 
 
 def test_features_command(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

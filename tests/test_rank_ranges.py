@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -36,23 +33,6 @@ def test_ranges_from_few_days_hold_the_true_rank_in_nine_of_ten_cases(n_days, sp
     assert np.mean(held) >= 0.9
     assert np.mean(held) > np.mean(alone)
     assert np.all(placed)
-
-
-@pytest.mark.slow
-def test_ranges_from_one_day_hold_the_true_rank_and_the_place():
-    """20 packages of 40, days of 300 jobs: the truth is the mean over 25 other days of the same recipe."""
-    path = Path(__file__).parent.parent / "benchmarks" / "rank_ranges.py"
-    spec = importlib.util.spec_from_file_location("rank_ranges", path)
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
-    plan = bench.plan_of(300, 100_000)
-    counts = plan.packages[plan.types].to_numpy(np.int64)
-    able = bench.simulate_packages(plan, counts, "day", "best-fit", bench.generate(1, 300))["n_unrunnable"] == 0
-    some = counts[able.to_numpy()][:: max(1, int(able.sum()) // 40)]
-    found = bench.covered(plan, some, 300, 3, 25, 20).groupby("rule").mean()
-    assert found.loc["stated", "truth"] >= 0.9
-    assert found.loc["stated", "place"] == 1
-    assert found.loc["resamples alone", "place"] < 1
 
 
 def test_ranges_by_hand():

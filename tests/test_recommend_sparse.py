@@ -163,60 +163,6 @@ def test_the_published_rule_ranks_by_the_jobs_that_ran():
     assert rank(values, Criteria(), "published").tolist() == [1, 0]
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small study with existing nodes."""
-    folder = tmp_path_factory.mktemp("told")
-    (folder / "nodes.csv").write_text("node_id,kind,cpus,mem_mb,gpus\nn1,old,4,16000,0\nn2,old,4,16000,1\n")
-    return make_study(folder, 2, rules='existing_nodes = "nodes.csv"')
-
-
-@pytest.mark.slow
-def test_what_is_not_in_the_ranking_is_told(swept):
-    """Speeds, existing nodes, and a k beyond the list stand in recommend's notes and in the report."""
-    rows, err = ask("recommend", swept, "-k", "5000")
-    run("report", swept, "-k", "5000", "--no-verify", "--policy", "best-fit", "--workload", "day")
-    text = (swept.parent / "results/s/report.html").read_text()
-    for said in (err, text):
-        assert "2 existing nodes (8 CPUs, 32 GB, 1 GPU)" in said
-        assert "run times as logged on every node" in said.replace("Run", "run")
-        assert f"5,000 packages were requested; there are only {len(rows):,}" in said
-    assert f"procure report {swept} -k {len(rows)} --policy best-fit --workload day --no-verify" in text
-    assert f"procure train {swept} --policy best-fit\n" in text
-
-
-@pytest.mark.slow
-def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
-    """A denser sample asks for runs that are missing; a sparser one leaves results over."""
-    text = swept.read_text()
-    try:
-        swept.write_text(text.replace("sample = 2", "sample = 1"))
-        assert "planned runs are missing: procure sweep" in ask("recommend", swept)[1]
-        swept.write_text(text.replace("sample = 2", "sample = 4"))
-        assert "are not in the study file's plan" in ask("evaluate", swept)[1]
-    finally:
-        swept.write_text(text)
-
-
-@pytest.mark.slow
-def test_types_without_a_spec_rate_are_named_where_a_logged_speed_is_given(tmp_path):
-    """Mid has none."""
-    path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11")
-    assert "no speed is given for Mid; run times as logged there" in ask("recommend", path)[1]
-
-
-@pytest.mark.slow
-def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_path):
-    """A logged speed is then said to have no effect, by every stage."""
-    path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11", sweep=False)
-    quotes = tmp_path / "quotes.csv"
-    table = pd.read_csv(quotes)
-    table.drop(columns="spec_rate").to_csv(quotes, index=False)
-    run("sweep", path, "--farm", "serial")
-    run("report", path, "--out", tmp_path / "r.html")
-    assert "no speed is given for every type" in ask("recommend", path)[1]
-
-
 @pytest.mark.slow
 def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
     """The ranked set grows to what was simulated, and the figures equal those shown beside."""

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import QUOTES, swept
-from test_workload_sacct import HEADER, line
 
 import procure
 from procure.comparison.classes import size_class
@@ -37,7 +36,7 @@ from procure.sweep.results import load_results
 from procure.sweep.trial import replayed
 from procure.tables import JOB, check, write
 from procure.text import duration
-from procure.workload import generate, import_log
+from procure.workload import generate
 
 
 @pytest.fixture(scope="module")
@@ -259,17 +258,6 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     made = procure.report(study, k=3, verify=False)
     assert made.recommendation.ranking["jobs_left_out"].min() >= 1
     assert "1 of 60 jobs cannot run" in made.html and ">nan<" not in made.html.lower()
-
-
-def test_steps_are_not_counted_among_jobs_that_asked_for_all_memory(tmp_path: Path):
-    """One job of --mem=0 with two steps is one job."""
-    asked = {"ReqMem": "0", "ReqTRES": "cpu=2,mem=0,node=1", "AllocTRES": "cpu=2,mem=8G,node=1"}
-    rows = [line(name, **asked) for name in ("1", "1.batch", "1.0")]
-    (tmp_path / "jobs.psv").write_text("\n".join([HEADER, *rows]) + "\n")
-    notes = import_log(tmp_path / "jobs.psv", tz="UTC").notes
-    assert [note for note in notes if "--mem=0" in note] == [
-        "1 job asked for all memory of their nodes (--mem=0): what they got is taken"
-    ]
 
 
 def test_the_counts_of_packages_are_those_of_the_list(done: Recommendation):

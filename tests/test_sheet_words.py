@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import office_sheets
 import pytest
-import strange_sheets
 from openpyxl import Workbook
 
 from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
@@ -23,24 +21,6 @@ def read(tmp_path: Path, *rows: list, harmless: tuple[str, ...] = ()) -> QuoteFi
         book.active.append(row)
     book.save(tmp_path / "offer.xlsx")
     return read_quote_file(tmp_path / "offer.xlsx", OfferReading(rates={"EUR": 2}, harmless=list(harmless)))
-
-
-@pytest.mark.parametrize("kinds", list(strange_sheets.KINDS))
-def test_no_strange_offer_is_read_wrong(tmp_path: Path, kinds: str) -> None:
-    """Of offers with one strange thing each none is read wrong, and ordinary ones are read."""
-    judged = [
-        strange_sheets.judge(case, tmp_path / f"{n}.{case.kind}")[0]
-        for n, case in enumerate(strange_sheets.KINDS[kinds])
-    ]
-    assert "wrong" not in judged and judged.count("read") >= 22
-
-
-@pytest.mark.slow
-def test_a_word_of_no_language_is_named_wherever_it_stands(tmp_path: Path) -> None:
-    """Put into each cell of a few offices' workbooks in turn, in text or in a number's format, it is in a finding."""
-    for seed in (2, 8):
-        n, silent = strange_sheets.nonsense(office_sheets.draw(seed, tmp_path).path)
-        assert n and not silent
 
 
 def test_an_amount_below_0_that_is_no_discount_is_asked_about(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from procure.packages import PackageRules, expand_packages
 from procure.recommender import recommend
 from procure.study import load_plan, load_study
 from procure.study.plan import with_smaller_packages
-from procure.sweep.results import load_results
 from procure.sweep.trial import simulate_packages
 
 
@@ -33,37 +32,9 @@ def test_the_best_package_under_a_bound_is_found():
     assert load_plan(load_study(path)).fingerprint == done.results.plan.fingerprint  # the sweep is still its own
 
 
-@pytest.mark.slow
-def test_a_bound_of_a_cent_less_leaves_that_package_out():
-    path = small_study.swept()
-    at = recommend(path, k=1, resamples=0, verify=False, constraints="price_usd<=$60,000").ranking["price_usd"]
-    dearest = at[at <= 60_000].max()
-    below = recommend(path, k=1, resamples=0, verify=False, constraints=f"price_usd<{dearest:.2f}")
-    assert below.ranking["price_usd"].iloc[0] < dearest
-
-
 def test_a_price_below_every_package_is_said():
     with pytest.raises(TableError, match=r"no package costs US\$ 3,000.00 or less"):
         recommend(small_study.swept(), constraints="price_usd<=$3,000")
-
-
-@pytest.mark.slow
-def test_a_bound_above_the_budget_lists_no_more():
-    results = load_results(small_study.swept())
-    same = load_results(small_study.swept(), most_usd=75_000)
-    assert len(same.cases[0].packages) == len(results.cases[0].packages) and not same.smaller.any()
-    lower = load_results(results, most_usd=60_000)
-    assert lower.smaller.sum() > 0 and not lower.cases[0].simulated[lower.smaller].any()
-    assert np.array_equal(lower.cases[0].wait[~lower.smaller], results.cases[0].wait, equal_nan=True)
-
-
-@pytest.mark.slow
-def test_a_search_looks_among_the_packages_that_the_bound_buys():
-    found = search(small_study.swept(), runs=120, stable_rounds=0, constraints=["price_usd<=$60,000"])
-    best = recommend(small_study.swept(), k=1, resamples=0, constraints="price_usd<=$60,000").ranking.iloc[0]
-    first = found.ranking.iloc[0]
-    assert first["satisfies"] and first["price_usd"] <= 60_000
-    assert first["mean_wait_time"] == best["mean_wait_time"]
 
 
 def test_a_search_puts_the_packages_that_keep_the_targets_first(tmp_path):

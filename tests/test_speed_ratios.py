@@ -16,7 +16,6 @@ from procure.reports import purchase
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 from procure.study.plan import read_inputs
-from procure.sweep import trial
 from procure.workload.speed import logged_processor_speed, published_rates
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_notes, speed_ratios
 
@@ -178,19 +177,3 @@ def test_the_report_lists_the_ratio_of_each_type():
     ]
     done.results.cases = cases[2:]
     assert purchase._speed_ratios(done) == []
-
-
-def test_a_list_says_whether_jobs_are_cut_at_their_limit(monkeypatch):
-    """Off: none is; on: how many are on the first package, over all workloads."""
-    simulate = SimpleNamespace(kill_at_limit=False)
-    plan = SimpleNamespace(study=SimpleNamespace(simulate=simulate), workloads={name: range(600) for name in "xy"})
-
-    def said() -> str:
-        return trial.about_limits(plan, np.array([2]), "xy", "easy", "the first package")
-
-    assert "none is cut (kill_at_limit = false)" in said()
-    simulate.kill_at_limit = True
-    monkeypatch.setattr(
-        trial, "simulate_packages", lambda plan, counts, *rest: pd.DataFrame({"n_killed": 3 * counts[:, 0]})
-    )
-    assert "on the first package 12 of 1,200 jobs are cut" in said()

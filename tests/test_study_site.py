@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 import procure
-from procure.comparison.rule_waits import conclude, rule_waits, with_rules
+from procure.comparison.rule_waits import with_rules
 from procure.errors import ArgumentError, TableError
 from procure.site.change import changed
 from procure.site.model import Limits, Partition, Priority, Qos, Scheduler, Site
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
 from procure.study import load_study
-from procure.study.check import check_study, study_notes
+from procure.study.check import check_study
 from procure.sweep import load_plan, run_sweep
 from procure.tables import NODE, check
 
@@ -116,20 +116,6 @@ def test_a_wrong_site_is_named(tmp_path, old, new, says):
         check_study(written(tmp_path, STUDY.replace(old, new)))
 
 
-def test_types_and_jobs_that_the_rules_leave_out_are_said(tmp_path):
-    """A bought type that joins no partition stands idle; jobs that the rules never start are counted by reason."""
-    path = written(tmp_path, STUDY.replace('gpu = ["gpu"]\n', ""))
-    jobs = pd.read_csv(tmp_path / "jobs.csv")
-    jobs.loc[5, "partition"] = "debug"
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    notes = study_notes(load_study(path))
-    assert any("Gpu would join no partition of the site" in line for line in notes)
-    assert any(
-        "1 job of a workload never starts under the site's rules, whatever is bought: partition debug is" in line
-        for line in notes
-    )
-
-
 @pytest.mark.slow
 def test_the_rules_change_what_is_bought():
     """CPU jobs may not use GPU nodes under the rules: CPU nodes are bought; best fit would buy GPU nodes for them."""
@@ -160,17 +146,6 @@ def test_an_empty_rule_is_refused():
     """A shell variable that is not set is no rule."""
     with pytest.raises(ArgumentError, match="'' was given"):
         with_rules("slurm", [" "])
-
-
-def test_jobs_that_start_in_one_run_only_are_not_compared():
-    """The sentence counts the jobs whose waits it speaks of; where there are none, it says so."""
-    jobs = pd.DataFrame({"submit_time": [0, 0, 0], "start_time": [10, 10, 10], "cpus_per_node": 1, "n_nodes": 1})
-    jobs = jobs.assign(gpus_per_node=0, mem_mb_per_node=0, partition=["a", "a", "b"])
-    after = jobs.assign(start_time=pd.array([400, pd.NA, pd.NA], "Int64"))
-    said = conclude(rule_waits(jobs, after), ["x=1"])
-    assert "partition a (1 job): 6 min 40 s in the mean instead of 10 s" in said and "2 more jobs never start" in said
-    none = conclude(rule_waits(jobs, jobs.assign(start_time=pd.array([pd.NA] * 3, "Int64"))), ["x=1"])
-    assert none == "with rule x=1 no job starts that starts without, so that no waits can be compared"
 
 
 def test_a_rule_is_changed_and_the_result_ends_in_a_conclusion():

@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hop_costs import utilization_while_waiting
 from naive_topology import check_conditions, isolated_can, tiers_can
 from policy_cases import few, node_table
 
@@ -565,17 +564,3 @@ def test_ideal_hops_of_an_uneven_tree():
     for n in range(1, 8):
         tried = [average_hops(leaf[[*rows]], pod[[*rows]]) for rows in combinations(range(len(nodes)), n)]
         assert ideal_hops(n, tree) == pytest.approx(min(tried)), n
-
-
-def test_utilization_while_waiting():
-    """Busy nodes are counted while somebody waits."""
-    schedule = pd.DataFrame(
-        {
-            "job_id": ["a", "b", "c"],
-            "submit_time": [0, 0, 30],
-            "start_time": [0, 60, 60],
-            "end_time": [60, 120, 180],
-            "n_nodes": [2, 1, 1],
-        }
-    )
-    assert utilization_while_waiting(schedule, 4) == 0.5

@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from numba import njit
 
 from procure.errors import TableError
 from procure.policies import catalog
-from procure.progress import watching
-from procure.simulator.drive import compiling, load_compiled
 from procure.sweep.warm import compiled_policies, warm
-
-
-class Heard:
-    """Keeps what the steps said."""
-
-    def __init__(self):
-        self.said = []
-
-    def begin(self, one):
-        self.said.append(one.what)
-
-    def end(self, one):
-        pass
 
 
 def test_one_policy_of_each_kernel_is_compiled():
@@ -38,16 +22,6 @@ def test_what_cannot_be_compiled_is_refused_before_anything_is():
     """An unknown policy is one error; nothing is started."""
     with pytest.raises(TableError, match="fcsf"):
         warm(["fcsf"])
-
-
-def test_compiling_is_told_and_loading_is_not():
-    """A watcher hears once that something is compiled, and nothing when it is there already."""
-    doubled, heard = njit(lambda x: 2 * x), Heard()
-    with watching(heard):
-        for _ in range(2):
-            with compiling("the doubler"):
-                load_compiled(doubled, 1)
-    assert heard.said == ["compiling the doubler, once after installation"]
 
 
 @pytest.mark.slow

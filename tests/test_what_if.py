@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import pytest
 from small_study import swept
-from sweep_lab import make_study, serial_results
 from typer.testing import CliRunner
 
 import procure
@@ -212,33 +211,3 @@ def test_a_budget_on_whose_packages_no_job_runs_is_one_error():
     jobs = loaded().plan.workloads["day-1"].assign(cpus_per_node=100_000)
     with pytest.raises(TableError, match="no job runs on any package"):
         best_package(loaded(jobs), "easy", {"day-1": jobs}, first_runs=5)
-
-
-@pytest.mark.slow
-def test_each_situation_is_told_before_it_is_simulated():
-    """The one that takes longest, another budget, says how many packages it looks among."""
-    name, told = loaded().cases[0].packages["package_id"].iloc[0], []
-    procure.what_if(swept(), name, growth=1.2, budget_usd=60_000, note=told.append)
-    assert told[0] == "load × 1.2: simulating"
-    assert told[1].startswith("budget US$ 60,000: looking for the best of ")
-
-
-@pytest.mark.slow
-def test_every_answer_says_how_many_jobs_are_cut(tmp_path):
-    """`what_if`, `explain` and `search` say that jobs end at their limit and how many, or that none is cut."""
-    path = make_study(tmp_path, kill="true", n_jobs="60")
-    rows = serial_results(path).set_index("package_id")
-    package, cut = rows.index[0], int(rows["n_killed"].iloc[0])
-    assert cut > 0
-    said = f"package as it is {cut} of 60 jobs {'is' if cut == 1 else 'are'} cut"
-    assert said in procure.what_if(path, package, policy="fcfs").notes[-1]
-    notes = procure.explain(path, package, rows.index[1], marginal=False).notes
-    assert f"on the first package {cut} of 60 jobs" in notes[-2] and "on the second" in notes[-1]
-    found = procure.search(path, runs=20, method="random")
-    best = int(rows.loc[found.ranking["package_id"].iloc[0], "n_killed"])
-    assert f"on the first package {best} of 60 jobs" in found.notes[-1]
-    assert (
-        procure.what_if(swept(), loaded().plan.row_of.index[0], policy="fcfs")
-        .notes[-1]
-        .endswith("none is cut (kill_at_limit = false)")
-    )

@@ -8,8 +8,6 @@ import re
 import pandas as pd
 import pytest
 
-from procure.window.report import _answer
-
 pytestmark = pytest.mark.plain
 
 INSTANCE = {
@@ -82,15 +80,6 @@ def test_compare_and_its_report(files, tmp_path, procure):
     assert len({row["mean_wait"] for row in rows.values()}) == 1
     text = report.read_text()
     assert "sa" in text and not re.search("https?:(?!//www.w3.org)", text)
-
-
-def test_the_quickest_method_is_said_once():
-    """Where one method is best and quickest, its time is not repeated."""
-    table = pd.DataFrame({"method": ["exact", "sa"], "mean_cost_code": [3.0, 4.0], "mean_seconds": [0.001, 0.002]})
-    assert _answer(table)[1][0] == "exact is also quickest, 1 ms a window"
-    assert _answer(table.assign(mean_seconds=[0.002, 0.001]))[1][0] == (
-        "sa is quickest, 1 ms a window; exact takes 2 ms"
-    )
 
 
 def test_bad_input_is_one_sentence(files, tmp_path, procure):

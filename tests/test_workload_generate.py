@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import procure
 from procure.errors import TableError
-from procure.study import load_study
-from procure.sweep import load_plan, run_sweep
 from procure.tables import write
 from procure.workload import describe, generate, load_recipe, overview
 from procure.workload.futures import class_of
 from procure.workload.generate import DEFAULT_RECIPE, RECIPES
 
-ROOT = Path(__file__).resolve().parent.parent
 PUBLISHED = {
     "requested_mem": (5.12, 16.73, 1, 800),
     "requested_cpus": (4.75, 3.33, 1, 64),
@@ -143,18 +138,3 @@ def test_a_campus_is_the_same_for_the_same_seed_and_of_any_size(tmp_path):
     assert first == again != other
     for n_jobs in (1, 37):
         assert len(generate(1, n_jobs, "campus")) == n_jobs
-
-
-@pytest.mark.slow
-def test_the_example_needs_more_than_the_cheapest_cpus(tmp_path):
-    """On every hundredth package of `make sweep`'s study, the price per CPU finds few of the best, a model most."""
-    text = (ROOT / "pipelines/example.toml").read_text().replace("../quotes", str(ROOT / "quotes"))
-    path = tmp_path / "example.toml"
-    path.write_text(text.replace("../results", "results").replace("sample = 10 ", "sample = 100 "))
-    plan = load_plan(load_study(path))
-    assert plan.n_runs < 1_300
-    run_sweep(plan, "serial")
-    hits = procure.evaluate(path).hits
-    at_k = hits[hits["k"] == hits["n_hits"]].set_index(["model", "feature_set"])["precision"]
-    assert at_k["xgboost", "composition"] > 0.6
-    assert at_k["cheapest-per-cpu", "none"] < 0.1

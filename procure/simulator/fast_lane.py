@@ -7,7 +7,7 @@ waiting already, and all nodes, for the shapes that have just begun to wait. Whe
 its node's margins change, and they fall: the other shapes look at that one node, and only a shape
 whose best node no longer holds it looks around again.
 
-Two representations make the scans short, both measured in ``benchmarks/``:
+Two representations make the scans short, both by measurement:
 
 * A node's free resources are one integer with a guard bit above each field. A request fits if
   subtracting it leaves every guard bit set, and what is left are the fields ``free − asked``.
