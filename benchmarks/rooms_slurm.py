@@ -1,11 +1,8 @@
-"""Networks and neighbours on a real Slurm: `python benchmarks/rooms_slurm.py tree|share|snapshot`, on a lab that runs.
+"""Slurm's tree plugin beside `compact` on a real Slurm: `python benchmarks/rooms_slurm.py tree`, on a lab that runs.
 
-    tree      the nodes that Slurm's tree plugin gave each job, beside those that `compact` takes of the same idle nodes
-    share     two CPU-bound jobs on one CPU by OverSubscribe, with and without gang scheduling
-    snapshot  what `procure window snapshot` makes of the queue at the moment, asked live
-
-``SLURM_CONF`` names the slurm.conf of the lab, which we may change (root): the script writes topology.conf beside it,
-sets the options that a part needs, restarts slurmctld and puts slurm.conf back.
+Compares the nodes that Slurm gave each job with those that `compact` takes of the same idle nodes. ``SLURM_CONF`` names
+the slurm.conf of the lab, which we may change (root): the script writes topology.conf beside it, restarts slurmctld and
+puts slurm.conf back.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -122,78 +118,17 @@ def beside(schedule: pd.DataFrame, topology: Path) -> None:
     print(f"`compact` has fewer hops in {better}, more in {worse}, as many in {len(found) - better - worse}")
 
 
-SPIN = "i=0; while [ $i -lt {n} ]; do i=$((i+1)); done"
-
-
-def share(n: int) -> None:
-    """Seconds of a counting loop alone and beside another on one CPU of one node, under the partition as it is set."""
-    node, spin = nodes_of_lab()[0], SPIN.format(n=n)
-    ours = Path("/sys/fs/cgroup/cpu/rooms-share")  # right of way over all others that use this machine
-    ours.mkdir(exist_ok=True)
-    (ours / "cpu.shares").write_text("262144")
-    script = (
-        f"echo $$ > {ours}/cgroup.procs; s=$(date +%s.%N); taskset -c 0 sh -c '{spin}'; e=$(date +%s.%N); echo $s $e"
-    )
-    took: dict[str, list[float]] = {}
-    for name, count in (("alone", 1), ("beside another", 2)):
-        files = [f"/tmp/rooms_share_{name.split()[0]}_{i}" for i in range(count)]
-        for file in files:
-            call("sbatch", "--mem=10", "-w", node, "-n", "1", "-s", "-t", "10", "-o", file, "--wrap", script)
-        while call("squeue", "-h", "-o", "%i").split():
-            time.sleep(1)
-        time.sleep(1)
-        pairs = [[float(word) for word in Path(file).read_text().split()] for file in files]
-        took[name] = [end - begin for begin, end in pairs]
-        waits = max(begin for begin, _ in pairs) - min(begin for begin, _ in pairs)
-        print(name, "s:", " ".join(f"{each:.1f}" for each in took[name]), f"; begun {waits:.1f} s apart", flush=True)
-    print(f"× {np.mean(took['beside another']) / np.mean(took['alone']):.2f}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("tree", "share", "snapshot"))
+    parser.add_argument("part", choices=("tree",))
     parser.add_argument("--jobs", type=int, default=80)
-    parser.add_argument("--loops", type=int, default=6_000_000)
     given = parser.parse_args()
     before = CONF.read_text()
     try:
-        if given.part == "share":
-            for title, options in (
-                ("OverSubscribe=FORCE:2", {"PreemptMode": "CANCEL"}),
-                (
-                    "OverSubscribe=FORCE:2, gang",
-                    {"PreemptMode": "SUSPEND,GANG", "PreemptType": "preempt/partition_prio"},
-                ),
-            ):
-                text = re.sub(r"(?m)^(PartitionName=.*)$", r"\1 OverSubscribe=FORCE:2", before)
-                for key, value in options.items():
-                    text = re.sub(rf"(?m)^{key}=.*$", f"{key}={value}", text)
-                CONF.write_text(text + "SchedulerTimeSlice=5\n")
-                restart()
-                print(title)
-                share(given.loops)
-            return
         topology = write_tree(2, 2)
-        text = before
-        if given.part == "snapshot":  # so that jobs wait beside idle nodes for a moment
-            text = re.sub(
-                r"(?m)^SchedulerParameters=.*$", "SchedulerParameters=defer,sched_interval=120,bf_interval=120", text
-            )
-        CONF.write_text(text + "TopologyPlugin=topology/tree\n")
+        CONF.write_text(before + "TopologyPlugin=topology/tree\n")
         restart()
-        if given.part == "tree":
-            tree(given.jobs, topology)
-        else:
-            for n in (5, 3, 9, 2, 4):
-                call("sbatch", "--mem=10", "-N", str(n), "-t", "5", "-o", "/dev/null", "--wrap", "sleep 40")
-            print(call("squeue"))
-            done = subprocess.run(
-                [sys.executable, "-m", "procure.cli.main", "window", "snapshot"],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            print(done.stdout, done.stderr)
+        tree(given.jobs, topology)
     finally:
         CONF.write_text(before)
 

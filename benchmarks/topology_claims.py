@@ -1,26 +1,18 @@
-"""Every figure of docs/claims/topology.md: `python benchmarks/topology_claims.py PART`, see `main`."""
+"""The figures of docs/claims/topology.md: `python benchmarks/topology_claims.py saturated|faster|check|jigsaw`."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from hop_costs import utilization_while_waiting
 
 from procure.comparison.isolation import speed_up
-from procure.page.svg import figure
 from procure.run import simulate
-from procure.topology.compact import allocate_compact
-from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
-from procure.topology.fat_tree import FatTree, make_nodes
-from procure.topology.isolated import allocate_isolated
+from procure.topology.fat_tree import make_nodes
 from procure.topology.metrics import hops_of_jobs
-from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
-from procure.workload.importing import import_log
 
 TREES = {"cab": (4, 18, 18), "pinot": (8, 18, 18)}
 SCENARIOS = {"Cab 1×": ("cab", 1), "Cab 2×": ("cab", 2), "Cab 3×": ("cab", 3), "Pinot 3×": ("pinot", 3)}
@@ -115,8 +107,8 @@ def saturated(n_seeds: int, load: float, scenarios: list[str]) -> None:
 SHARES = (0, 5, 10, 20)
 
 
-def faster(n_seeds: int, scenarios: list[str], out: Path | None) -> None:
-    """What isolation costs and wins if isolated jobs run shorter by a share, or `any` is slowed by contention."""
+def faster(n_seeds: int, scenarios: list[str]) -> None:
+    """What isolation costs and wins if isolated jobs run shorter by a share."""
     policies = ("tiers", "isolated")
     print("| Scenario | Isolated jobs run shorter by | " + " | ".join(
         f"`{policy}`: makespan against `any`, % | wait, h" for policy in policies) + " | `any`: wait, h |")  # fmt: skip
@@ -127,7 +119,7 @@ def faster(n_seeds: int, scenarios: list[str], out: Path | None) -> None:
         nodes = make_nodes(*TREES[tree])
         workloads = [workload(len(nodes), multiple, seed) for seed in range(n_seeds)]
         base = [measured(jobs, nodes, "any", whole=False) for jobs in workloads]
-        for scenario in (*(f"{share}%" for share in SHARES), "v1", "v2"):
+        for scenario in (f"{share}%" for share in SHARES):
             cells = []
             for policy in policies:
                 own = [
@@ -144,132 +136,6 @@ def faster(n_seeds: int, scenarios: list[str], out: Path | None) -> None:
         fixed = values[: len(SHARES)]
         crossing = np.interp(0, fixed[::-1], SHARES[::-1]) if min(fixed) <= 0 else np.nan
         print(f"| {name} | `{policy}` | {crossing:.1f} % |")
-    if out:
-        draw({key: values[: len(SHARES)] for key, values in lines.items()}, out)
-
-
-def draw(lines: dict[tuple[str, str], list[float]], out: Path) -> None:
-    made, axes = figure()
-    for (name, policy), values in lines.items():
-        axes.plot(SHARES, values, "-" if policy == "isolated" else "--", marker=".", label=f"{policy}, {name}")
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xlabel("run time that isolation saves, %")
-    axes.set_ylabel("makespan against any, %")
-    axes.legend(fontsize=6, ncols=2)
-    made.savefig(out, metadata={"Date": None, "Creator": None})
-
-
-def contention(n_seeds: int, scenarios: list[str]) -> None:
-    """What `any` and `compact` lose if shared links slow jobs down, against isolation at full speed.
-
-    Run times are means over the jobs of at least two nodes; makespans are against `any` without contention.
-    """
-    print("| Scenario | Slowdown, exponent | Policy | Run time against the log, × | Makespan, % | Wait, h |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name in scenarios:
-        tree, multiple = SCENARIOS[name]
-        nodes = make_nodes(*TREES[tree])
-        workloads = [workload(len(nodes), multiple, seed) for seed in range(n_seeds)]
-        base = [measured(jobs, nodes, "any", whole=False)["makespan"] for jobs in workloads]
-        for slowdown, exponent in ((0, 1), (0.05, 1), (0.1, 1), (0.2, 1), (0.1, 0.5), (0.1, 2)):
-            of_links = f"slowdown={slowdown},exponent={exponent}"
-            names = [f"any:{of_links}", f"compact:{of_links}"] + (["tiers", "isolated"] if slowdown == 0 else [])
-            for policy in names:
-                rows = []
-                for jobs, without in zip(workloads, base, strict=True):
-                    run = simulate(jobs, nodes, policy, kill_at_limit=False)
-                    several = run.schedule[run.schedule["n_nodes"] > 1]
-                    took = (several["end_time"] - several["start_time"]) / several["run_time"]
-                    makespan = 100 * (run.metrics["makespan"] / 3600 / without - 1)
-                    rows.append((took.mean(), makespan, run.metrics["mean_wait_time"] / 3600))
-                mean = np.mean(rows, axis=0)
-                print(
-                    f"| {name} | {slowdown:g}, {exponent:g} | `{policy.split(':')[0]}` | {mean[0]:.3f} "
-                    f"| {mean[1]:+.1f} | {mean[2]:.2f} |", flush=True
-                )  # fmt: skip
-
-
-def allocation() -> None:
-    """One allocation on 2,592 nodes by how full they are; times include the call from Python."""
-    tree = FatTree(*TREES["pinot"])
-    shape, rng = tree.shape, np.random.default_rng(1)
-    print("| Policy | Nodes in use | Found: calls | median, µs | Not found: calls | median, µs | Searches cut |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for policy in ("compact", "tiers", "isolated"):
-        fabric, holders, grant = empty_fabric(shape), no_holders(shape), empty_grant(shape)
-        search = make_search(shape, 100_000)
-        allocate = {"compact": allocate_compact, "tiers": allocate_tiers, "isolated": allocate_isolated}[policy]
-        arguments = (search,) if policy == "isolated" else ()
-        allocate(shape, fabric, *arguments, 1, grant)
-        held, rows = {}, []
-        for job in range(20_000):
-            n = int(rng.integers(1, 19) if rng.random() < 0.8 else min(600, 18 + rng.exponential(100)))
-            used = 1 - fabric.idle.mean()
-            began = time.perf_counter()
-            found = allocate(shape, fabric, *arguments, n, grant)
-            rows.append((used, found, 1e6 * (time.perf_counter() - began)))
-            if found:
-                take(shape, fabric, holders, grant, job)
-                held[job] = grant.nodes[:n].copy()
-            for _ in range(1 if found and rng.random() < 0.8 else 2 if held and not found else 0):
-                if len(held) > 1 and (not found or used > 0.5):
-                    ended = int(rng.choice(list(held)))
-                    give_back(shape, fabric, holders, held.pop(ended), ended, True)
-        table = pd.DataFrame(rows, columns=["used", "found", "time"])
-        for low, high in ((0, 0.5), (0.5, 0.8), (0.8, 0.9), (0.9, 1.01)):
-            part = table[(table["used"] >= low) & (table["used"] < high)]
-            yes, no = part.loc[part["found"], "time"], part.loc[~part["found"], "time"]
-            if len(part):
-                print(
-                    f"| `{policy}` | {100 * low:.0f}–{min(100 * high, 100):.0f} % | {len(yes):,} | {yes.median():.1f} "
-                    f"| {len(no):,} | {no.median():.1f} | {search.cut[0]} |"
-                )  # fmt: skip
-
-
-def speed() -> None:
-    print("| Nodes | Policy | Jobs | Kernel, s | ms per job |")
-    print("| --- | --- | --- | --- | --- |")
-    for pods, leaves, per_leaf in (
-        (2, 5, 10),
-        (4, 10, 25),
-        (8, 18, 18),
-        (12, 29, 29),
-        (22, 36, 40),
-        (54, 43, 43),
-    ):
-        nodes = make_nodes(pods, leaves, per_leaf)
-        n_jobs = 20_000 if len(nodes) < 5000 else 5000
-        jobs = workload(len(nodes), max(1, round(len(nodes) / 1296)), 1, n_jobs=n_jobs, load=1.0)
-        for policy in ("any", "compact", "tiers", "isolated"):
-            found = simulate(jobs, nodes, policy).elapsed
-            print(
-                f"| {len(nodes):,} | `{policy}` | {n_jobs:,} | {found:.2f} | {1000 * found / n_jobs:.3f} |",
-                flush=True,
-            )
-
-
-LOGS = {
-    "SDSC-BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.xz", 8, (4, 6, 6)),
-    "HPC2N": ("HPC2N-2002-2.1-cln.swf.xz", 1, (5, 6, 8)),
-}
-
-
-def logs(folder: Path, n_jobs: int) -> None:
-    print("| Log | Policy | Jobs | Utilization, % | while jobs wait, % | Mean wait, h | APH | ideal | Kernel, s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, (file, cpus, tree) in LOGS.items():
-        jobs = import_log(folder / file, format="swf", cpus_per_node=cpus).jobs.head(n_jobs).assign(mem_mb_per_node=0)
-        nodes = make_nodes(*tree, cpus=cpus)
-        for policy in ("any", "compact", "tiers", "isolated"):
-            run = simulate(jobs, nodes, policy)
-            hops = hops_of_jobs(run.schedule, nodes)
-            hops = hops[hops["n_nodes"] > 1]
-            waiting = utilization_while_waiting(run.schedule, len(nodes)) or 0
-            print(
-                f"| {name} | `{policy}` | {len(jobs):,} | {100 * run.metrics['utilization_nodes']:.1f} "
-                f"| {100 * waiting:.1f} | {run.metrics['mean_wait_time'] / 3600:.2f} | {hops['aph'].mean():.2f} "
-                f"| {hops['ideal_aph'].mean():.2f} | {run.elapsed:.1f} |", flush=True
-            )  # fmt: skip
 
 
 def check(n_allocations: int) -> None:
@@ -318,37 +184,20 @@ def jigsaw(n_seeds: int, n_jobs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "part",
-        choices=["saturated", "unsaturated", "faster", "contention", "allocation", "speed", "logs", "check", "jigsaw"],
-    )
+    parser.add_argument("part", choices=["saturated", "faster", "check", "jigsaw"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--scenario", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
-    parser.add_argument("--jobs", type=int, default=20_000, help="logs: how many, from the first")
-    parser.add_argument("--out", type=Path, help="faster: draw a figure, .svg")
-    parser.add_argument("--allocations", type=int, default=100_000)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/pwa"), help="folder of the SWF logs")
-    arguments = parser.parse_args()
-    began = time.perf_counter()
-    if arguments.part == "saturated":
-        saturated(arguments.seeds, 1.3, arguments.scenario)
-    elif arguments.part == "unsaturated":
-        saturated(arguments.seeds, 0.7, arguments.scenario)
-    elif arguments.part == "logs":
-        logs(arguments.data, arguments.jobs)
-    elif arguments.part == "allocation":
-        allocation()
-    elif arguments.part == "jigsaw":
-        jigsaw(arguments.seeds, arguments.jobs)
-    elif arguments.part == "check":
-        check(arguments.allocations)
-    elif arguments.part == "faster":
-        faster(arguments.seeds, arguments.scenario, arguments.out)
-    elif arguments.part == "contention":
-        contention(arguments.seeds, arguments.scenario)
+    parser.add_argument("--jobs", type=int, default=10_000, help="jigsaw: how many")
+    parser.add_argument("--allocations", type=int, default=50_000, help="check: of each policy")
+    given = parser.parse_args()
+    if given.part == "saturated":
+        saturated(given.seeds, 1.3, given.scenario)
+    elif given.part == "faster":
+        faster(given.seeds, given.scenario)
+    elif given.part == "check":
+        check(given.allocations)
     else:
-        speed()
-    print(f"\n{Path(__file__).name} {arguments.part}: {time.perf_counter() - began:.0f} s")
+        jigsaw(given.seeds, given.jobs)
 
 
 if __name__ == "__main__":

@@ -17,5 +17,8 @@ REMOVED = {
     "procure learn evaluate --every": "looking ahead made no wait shorter; leave it out",
     "procure learn evaluate --keep": "keep what --format json prints",
     "procure learn evaluate --report": "--format json or csv has all figures",
+    "procure topology penalty --report": "--format json or csv has all figures; links: procure topology check",
+    "procure window compare --report": "--format json or csv has all figures",
+    "procure window snapshot": "on a real log it saved 0.5 % of the hops; solve one window with procure window solve",
 }
 """By ``POLICY:PARAMETER`` or by the command line up to an option or a command."""
