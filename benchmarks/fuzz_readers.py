@@ -29,10 +29,9 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
-from procure.learn.policy import UNTRAINED
 from procure.learn.run_times import RunTimes
 from procure.learn.store import SCHEMA as POLICY
-from procure.learn.store import read_policy, write_policy
+from procure.learn.store import UNTRAINED, read_policy, write_policy
 from procure.models import surrogate
 from procure.packages import read_quotes
 from procure.queue_time import store

@@ -1,8 +1,8 @@
 """Learning on weeks without a break, by log: `python benchmarks/learn_weeks.py LOG --nodes N --cpus C TRAIN JUDGE`.
 
 LOG is one file, or several with commas between, put together without repeated jobs.
-Trains as `procure learn train` does on the span TRAIN (``FIRST..LAST``), and judges on JUDGE as `procure learn evaluate
---continuous` does, with the parts apart: without run times (the request alone), a network, another objective.
+Trains as `procure learn train` does on the span TRAIN (``FIRST..LAST``), and judges on JUDGE as `procure learn
+evaluate` does, beside a random order, too; with another objective apart.
 """
 
 from __future__ import annotations
@@ -11,24 +11,43 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from procure.learn.continuous import evaluate_continuous
-from procure.learn.days import day_span
-from procure.learn.search import Settings, free_numbers, train_by_search
+from procure.learn.judge import evaluate_policy
+from procure.learn.search import Settings, arrays_of, learn_policy, start_of_search
 from procure.learn.store import TrainedPolicy
-from procure.learn.train import DayFilter
-from procure.learn.weeks import lay_out_weeks
+from procure.learn.weeks import DayFilter
+from procure.policies.easy import Easy
+from procure.policies.names import RIVALS
+from procure.run import label
+from procure.simulator.seams import order
 from procure.tables import JOB, read
 from procure.workload.importing import import_log
 
-VARIANTS = {
-    "learned": {},
-    "requests": {"without": ("run_times",)},
-    "network": {"n_hidden": 4},
-    "for the wait": {"objective": "wait"},
-}
+VARIANTS = {"learned": {}, "for the wait": {"objective": "wait"}}
+
+
+@order
+class Shuffled(NamedTuple):
+    """Anybody first."""
+
+    rank: np.ndarray  # float64[n_jobs]
+
+    def score(self, state, job):
+        return self.rank[job]
+
+    def alike(self, state) -> None:
+        return
+
+
+class RandomOrder(Easy):
+    """EASY in an order that is drawn, once for all: whoever gains on it has learnt something."""
+
+    def make_order(self, state, name: str) -> Any:
+        return Shuffled(np.random.default_rng(0).random(len(state.submit)))
 
 
 def system(jobs: pd.DataFrame, nodes: int, cpus: int, whole: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -85,25 +104,29 @@ def main() -> None:
     jobs, nodes = system(jobs, arguments.nodes, arguments.cpus, arguments.whole)
     if arguments.machines:
         nodes = machines(arguments.machines)
+    rivals: list[object] = [*RIVALS, RandomOrder(place="best")]
     if arguments.untrained:
-        begin, arrays_of = free_numbers(Settings())
-        start = TrainedPolicy("search", arrays_of(begin), None, {"inside": "easy"})
-        found = evaluate_continuous(start, jobs, nodes, DayFilter(arguments.judge, arguments.tz))
+        start = TrainedPolicy("search", arrays_of(start_of_search()))
+        found = evaluate_policy(start, jobs, nodes, DayFilter(arguments.judge, arguments.tz), rivals=rivals)
         print("\n".join(json.dumps(row, default=float) for row in found.policies.to_dict("records")), found.notes[0])
         return
-    weeks = lay_out_weeks(jobs, nodes, *day_span(arguments.train), arguments.tz)
-    rivals: dict[str, object] = {}
+    train = DayFilter(arguments.train, arguments.tz, min_jobs=50, min_wait=60.0)
     for name in arguments.variants.split(","):
         for seed in range(1, arguments.seeds + 1):
             settings = Settings(generations=arguments.generations, seed=seed, processes=1, minutes=1e4)
             began = time.process_time()
-            trained = train_by_search(jobs, nodes, weeks, arguments.tz, replace(settings, **VARIANTS[name]))
+            trained = learn_policy(jobs, nodes, train, replace(settings, **VARIANTS[name]))
             seconds = time.process_time() - began
-            found = evaluate_continuous(trained, jobs, nodes, DayFilter(arguments.judge, arguments.tz), **rivals)
-            rivals = {"rivals": [found.best_rival]}  # the others once
+            found = evaluate_policy(trained, jobs, nodes, DayFilter(arguments.judge, arguments.tz), rivals=rivals)
+            rivals = [one for one in rivals if label(one) == found.best_rival]  # the others once
             for row in found.policies.to_dict("records"):
                 if row["policy"] == "learned":
-                    row |= {"variant": name, "seed": seed, "cpu_s": round(seconds, 1), "n_weeks": len(weeks)}
+                    row |= {
+                        "variant": name,
+                        "seed": seed,
+                        "cpu_s": round(seconds, 1),
+                        "n_weeks": len(trained.trained["weeks"]),
+                    }
                     row |= {"untrained": trained.trained["untrained"], "objective": trained.trained["objective"]}
                     row |= {"weights": [round(float(w), 3) for w in trained.arrays["weights"]]}
                 print(json.dumps(row, default=float), flush=True)

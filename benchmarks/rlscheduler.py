@@ -21,20 +21,21 @@ import math
 import struct
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from learn_weeks import RandomOrder
 from numba import njit
 
-from procure.learn.days import Day, quick_run
-from procure.learn.policy import expected_before
-from procure.learn.search import Settings, candidate_of, free_numbers, search
-from procure.learn.weeks import SLOWDOWN, figures_of
-from procure.run import Prepared, prepare, run_prepared
+from procure.learn.order import at_hand
+from procure.learn.run_times import expected_before
+from procure.learn.search import Settings, arrays_of, search, start_of_search
+from procure.learn.store import TrainedPolicy
+from procure.learn.weeks import SLOWDOWN, Period, figures_of
+from procure.run import Prepared, label, prepare, run_prepared
 
 LENGTH, FLOOR = 1024, 10.0
 RULES = ("fcfs", "sjf", "f1", "wfp3", "unicep", "wfp3 as named", "unicep as named")
@@ -60,7 +61,7 @@ RIVALS = (
     "easy:order=sjf,queue_order=sjf",
     "easy:order=unicef,queue_order=unicef",
     "easy:order=f1,queue_order=f1",
-    "easy:order=random,queue_order=random",
+    RandomOrder(),
     "easy:queue_order=sjf,keep=true,by_time_only=true",
     "conservative",
 )
@@ -164,7 +165,7 @@ def slowdown(jobs: np.ndarray, start: np.ndarray) -> float:
     return float(np.maximum(spent / np.maximum(jobs[:, 1], FLOOR), 1.0).mean())
 
 
-def sequence(log: pd.DataFrame, at: int, nodes: pd.DataFrame) -> Day:
+def sequence(log: pd.DataFrame, at: int, nodes: pd.DataFrame) -> Period:
     """Lay a sequence out for procure: processors are nodes; jobs run to their end, as in the published program."""
     part = log.iloc[at : at + LENGTH].reset_index(drop=True)
     table = pd.DataFrame({"job_id": part["job"].astype(str), "submit_time": part["submit"], "run_time": part["run"]})
@@ -172,7 +173,7 @@ def sequence(log: pd.DataFrame, at: int, nodes: pd.DataFrame) -> Day:
         requested_time=part["request"].clip(lower=1), n_nodes=part["procs"], user=part["user"].astype(str)
     )
     ready = prepare(table.assign(cpus_per_node=1), nodes, kill_at_limit=False)
-    return Day(str(at), ready, expected_before(ready.jobs, None), float("nan"))
+    return Period(str(at), ready, expected_before(ready.jobs, None))
 
 
 def of(ready: Prepared, start: np.ndarray, end: np.ndarray) -> float:
@@ -180,7 +181,7 @@ def of(ready: Prepared, start: np.ndarray, end: np.ndarray) -> float:
     return float(figures_of(ready, start, end)[SLOWDOWN])
 
 
-def trained_elsewhere(log: pd.DataFrame, nodes: pd.DataFrame, arguments: argparse.Namespace) -> list[dict]:
+def trained_elsewhere(log: pd.DataFrame, nodes: pd.DataFrame, arguments: argparse.Namespace) -> list[TrainedPolicy]:
     """Train a policy per fold on sequences that hold no job of it, nor of a sequence that begins in it."""
     bounds = np.linspace(0, len(log), arguments.folds + 1).astype(int)
     found = []
@@ -191,10 +192,9 @@ def trained_elsewhere(log: pd.DataFrame, nodes: pd.DataFrame, arguments: argpars
             raise SystemExit(f"{len(log):,} jobs are too few for {arguments.folds} folds")
         chosen = np.random.default_rng(low).choice(able, arguments.train)
         days = [sequence(log, int(at), nodes) for at in np.sort(chosen)]
-        settings = Settings(generations=arguments.generations, processes=1, minutes=1e4, days=arguments.train)
-        settings = replace(settings, n_hidden=arguments.hidden)
+        settings = Settings(generations=arguments.generations, processes=1, minutes=1e4, weeks=arguments.train)
         began = time.process_time()
-        found.append(search(days, settings).arrays)
+        found.append(search(days, settings))
         line = {"fold": [int(low), int(high)], "cpu_s": round(time.process_time() - began, 1)}
         print(json.dumps({"trained": line}), file=sys.stderr, flush=True)
     return found
@@ -224,7 +224,6 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=4)
     parser.add_argument("--train", type=int, default=24, help="sequences that a policy is trained on")
     parser.add_argument("--generations", type=int, default=60)
-    parser.add_argument("--hidden", type=int, default=0)
     parser.add_argument("--rules-only", action="store_true", help="nothing is trained")
     arguments = parser.parse_args()
     if not Path(arguments.log).is_file():
@@ -248,17 +247,17 @@ def main() -> None:
     days = [sequence(log, at, nodes) for at in drawn]
     for policy in RIVALS:
         runs = [run_prepared(day.ready, policy) for day in days]
-        row(policy, np.array([of(day.ready, one.start, one.end) for day, one in zip(days, runs, strict=True)]))
-    begin, arrays_of = free_numbers(Settings())
-    by_arrays = {"untrained": [arrays_of(begin)] * arguments.folds}
+        row(label(policy), np.array([of(day.ready, one.start, one.end) for day, one in zip(days, runs, strict=True)]))
+    by_policy = {"untrained": [TrainedPolicy("search", arrays_of(start_of_search()))] * arguments.folds}
     if not arguments.rules_only:
-        by_arrays["learned"] = trained_elsewhere(log, nodes, arguments)
+        by_policy["learned"] = trained_elsewhere(log, nodes, arguments)
     bounds = np.linspace(0, len(log), arguments.folds + 1).astype(int)
-    for name, arrays in by_arrays.items():
+    for name, trained in by_policy.items():
         values = []
         for at, day in zip(drawn, days, strict=True):
-            mine = arrays[int(np.searchsorted(bounds, at, side="right")) - 1]
-            values.append(of(day.ready, *quick_run(day, candidate_of(day, mine, "easy"))))
+            mine = trained[int(np.searchsorted(bounds, at, side="right")) - 1]
+            run = run_prepared(day.ready, at_hand(mine, day))
+            values.append(of(day.ready, run.start, run.end))
         row(name, np.array(values))
 
 

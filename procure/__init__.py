@@ -20,7 +20,7 @@ Why did jobs wait? (experimental)
 Which jobs will come? (experimental)
     `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
-    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `evaluate_continuous`, `read_policy`,
+    `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `read_policy`,
     `write_policy`.
 Where in the network, and which jobs of a window? (experimental)
     `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`, `read_window`, `compare_windows`.
@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from procure.forecast import evaluate as evaluate_forecasts
     from procure.forecast import find_patterns
     from procure.forecast.expected import forecast_jobs
-    from procure.learn.continuous import evaluate_continuous
+    from procure.learn.judge import evaluate_policy
     from procure.learn.search import Settings as LearnSettings
+    from procure.learn.search import learn_policy
     from procure.learn.store import read_policy, write_policy
-    from procure.learn.train import DayFilter, evaluate_policy, learn_policy
+    from procure.learn.weeks import DayFilter
     from procure.packages import PackageRules, expand_packages, package_nodes, read_quotes
     from procure.packages.cloud import read_prices
     from procure.packages.runnable import jobs_left_out
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "DayFilter": "procure.learn.train",
+    "DayFilter": "procure.learn.weeks",
     "DayRule": "procure.sweep.choose_days",
     "LearnSettings": "procure.learn.search:Settings",
     "PackageRules": "procure.packages",
@@ -114,8 +115,7 @@ _HOME = {
     "describe": "procure.workload",
     "evaluate": "procure.recommender.backtest",
     "evaluate_forecasts": "procure.forecast:evaluate",
-    "evaluate_continuous": "procure.learn.continuous",
-    "evaluate_policy": "procure.learn.train",
+    "evaluate_policy": "procure.learn.judge",
     "evaluate_queue": "procure.queue_time.evaluation:evaluate",
     "expand_packages": "procure.packages",
     "explain": "procure.explanation",
@@ -127,7 +127,7 @@ _HOME = {
     "generate": "procure.workload",
     "import_log": "procure.workload",
     "jobs_left_out": "procure.packages.runnable",
-    "learn_policy": "procure.learn.train",
+    "learn_policy": "procure.learn.search",
     "load_plan": "procure.sweep",
     "load_queue": "procure.queue_time.store:load",
     "load_results": "procure.sweep.results",
@@ -183,7 +183,6 @@ __all__ = [
     "count_hops",
     "describe",
     "evaluate",
-    "evaluate_continuous",
     "evaluate_forecasts",
     "evaluate_policy",
     "evaluate_queue",

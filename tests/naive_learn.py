@@ -1,17 +1,17 @@
-"""Slow twin of a learnt policy: every figure anew from the whole run at each decision, no lines, no counters."""
+"""Slow twin of a learned order under which whoever fits starts: every figure anew at each decision, no counters."""
 
 from __future__ import annotations
 
 import math
 
-from procure.learn.features import NO_LIMIT
+from procure.learn.run_times import NO_LIMIT
 from procure.simulator.state import WAIT, waiting
 
 SPAN = math.log(100.0)
 
 
 class Twin:
-    """The policy as `docs/how-to/learn.md` states it, on any trained arrays."""
+    """The order as `docs/how-to/learn.md` states it, on any trained arrays."""
 
     def __init__(self, arrays, prior):
         self.arrays, self.prior, self.ended = arrays, prior, {}
@@ -29,7 +29,7 @@ class Twin:
             first = min(other for other in queue if self.alike(state, other) == self.alike(state, job))
             if first != job:
                 continue
-            key = (self.score(state, job, queue, nodes), job)
+            key = (self.score(state, job, queue), job)
             if best is None or key < best[0]:
                 best = (key, job, nodes)
         return (WAIT, []) if best is None else (best[1], best[2])
@@ -39,26 +39,6 @@ class Twin:
         names = ("n_nodes", "cpus", "mem", "gpus", "types", "requested", "user")
         return tuple(int(getattr(state, name)[job]) for name in names)
 
-    @staticmethod
-    def margin(state, job, node):
-        terms = [
-            (getattr(state, f"free_{r}")[node] - getattr(state, r)[job]) / getattr(state, f"total_{r}")[node]
-            for r in ("mem", "cpus", "gpus")
-            if getattr(state, r)[job] > 0
-        ]
-        return sum(terms, 0.0) / len(terms) if terms else 0.0
-
-    def cost(self, state, job, node):
-        a, b, c, d = self.arrays["places"]
-        cost = a * self.margin(state, job, node)
-        if state.total_gpus[node] > 0 and state.gpus[job] == 0:
-            cost += b
-        if state.free_cpus[node] == state.total_cpus[node] and state.free_mem[node] == state.total_mem[node]:
-            cost += d
-        cpus = (state.free_cpus[node] - state.cpus[job]) / max(state.total_cpus[node], 1)
-        mem = (state.free_mem[node] - state.mem[job]) / max(state.total_mem[node], 1)
-        return cost + c * abs(cpus - mem)
-
     def nodes(self, state, job):
         able = [
             n
@@ -67,11 +47,7 @@ class Twin:
             and state.node_types[n] & state.types[job]
         ]
         wanted = int(state.n_nodes[job])
-        if len(able) < wanted:
-            return None
-        if wanted == 1:
-            return [min(able, key=lambda n: (self.cost(state, job, n), n))]
-        return sorted(sorted(able, key=lambda n: (self.margin(state, job, n), n))[:wanted])
+        return None if len(able) < wanted else able[:wanted]
 
     def expected(self, state, job):
         now, mine = int(state.now[0]), self.alike(state, job)
@@ -102,7 +78,7 @@ class Twin:
             return math.log(min(max(self.prior[first], least), limit))
         return min(-math.log(value) if which else value, math.log(limit))
 
-    def score(self, state, job, queue, nodes):
+    def score(self, state, job, queue):
         now = int(state.now[0])
         run, n_ended = self.expected(state, job)
         asked = [
@@ -132,7 +108,6 @@ class Twin:
             math.log((60.0 + now - int(state.submit[job])) / 3600.0) / SPAN,
             math.log(1.0 * n_alike) / SPAN,
             math.log(1.0 + n_ended) / SPAN,
-            self.margin(state, job, nodes[0]) if len(nodes) == 1 else 0.0,
             length * run_time,
             length * share,
             free * run_time,
@@ -144,9 +119,4 @@ class Twin:
         total = 0.0
         for weight, value in zip(self.arrays["weights"], row, strict=True):
             total += weight * value
-        for unit in self.arrays["hidden"]:
-            inner = unit[0]
-            for weight, value in zip(unit[1:-1], row, strict=True):
-                inner += weight * value
-            total += unit[-1] * math.tanh(inner)
         return total

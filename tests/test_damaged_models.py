@@ -19,11 +19,10 @@ import xgboost
 
 from procure.errors import TableError
 from procure.files import Archive, check_booster, keep_array, read_archive, write_archive
-from procure.learn.features import FEATURES
-from procure.learn.policy import UNTRAINED
+from procure.learn.class_features import FEATURES
 from procure.learn.run_times import RunTimes
 from procure.learn.store import SCHEMA as POLICY
-from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.learn.store import UNTRAINED, TrainedPolicy, read_policy, write_policy
 from procure.models import surrogate
 from procure.queue_time import forest, store
 from procure.queue_time.training import train
@@ -214,8 +213,8 @@ def _part_altered(whole: bytes, rng: random.Random) -> bytes:
 TEXTS, WRONG = np.array(["x"] * len(FEATURES)), np.full((POSITIONS * FEATURES_SEEN, 16), np.nan, np.float32)
 FORGED = [
     ("policy", {"history": []}, {}),
-    ("policy", {"history": {"strength": "x", "half_life": 1.0, "by_user": True, "as_of": 0}}, {}),
-    ("policy", {"history": {"strength": 1.0, "half_life": -1.0, "by_user": True, "as_of": 0}}, {}),
+    ("policy", {"history": {"by_user": True, "as_of": "x"}}, {}),
+    ("policy", {"history": {"by_user": True}}, {}),
     ("policy", {"history": {"tables": []}}, {}),
     ("policy", {"trained": 5}, {}),
     ("policy", {"method": ["search"]}, {}),

@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from policy_cases import few, job_table, node_table, shared_case
 
 from procure.errors import ArgumentError, TableError, need
-from procure.learn.days import Day, on_day
-from procure.learn.env import make_env
-from procure.learn.features import FEATURES, MARGIN
-from procure.learn.observe import N_SLOTS, n_seen
-from procure.learn.policy import UNTRAINED, Fixed, expected_before
-from procure.learn.published import LAYERS, shapes
-from procure.learn.scorer_env import make_scorer_env
-from procure.learn.store import TrainedPolicy, read_policy
-from procure.run import prepare, run_prepared
+from procure.learn.order import AgentAtHand
+from procure.learn.published import LAYERS, N_SLOTS, n_seen, shapes
+from procure.learn.published_env import make_env
+from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.run import prepare, run_prepared, simulate
 from procure.simulator.state import WAIT, waiting
 
 pytestmark = pytest.mark.plain
@@ -40,7 +36,7 @@ def test_gymnasium_accepts_the_environment():
     """Gymnasium's own checker finds nothing wrong, under either reward."""
     checker = pytest.importorskip("gymnasium.utils.env_checker", reason="needs gymnasium")
     for reward in ("wait", "utilization"):
-        checker.check_env(make_env([single(np.random.default_rng(1))], reward), skip_render_check=True)
+        checker.check_env(make_env(single(np.random.default_rng(1)), reward), skip_render_check=True)
 
 
 @FEW
@@ -50,7 +46,7 @@ def test_stepping_equals_simulating(seed):
     pytest.importorskip("gymnasium", reason="needs gymnasium")
     rng = np.random.default_rng(seed)
     ready = single(rng)
-    env = make_env([ready])
+    env = make_env(ready)
     env.reset(seed=0)
     decisions, ended = [], not env.action_masks().any()
     while not ended:
@@ -91,7 +87,7 @@ def test_what_is_seen_allowed_and_rewarded():
         mem_mb_per_node=[50, 100, 0], gpus_per_node=[0, 0, 1],
     )  # fmt: skip
     nodes = node_table(2, cpus=[4, 2], mem_mb=[100, 100], gpus=[0, 1])
-    env = make_env([prepare(jobs, nodes)])
+    env = make_env(prepare(jobs, nodes))
     seen, _ = env.reset(seed=0)
     assert seen[:12].tolist() == [50_000, 3, 0, 60, 100_000, 4, 0, 120, 0, 1, 1, 180]
     assert not seen[12 : 4 * N_SLOTS].any() and seen[4 * N_SLOTS :].tolist() == [100_000, 4, 0, 100_000, 2, 1]
@@ -104,14 +100,14 @@ def test_what_is_seen_allowed_and_rewarded():
     env.step(1)
     _, reward, ended, _, info = env.step(0)  # at 10 s: job 1 on node 0
     assert reward == 0.0 and ended and info["mean_wait"] == pytest.approx(10 / 3)
-    env = make_env([prepare(jobs, nodes)], "utilization")
+    env = make_env(prepare(jobs, nodes), "utilization")
     env.reset(seed=0)
     _, reward, *_ = env.step(0)
     assert reward == pytest.approx((0.5 + 0.75) / 6)
     with pytest.raises(ArgumentError, match="reward"):
-        make_env([prepare(jobs, nodes)], "luck")
+        make_env(prepare(jobs, nodes), "luck")
     with pytest.raises(TableError, match="several"):
-        make_env([prepare(jobs.assign(n_nodes=2), nodes)])
+        make_env(prepare(jobs.assign(n_nodes=2), nodes))
 
 
 @FEW
@@ -122,8 +118,8 @@ def test_the_network_in_the_loop_does_what_it_does_in_the_environment(seed):
     rng = np.random.default_rng(seed)
     ready = single(rng)
     arrays = agent(rng, len(ready.kind_of))
-    quick = run_prepared(ready, Fixed.model_validate({"trained": TrainedPolicy("ppo", arrays)}))
-    env = make_env([ready])
+    quick = run_prepared(ready, AgentAtHand.model_validate({"trained": TrainedPolicy("ppo", arrays)}))
+    env = make_env(ready)
     seen, _ = env.reset(seed=0)
     while env.action_masks().any():
         inner = np.tanh(arrays["weight_1"] @ seen.astype(float) + arrays["bias_1"])
@@ -136,7 +132,7 @@ def test_the_network_in_the_loop_does_what_it_does_in_the_environment(seed):
 def test_an_agent_fits_the_system_it_was_trained_for():
     """Another number of nodes is refused, and so are jobs of several nodes."""
     rng = np.random.default_rng(0)
-    trained = Fixed.model_validate({"trained": TrainedPolicy("ppo", agent(rng, 3))})
+    trained = AgentAtHand.model_validate({"trained": TrainedPolicy("ppo", agent(rng, 3))})
     jobs = job_table(submit_time=[0], run_time=[1])
     with pytest.raises(TableError, match="trained for 3 nodes; these are 2"):
         run_prepared(prepare(jobs, node_table(2)), trained)
@@ -179,7 +175,7 @@ def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
 
 def test_a_training_set_is_the_published_one():
     """2,000 jobs of more than 20 CPUs and 40 with GPUs, each once, at one moment; too few are said."""
-    from procure.learn.ppo import training_set
+    from procure.learn.published_training import training_set
 
     jobs, nodes = gpu_log()
     drawn = training_set(jobs, nodes, 1)
@@ -193,68 +189,29 @@ def test_a_training_set_is_the_published_one():
 
 
 @pytest.mark.slow
-def test_ppo_trains_resumes_and_runs_without_torch(tmp_path):
-    """A short training writes a file that goes on where it stopped; torch's likeliest action is our kernel's."""
+def test_ppo_trains_and_runs_without_torch(tmp_path):
+    """A short training gives a file that runs by name; torch's likeliest action is our network's."""
     pytest.importorskip("sb3_contrib", reason="needs the extra rl")
     import torch
 
-    from procure.learn.ppo import train_ppo, training_set
+    from procure.learn.published_training import train_published, training_set
 
     jobs, nodes = gpu_log()
     path = tmp_path / "ppo.policy"
-    train_ppo(jobs, nodes, path, steps=2048)
-    first = read_policy(path)
-    assert [point[0] for point in first.trained["curve"]] == [0, 2048]
-    train_ppo(jobs, nodes, path, steps=4096)
+    write_policy(path, train_published(jobs, nodes, steps=2048))
     found = read_policy(path)
-    assert [point[0] for point in found.trained["curve"]] == [0, 2048, 4096]
-    assert float(found.arrays["adam.0.step"]) == 2 * float(first.arrays["adam.0.step"])
-    env = make_env([prepare(training_set(jobs, nodes, 1), nodes)])
+    assert [point[0] for point in found.trained["curve"]] == [0, 2048]
+    drawn = training_set(jobs, nodes, 1)
+    env = make_env(prepare(drawn, nodes))
     seen, _ = env.reset(seed=0)
     layers = [torch.tensor(found.arrays[name]) for name in LAYERS]
     inner = torch.tensor(seen, dtype=torch.float64)
     for weight, bias in (layers[:2], layers[2:4]):
         inner = torch.tanh(weight @ inner + bias)
     out = (layers[4] @ inner + layers[5]).numpy()
-    run = run_prepared(prepare(training_set(jobs, nodes, 1), nodes), Fixed.model_validate({"trained": found}))
     best = int(np.where(env.action_masks(), out, -np.inf).argmax())
-    assert run.start[best // 2] == 0
-    with pytest.raises(TableError, match="another policy"):
-        train_ppo(jobs, nodes, path, steps=4096, seed=2)
-
-
-@pytest.mark.slow
-def test_masking_learns_what_cannot_be_learnt_without_it():
-    """Which action pays is drawn anew at each step and shown by the mask alone: masked training always hits."""
-    sb3 = pytest.importorskip("sb3_contrib", reason="needs the extra rl")
-    import gymnasium
-    from stable_baselines3 import PPO
-
-    n_actions = 8
-
-    class Hidden(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
-        action_space = gymnasium.spaces.Discrete(n_actions)
-
-        def reset(self, *, seed=None, options=None):
-            super().reset(seed=seed)
-            self.pays, self.left = int(self.np_random.integers(n_actions)), 32
-            return np.zeros(1, np.float32), {}
-
-        def action_masks(self):
-            return np.arange(n_actions) == self.pays
-
-        def step(self, action):
-            reward = float(action == self.pays)
-            self.pays, self.left = int(self.np_random.integers(n_actions)), self.left - 1
-            return np.zeros(1, np.float32), reward, self.left == 0, False, {}
-
-    options = {"n_steps": 256, "seed": 1, "device": "cpu"}
-    masked, plain = sb3.MaskablePPO("MlpPolicy", Hidden(), **options), PPO("MlpPolicy", Hidden(), **options)
-    for model in (masked, plain):
-        model.learn(1024)
-    hits = [np.mean([episode["r"] for episode in model.ep_info_buffer]) / 32 for model in (masked, plain)]
-    assert hits[0] == 1.0 and hits[1] < 0.3
+    run = simulate(drawn, nodes, f"learned:file={path}").schedule
+    assert run["start_time"].iloc[best // 2] == run["submit_time"].iloc[best // 2]
 
 
 def test_a_missing_module_is_named():
@@ -266,36 +223,3 @@ def test_a_missing_module_is_named():
 def test_the_length_of_an_observation():
     """Ten jobs of four numbers, and three per node: 67 on the published system."""
     assert n_seen(9) == 67
-
-
-@FEW
-@given(seed=st.integers(0, 10**6))
-def test_choosing_the_lowest_score_is_the_trained_policy(seed):
-    """Stepped by the lowest score of what is seen, a day's jobs start when the policy of that score starts them."""
-    rng = np.random.default_rng(seed)
-    jobs, nodes = shared_case(rng, 25)
-    ready = prepare(jobs, nodes)
-    prior = expected_before(ready.jobs, None)
-    arrays = dict(UNTRAINED.arrays) | {
-        "weights": rng.standard_normal(len(FEATURES)),
-        "hidden": UNTRAINED.arrays["hidden"],
-    }
-    arrays["weights"][MARGIN] = 0.0
-    day = Day("", ready, prior, 10.0)
-    try:
-        env = make_scorer_env([day], arrays)
-        seen, _ = env.reset(seed=0)
-    except TableError as error:
-        assert "nothing" in str(error) or "anything to choose" in str(error)
-        return
-    done = False
-    while not done:
-        rows = seen.reshape(-1, len(FEATURES)).astype(float)
-        value = np.where(env.action_masks(), rows @ arrays["weights"], np.inf)
-        ties = np.flatnonzero(np.isclose(value, value.min(), rtol=0, atol=1e-6))
-        action = int(ties[np.argmin(env._view[0][ties])])
-        seen, reward, done, _, info = env.step(action)
-        assert reward <= 0.0
-    policy = run_prepared(ready, on_day(day, TrainedPolicy("search", arrays)))
-    assert env.state.start.tolist() == policy.start.tolist()
-    assert np.isclose(info["mean_wait"], (policy.start - ready.jobs.submit)[policy.start >= 0].mean())

@@ -11,9 +11,9 @@ from naive_learn import Twin
 from policy_cases import few, pool_case, shared_case
 
 from procure.errors import TableError
-from procure.learn.features import AGE, FEATURES
-from procure.learn.policy import UNTRAINED, expected_before
-from procure.learn.store import TrainedPolicy, write_policy
+from procure.learn.class_features import AGE, FEATURES, REQUESTED, SHARE
+from procure.learn.run_times import expected_before
+from procure.learn.store import UNTRAINED, TrainedPolicy, write_policy
 from procure.policies import catalog
 from procure.policies.queue import Skipping
 from procure.policies.seams_of import with_seams
@@ -39,8 +39,8 @@ def first_fit(file):
 
 @FEW
 @given(seed=st.integers(0, 10**6))
-def test_on_the_first_node_it_equals_the_slow_twin_of_the_policy(seed, tmp_path_factory):
-    """Jobs of one node start when and where the policy's twin starts them, with any weights and any margin."""
+def test_on_the_first_node_it_equals_its_slow_twin(seed, tmp_path_factory):
+    """Jobs of one node start when and where the order's twin starts them, with any weights."""
     rng = np.random.default_rng(seed)
     jobs, nodes = shared_case(rng, 25)
     jobs["n_nodes"] = 1
@@ -62,7 +62,7 @@ def test_on_the_first_node_it_equals_the_slow_twin_of_the_policy(seed, tmp_path_
 def test_ordered_by_the_request_alone_easy_backfills_as_by_sjf(composed, seed, case, tmp_path_factory):
     """With weight on the requested time alone, EASY starts every job when and where it does in SJF's order."""
     jobs, nodes = case(np.random.default_rng(seed))
-    file = written(tmp_path_factory, np.eye(len(FEATURES))[FEATURES.index("requested")])
+    file = written(tmp_path_factory, np.eye(len(FEATURES))[REQUESTED])
     ready = prepare(jobs, nodes)
     learned = run_prepared(ready, f"{composed.replace('ORDER', 'learned')},file={file}")
     sjf = run_prepared(ready, composed.replace("ORDER", "sjf"))
@@ -92,23 +92,12 @@ def test_the_file_is_a_parameter_of_the_order(tmp_path_factory):
         catalog.spec(f"easy:order=sjf,file={file}")
 
 
-def test_hidden_units_do_not_look_at_the_age(tmp_path_factory):
-    """With units that look at the age alone nobody is served behind a job that was submitted later."""
-    jobs, nodes = pool_case(np.random.default_rng(3), 25)
-    jobs["n_nodes"] = 1
-    ready = prepare(jobs, nodes)
-    hidden = np.zeros((1, len(FEATURES) + 2))
-    hidden[0, 1 + AGE] = hidden[0, -1] = 5.0
-    file = written(tmp_path_factory, np.zeros(len(FEATURES)), hidden=hidden)
-    assert run_prepared(ready, first_fit(file)).start.tolist() == run_prepared(ready, "first-fit").start.tolist()
-
-
 def test_what_was_not_said_is_as_trained(tmp_path_factory):
     """A policy trained inside EASY also holds the first reservation and chooses the nodes, unless these are given."""
     jobs, nodes = shared_case(np.random.default_rng(4), 40)
     ready = prepare(jobs, nodes)
     path = tmp_path_factory.mktemp("learned") / "site.policy"
-    arrays = dict(UNTRAINED.arrays) | {"weights": np.eye(len(FEATURES))[FEATURES.index("requested")]}
+    arrays = dict(UNTRAINED.arrays) | {"weights": np.eye(len(FEATURES))[REQUESTED]}
     write_policy(path, TrainedPolicy("search", arrays, None, {"queue_order": "learned", "place": "best"}))
     short = run_prepared(ready, f"easy:order=learned,file={path}")
     full = run_prepared(ready, "easy:order=sjf,queue_order=sjf,place=best")
@@ -116,6 +105,34 @@ def test_what_was_not_said_is_as_trained(tmp_path_factory):
     given = run_prepared(ready, f"easy:order=learned,file={path},queue_order=fcfs,place=first")
     assert given.start.tolist() == run_prepared(ready, "easy:order=sjf").start.tolist()
     assert short.start.tolist() != given.start.tolist()
+
+
+@FEW
+@given(seed=st.integers(0, 10**6), moment=st.integers(1, 40))
+def test_what_has_not_ended_is_not_known(seed, moment, tmp_path_factory):
+    """Jobs that run past a moment may run any longer: nothing that was decided until then changes."""
+    rng = np.random.default_rng(seed)
+    jobs, nodes = shared_case(rng, 25)
+    policy = f"easy:order=learned,file={written(tmp_path_factory, rng.standard_normal(len(FEATURES)))}"
+    ready = prepare(jobs, nodes, kill_at_limit=False)
+    before = run_prepared(ready, policy)
+    longer = (before.end > moment) | (before.start < 0)
+    changed = jobs.copy()
+    changed.loc[ready.jobs.row[longer], "run_time"] += rng.integers(1, 1000, longer.sum())
+    after = run_prepared(prepare(changed, nodes, kill_at_limit=False), policy)
+    early = (before.start >= 0) & (before.start <= moment)
+    assert (after.start[early] == before.start[early]).all()
+
+
+def test_the_policy_learned_is_easy_in_the_learned_order(tmp_path_factory):
+    """By its own name a trained file runs as it does in EASY, and as it was trained."""
+    jobs, nodes = shared_case(np.random.default_rng(4), 40)
+    ready = prepare(jobs, nodes)
+    path = tmp_path_factory.mktemp("learned") / "site.policy"
+    write_policy(path, TrainedPolicy("search", UNTRAINED.arrays, None, {"queue_order": "learned", "place": "best"}))
+    own, easy = (run_prepared(ready, f"{name}file={path}") for name in ("learned:", "easy:order=learned,"))
+    assert own.start.tolist() == easy.start.tolist() and own.node_list.tolist() == easy.node_list.tolist()
+    assert catalog.spec(f"learned:file={path}").label == f"learned:file={path}"
 
 
 def stream(n=150):
@@ -130,7 +147,7 @@ def stream(n=150):
 def test_an_order_that_disfavours_a_job_lets_it_wait_for_ever_without_patience(tmp_path_factory):
     """With weight on the share of the system who wants all of it is served last; after a week of patience it is not."""
     jobs, nodes = stream()
-    file = written(tmp_path_factory, np.eye(len(FEATURES))[FEATURES.index("share")])
+    file = written(tmp_path_factory, np.eye(len(FEATURES))[SHARE])
     policy = f"easy:order=learned,queue_order=learned,file={file}"
     ready = prepare(jobs, nodes)
     assert run_prepared(ready, policy).start[1] == run_prepared(ready, policy).start.max()
@@ -138,15 +155,13 @@ def test_an_order_that_disfavours_a_job_lets_it_wait_for_ever_without_patience(t
 
 
 @FEW
-@given(seed=st.integers(0, 10**6), n_hidden=st.integers(0, 3), case=st.sampled_from(["stream", "pool", "shared"]))
-def test_nobody_waits_for_ever_whatever_the_file_says(seed, n_hidden, case, tmp_path_factory):
-    """Whoever has waited as long as ``patience`` waits for no more than those before him, linear or network."""
+@given(seed=st.integers(0, 10**6), case=st.sampled_from(["stream", "pool", "shared"]))
+def test_nobody_waits_for_ever_whatever_the_file_says(seed, case, tmp_path_factory):
+    """Whoever has waited as long as ``patience`` waits for no more than those before him."""
     rng = np.random.default_rng(seed)
     jobs, nodes = {"stream": stream, "pool": lambda: pool_case(rng, 40), "shared": lambda: shared_case(rng, 40)}[case]()
     jobs["run_time"] = jobs["requested_time"] = jobs["requested_time"].clip(lower=1)
-    weights = 10.0 * rng.standard_normal(len(FEATURES))
-    hidden = 10.0 * rng.standard_normal((n_hidden, len(FEATURES) + 2))
-    file = written(tmp_path_factory, weights, hidden=hidden)
+    file = written(tmp_path_factory, 10.0 * rng.standard_normal(len(FEATURES)))
     patience = int(rng.integers(1, 400))
     ready = prepare(jobs, nodes)
     run = run_prepared(ready, f"easy:order=learned,queue_order=learned,file={file},patience={patience}")

@@ -9,19 +9,17 @@ import pandas as pd
 import pytest
 from test_learn import log
 
-from procure.learn.continuous import EXACT, evaluate_continuous
-from procure.learn.features import AGE
-from procure.learn.judge import LEARNED, RANDOM, UNTRAINED
-from procure.learn.search import FEWEST_AGE, Settings, free_numbers, train_by_search, weekly_objective
+from procure.learn.class_features import AGE
+from procure.learn.judge import LEARNED, UNTRAINED, evaluate_policy
+from procure.learn.search import FEWEST_AGE, Settings, arrays_of, learn_policy, start_of_search, weekly_objective
 from procure.learn.store import write_policy
-from procure.learn.train import DayFilter
-from procure.learn.weeks import FIGURES, P95, SLOWDOWN, WEEK, figures_of, lay_out_weeks
+from procure.learn.weeks import FIGURES, P95, REFERENCE, SLOWDOWN, WEEK, DayFilter, figures_of, lay_out
 from procure.run import prepare, run_prepared
 from procure.tables import write
 
 pytestmark = pytest.mark.plain
 RIVALS = ("easy", "easy:order=sjf,queue_order=sjf,place=best")
-QUICK = Settings(generations=1, population=4, days=3, processes=1)
+QUICK = Settings(generations=1, population=4, weeks=3, processes=1)
 
 
 def weeks_of_log():
@@ -33,20 +31,19 @@ def weeks_of_log():
 @pytest.fixture(scope="module")
 def trained():
     jobs, nodes = weeks_of_log()
-    weeks = lay_out_weeks(jobs, nodes, "2021-05-03", "2021-05-16", "UTC", min_jobs=10, min_wait=0)
-    return train_by_search(jobs, nodes, weeks, "UTC", QUICK)
+    return learn_policy(jobs, nodes, DayFilter("2021-05-03..2021-05-16", min_jobs=10, min_wait=0), QUICK)
 
 
 def test_a_week_counts_its_own_jobs_and_simulates_those_before():
     """Each week's jobs count once; of the week before they run and wait; nothing that comes later is known."""
     jobs, nodes = weeks_of_log()
-    weeks = lay_out_weeks(jobs, nodes, "2021-05-03", "2021-05-30", "UTC", min_jobs=1, min_wait=0)
+    weeks = lay_out(jobs, nodes, DayFilter("2021-05-03..2021-05-30", min_jobs=1, min_wait=0))
     assert [week.name for week in weeks][:2] == ["2021-05-03", "2021-05-10"]
     submit = jobs["submit_time"].to_numpy()
     for week in weeks:
         begin = int(pd.Timestamp(week.name, tz="UTC").timestamp())
         assert week.ready.n_counted == ((submit >= begin) & (submit < begin + WEEK)).sum()
-        assert week.n_jobs == ((submit >= begin - WEEK) & (submit < begin + WEEK)).sum()
+        assert len(week.prior) == ((submit >= begin - WEEK) & (submit < begin + WEEK)).sum()
 
 
 def test_the_figures_by_hand():
@@ -85,19 +82,17 @@ def test_the_objective_is_the_mean_log_ratio_and_what_the_guarded_waits_grow_by(
 
 
 def test_inside_easy_a_wait_always_counts_for_a_job():
-    """Whatever the search tries, the weight of the age stays below 0, and no hidden unit looks at it."""
-    begin, arrays_of = free_numbers(Settings(n_hidden=2))
-    arrays = arrays_of(begin + 5.0)
-    assert arrays["weights"][AGE] == -FEWEST_AGE and not arrays["hidden"][:, 1 + AGE].any()
+    """Whatever the search tries, the weight of the age stays below 0."""
+    assert arrays_of(start_of_search() + 5.0)["weights"][AGE] == -FEWEST_AGE
 
 
 def test_judged_beside_rivals_on_weeks_without_a_break(trained):
     """Every policy serves the same jobs; the figures are those of a run by name; ratios are to the learned policy."""
     jobs, nodes = weeks_of_log()
-    found = evaluate_continuous(trained, jobs, nodes, DayFilter("2021-05-10..2021-05-23"), rivals=RIVALS)
+    found = evaluate_policy(trained, jobs, nodes, DayFilter("2021-05-10..2021-05-23"), rivals=RIVALS)
     table = found.policies.set_index("policy")
-    assert list(table.index) == [*RIVALS, RANDOM, UNTRAINED, LEARNED, EXACT]
-    assert table.loc[LEARNED, "wait_ratio"] == 1.0 and (found.weeks.groupby("policy")["n_jobs"].sum() == 210).all()
+    assert list(table.index) == [*RIVALS, UNTRAINED, LEARNED, f"{REFERENCE}@oracle"]
+    assert table.loc[LEARNED, "wait_ratio"] == 1.0 and (found.parts.groupby("policy")["n_jobs"].sum() == 210).all()
     part = jobs[jobs["submit_time"] >= int(pd.Timestamp("2021-05-03", tz="UTC").timestamp())]
     ready = prepare(part[part["submit_time"] < int(pd.Timestamp("2021-05-24", tz="UTC").timestamp())], nodes)
     run = run_prepared(ready, RIVALS[1])
@@ -108,20 +103,31 @@ def test_judged_beside_rivals_on_weeks_without_a_break(trained):
     assert np.isclose(table.loc["easy", "wait_ratio"], ratio)
 
 
-def test_evaluate_continuous_as_scripts_rely_on_it(procure, trained, tmp_path):
-    """The JSON has a record per policy with the named figures; options of days are refused beside it."""
+@pytest.mark.parametrize(("first", "seen"), [("2021-05-16", True), ("2021-05-17", False)])
+def test_a_week_that_was_trained_on_in_part_is_warned_of(trained, first, seen):
+    """The last week of the training, May 10 to 16, makes a judgement of May 16 unfair, and none of May 17."""
+    jobs, nodes = weeks_of_log()
+    notes = []
+    evaluate_policy(trained, jobs, nodes, DayFilter(f"{first}..2021-05-23"), rivals=RIVALS[:1], note=notes.append)
+    assert any("2021-05-10: not a fair judgement" in text for text in notes) == seen
+
+
+@pytest.mark.parametrize("daily", [False, True])
+def test_evaluate_as_scripts_rely_on_it(procure, trained, tmp_path, daily):
+    """The JSON has a record per policy with the named figures; options of days are refused beside weeks."""
     jobs, nodes = weeks_of_log()
     write(jobs, tmp_path / "jobs.parquet")
     write(nodes, tmp_path / "nodes.csv")
     write_policy(tmp_path / "site.policy", trained)
     given = ("learn", "evaluate", tmp_path / "site.policy", "--jobs", tmp_path / "jobs.parquet", "--nodes")
-    given = (*given, tmp_path / "nodes.csv", "--from", "2021-05-17", "--to", "2021-05-23", "--continuous")
-    code, out, _ = procure(*given, "--format", "json")
+    given = (*given, tmp_path / "nodes.csv", "--days", "2021-05-17..2021-05-23")
+    of_days = ("--daily", "--min-jobs", 5, "--min-wait", 0) if daily else ()
+    code, out, _ = procure(*given, *of_days, "--format", "json")
     record = json.loads(out)
     names = {"policy", "mean_wait", "bounded_slowdown", "p95_wait", "max_wait", "widest_wait", "utilization"}
     assert code == 0 and all(names <= set(row) for row in record["policies"])
-    assert {"easy:place=best", "conservative:place=best", RANDOM, UNTRAINED, LEARNED} <= {
-        row["policy"] for row in record["policies"]
-    }
+    policies = {row["policy"] for row in record["policies"]}
+    assert {"easy:place=best", "conservative:place=best", UNTRAINED, LEARNED} <= policies
+    assert record["best_rival"] in policies and len(record["days" if daily else "weeks"]) >= len(policies)
     code, _, err = procure(*given, "--min-jobs", 5)
     assert code == 2 and "--min-jobs" in err

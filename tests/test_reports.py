@@ -24,9 +24,6 @@ from procure.evaluation.many_days import Days, hit_days
 from procure.explanation.bottleneck import Bottleneck
 from procure.forecast.evaluation import evaluate as judge_forecasts
 from procure.forecast.report import write_report as write_forecast
-from procure.learn.judge import Judgement
-from procure.learn.report import write_report as write_learnt
-from procure.learn.store import TrainedPolicy
 from procure.page import svg
 from procure.page.html import figure, render, sentence
 from procure.page.names import heading, minus, shown, unit_of
@@ -38,10 +35,6 @@ from procure.reports.assemble import _left
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
-from procure.topology.fat_tree import make_nodes
-from procure.topology.report import write_report as write_network
-from procure.window.compare import Comparison as Windows
-from procure.window.report import write_report as write_windows
 from tests.test_forecast import habits
 from tests.test_queue_time_model import busy_site
 
@@ -83,37 +76,14 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"purchase": purchase.path.read_text()} | {name: (folder / f"{name}.html").read_text() for name in SIBLINGS}
 
 
-SIBLINGS = ("compare", "queue", "window", "learn", "forecast", "topology")
+SIBLINGS = ("compare", "queue", "forecast")
 NAMES = ["purchase", *SIBLINGS]
 
 
 def write_siblings(folder: Path) -> None:
     """Write the reports of the younger rooms, of results made by hand."""
-    methods = pd.DataFrame(
-        {
-            "method": [HOSTILE, "seq"], "mean_cost_code": [3.0, 4.5], "mean_cost_paper": [3.0, 5.0],
-            "mean_wait": [7300.0, 7300.0], "p95_seconds": [0.002, 0.001], "mean_seconds": [0.001, 0.0004],
-        }
-    )  # fmt: skip
-    windows = Windows(methods, pd.DataFrame({HOSTILE: [3.0], "seq": [4.5]}), 12)
-    write_windows(windows, folder / "window.html", HOSTILE, HOSTILE)
-    names = ["learned", "sjf", "best-fit", "sjf@oracle"]
-    waits = pd.DataFrame({"day": ["2021-05-01", "2021-05-02"], "n_jobs": 9} | dict.fromkeys(names, 5000.0))
-    figures = {
-        "mean_ratio_to_sjf": 0.9,
-        "interval": [0.8, 1.0],
-        "worst_ratio": 1.2,
-        "worst_day": "2021-05-02",
-    }
-    used = {HOSTILE: 0.2}
-    judgement = Judgement(waits.assign(ratio_to_sjf=1.0), used, used, used, figures)
-    policy = TrainedPolicy("ppo", {HOSTILE: np.ones((2, 2))}, None, {"curve": [[0, 1.0], [1, 0.5]]})
-    write_learnt(judgement, policy, folder / "learn.html", HOSTILE)
     jobs = habits(days=40).assign(user=lambda table: HOSTILE + table["user"])
     write_forecast(judge_forecasts(jobs, modes=("pdf", "hazard")), jobs, None, folder / "forecast.html", HOSTILE)
-    nodes = make_nodes(1, 2, 2).replace({"node_id": {"n1": HOSTILE}})
-    schedule = pd.DataFrame({"job_id": [HOSTILE, "b"], "node_ids": [f"{HOSTILE},n3", "n2,n4"], "start_time": 0})
-    write_network(schedule.assign(n_nodes=2, end_time=10), nodes, folder / "topology.html", HOSTILE)
 
 
 @pytest.mark.slow
@@ -168,7 +138,7 @@ def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
     pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
     assert {path.parent.name for path in pages} == {
-        "comparison", "forecast", "learn", "queue_time", "reports", "topology", "window",
+        "comparison", "forecast", "queue_time", "reports",
     }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pandas as pd
 import pytest
@@ -50,7 +49,7 @@ def test_the_released_instance_reads(tmp_path, procure, shared_data):
     ]
 
 
-@pytest.mark.parametrize("method", ["exact", "lns", "greedy", "sa", "sa-published", "mip", "mip-published"])
+@pytest.mark.parametrize("method", ["exact", "lns", "greedy", "sa", "sa-published", "mip"])
 def test_solve(files, procure, method):
     """An instance is solved by every method; on this one b takes the whole leaf and a another one."""
     code, out, _ = procure("window", "solve", files[2], "--method", method, "--format", "json")
@@ -60,17 +59,16 @@ def test_solve(files, procure, method):
     assert (found["method"], found["cost_code"]) == (method, 500 + 1500)
     assert found["cost_paper"] == 2000 * 1 * 2 / 2 + 2000 * 6 * 2 / 4
     assert found["assignment"]["b"] == [4, 5, 6, 7]
-    assert found["optimal"] == (method in ("exact", "mip", "mip-published"))
+    assert found["optimal"] == (method in ("exact", "mip"))
 
 
 @pytest.mark.slow
-def test_compare_and_its_report(files, tmp_path, procure):
+def test_compare_on_the_same_windows(files, procure):
     """On the same windows the search never ends above the optimum of the static model; the wait is one."""
     jobs, nodes, _ = files
-    report = tmp_path / "w.html"
     code, out, err = procure(
         "window", "compare", "--jobs", jobs, "--nodes", nodes, "--methods", "seq,sa,exact,lns",
-        "--windows", 4, "--steps", 50, "--report", report, "--format", "json",
+        "--windows", 4, "--steps", 50, "--format", "json",
     )  # fmt: skip
     assert code == 0, err
     rows = {row["method"]: row for row in json.loads(out)}
@@ -78,8 +76,6 @@ def test_compare_and_its_report(files, tmp_path, procure):
     costs = [rows[name]["mean_cost_code"] for name in ("lns", "exact", "seq")]
     assert costs == sorted(costs) and costs[0] < costs[2]
     assert len({row["mean_wait"] for row in rows.values()}) == 1
-    text = report.read_text()
-    assert "sa" in text and not re.search("https?:(?!//www.w3.org)", text)
 
 
 def test_bad_input_is_one_sentence(files, tmp_path, procure):
@@ -112,64 +108,3 @@ def test_bad_input_is_one_sentence(files, tmp_path, procure):
         assert message in " ".join(err.replace("│", " ").split()), (arguments, err)
         assert "Traceback" not in err
     assert not (tmp_path / "o.csv").exists()
-
-
-SQUEUE = """JOBID|PARTITION|STATE|NODES|PRIORITY|REASON|NODELIST|SCHEDNODES
-7|batch|RUNNING|2|10|None|n[1,5]|(null)
-8|batch|PENDING|2|30|Resources||n[2,7]
-9|batch|PENDING|3|20|Priority||(null)
-10|batch|PENDING|9|10|Priority||(null)
-11|batch|PENDING|1|90|JobHeldUser||(null)
-12|gpu|PENDING|1|90|Priority||(null)
-"""
-SINFO = "NODELIST|PARTITION|STATE\n" + "".join(
-    f"n{i}|batch*|{'alloc' if i in (1, 5) else 'idle*' if i == 12 else 'idle'}\n" for i in range(1, 13)
-)
-TOPOLOGY = "SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[5-8]\nSwitchName=c Nodes=n[9-12]\n"
-
-
-@pytest.fixture
-def slurm(tmp_path):
-    """Files of what Slurm prints, as options."""
-    for name, text in (("squeue", SQUEUE), ("sinfo", SINFO), ("topology", TOPOLOGY)):
-        (tmp_path / name).write_text(text)
-    return lambda **other: [
-        word for name in ("squeue", "sinfo", "topology") for word in (f"--{name}", other.get(name, tmp_path / name))
-    ]
-
-
-def test_snapshot_places_who_waits(procure, slurm, tmp_path):
-    """By priority as far as they fit, on idle nodes only, with fewer hops than what Slurm planned or its rule takes."""
-    code, out, said = procure("window", "snapshot", *slurm(), "--format", "json", "--out", tmp_path / "i.json")
-    found = json.loads(out)
-    assert code == 0, said
-    assert [(row["job"], row["n_nodes"], row["slurm_by"]) for row in found["jobs"]] == [
-        ("8", 2, "planned"),
-        ("9", 3, "tree plugin's rule"),
-    ]
-    assert found["jobs"][0]["slurm_nodes"] == "n2,n7" and found["jobs"][0]["slurm_hops"] == 2
-    assert found["hops"] == 0 and found["slurm_hops"] == 2 and found["saved_percent"] == 100
-    assert found["n_left_out"] == 1  # nine nodes; the held job and the other partition's do not wait here
-    assert len(found["instance"]["idle"]) == 9
-    assert procure("window", "solve", tmp_path / "i.json")[0] == 0
-    assert "saved" in procure("window", "snapshot", *slurm())[2]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("sinfo", SINFO.replace("n5|batch*|alloc", "n5|batch*|idle"), "job 7 runs there; jobs started between the two"),
-        ("sinfo", SINFO.replace("n9|", "x9|"), "x9: not in the network"),
-        ("sinfo", "n1 idle\n", "column NODELIST"),
-        ("squeue", SQUEUE.replace("PENDING", "RUNNING"), "no job waits for its turn"),
-        ("squeue", SQUEUE.replace("|20|Priority||(null)", "|20"), "line 4: 5 fields where the first line has 8"),
-        ("squeue", SQUEUE.replace("PENDING|", "PENDING|90"), "none of 3 waiting"),
-        ("topology", "SwitchName=a Switches=a\nSwitchName=b Nodes=n1\n", "stands under itself"),
-        ("topology", "SwitchName=a Nodes=n[1-4]\nSwitchName=b Nodes=n[4-12]\n", "node n4 stands under a and under b"),
-    ],
-)
-def test_snapshot_that_cannot_be_is_one_error(procure, slurm, tmp_path, name, text, message):
-    """Files that do not fit each other, or cannot be read, are one sentence that names the file."""
-    (tmp_path / "bad").write_text(text)
-    code, _, said = procure("window", "snapshot", *slurm(**{name: tmp_path / "bad"}))
-    assert code == 1 and message in " ".join(said.split())

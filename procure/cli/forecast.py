@@ -42,7 +42,6 @@ FORECAST_POLICIES = (
     "forecast:place=best",
     "forecast:place=best,confidence=hazard",
     *(f"forecast:place=best,control={one}" for one in ("exact", "shuffled")),
-    "easy:order=random,queue_order=random,place=best",
 )
 _LOG = common.LOG | {"tz": TzOption}
 

@@ -36,7 +36,7 @@ def options(**groups: Mapping[str, Any] | None) -> Callable[[Callable], Callable
     Examples
     --------
     >>> from procure.cli.from_settings import options
-    >>> from procure.learn.train import DayFilter
+    >>> from procure.learn.weeks import DayFilter
     >>> @options(wanted={"min_jobs": None})
     ... def command(out: str, wanted: DayFilter) -> int:
     ...     return wanted.min_jobs

@@ -1,4 +1,4 @@
-"""`procure learn`: train a policy on whole simulated days, judge it on others, describe it."""
+"""`procure learn`: train an order on whole simulated weeks, judge it on others, describe it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,30 @@ import time
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
-from procure.errors import ArgumentError, TableError
-from procure.learn.continuous import Continuous, evaluate_continuous
-from procure.learn.days import DAY_OR_MONTH, FIRST_MONTH, LAST_MONTH, day_span, within
-from procure.learn.describe import described
-from procure.learn.ppo import train_ppo
-from procure.learn.ppo_scorer import train_scorer
-from procure.learn.report import write_report
-from procure.learn.search import Settings
-from procure.learn.store import TrainedPolicy, read_policy, write_policy
-from procure.learn.train import DayFilter, DaysToJudge, evaluate_policy, learn_policy, training_days
-from procure.settings import LARGEST, MOST_COUNTED
+from procure.learn.class_features import FEATURES
+from procure.learn.judge import evaluate_policy
+from procure.learn.published_training import train_published
+from procure.learn.search import Settings, learn_policy
+from procure.learn.store import SEARCHED, TrainedPolicy, read_policy, write_policy
+from procure.learn.weeks import DayFilter
+from procure.settings import LARGEST
 from procure.tables import NODE, read
-from procure.text import counted, plain
 from procure.workload.log_settings import LogSettings
 
 app = lazy.command_group()
-Days = TypeVar("Days", bound=DayFilter)
 
 
 class Method(StrEnum):
     """How a policy is trained."""
 
     SEARCH = "search"
-    PPO = "ppo"
     PUBLISHED = "ppo-published"
 
 
@@ -52,42 +45,15 @@ NodesOption = Annotated[Path, typer.Option(help="Node table.")]
 PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
 DaysOption = Annotated[
     str | None,
-    typer.Option(metavar="SPAN", help="A day, a month, or FIRST..LAST, as in 2021-05-01..2021-06-03; all without."),
+    typer.Option(
+        metavar="SPAN",
+        help="A day, a month, FIRST..LAST as in 2021-05-01..2021-06-03, FIRST.. or ..LAST; all without.",
+    ),
 ]
-ZoneOption = Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]
-FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="DAY", help="First day, e.g. 2021-05-01; the same as --days DAY..TO.")
-]
-ToOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, included.")]
-_DAYS = {"days": DaysOption, "min_jobs": None, "max_jobs": None, "min_wait": None}
-_LOG = common.LOG | {"tz": ZoneOption}
+_LOG = common.LOG | {"tz": Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]}
+_DAYS = {"days": DaysOption, "min_jobs": None, "min_wait": None}
+_SEARCH = dict.fromkeys(("objective", "minutes", "generations", "processes", "seed"))
 _SECONDS = dict.fromkeys(("mean_wait", "p95_wait", "max_wait", "widest_wait", "user_wait"), "s")
-_HIDDEN = Annotated[
-    int,
-    typer.Option("--hidden", min=0, max=MOST_COUNTED, help="search: hidden units beside the linear score."),
-]
-_SEARCH = {
-    **{"inside": None, "objective": None, "minutes": None, "generations": None},
-    **{"n_hidden": _HIDDEN, "processes": None, "seed": None},
-}
-
-
-def _span(wanted: Days, first: str | None, last: str | None) -> Days:
-    """Put ``--from`` and ``--to`` in the place of ``--days``; whichever was given is checked before a log is read."""
-    if first is None and last is None:
-        day_span(wanted.days)
-        return wanted
-    if wanted.days is not None:
-        raise typer.BadParameter("give --days, or --from and --to", param_hint="--days")
-    for day, option in ((first, "--from"), (last, "--to")):
-        if day is not None and not DAY_OR_MONTH.fullmatch(day):
-            raise typer.BadParameter(f"{day!r} was given; write a day or a month, e.g. 2021-05-01", param_hint=option)
-    span = f"{first or FIRST_MONTH}..{last or LAST_MONTH}"
-    try:
-        day_span(span)
-    except ArgumentError:
-        raise typer.BadParameter(f"{last!r} was given, which is before --from {first}", param_hint="--to") from None
-    return replace(wanted, days=span)
 
 
 @app.command()
@@ -101,13 +67,13 @@ def train(
         Path, typer.Option(callback=common.in_folder, help="The trained policy to write, e.g. site.policy.")
     ],
     method: Annotated[
-        Method, typer.Option(help="search; ppo (extra rl); or ppo-published, which cannot learn.")
+        Method, typer.Option(help="search; or ppo-published (extra rl), which cannot learn.")
     ] = Method.SEARCH,
     wanted: DayFilter,
     search: Settings,
-    first: FromOption = None,
-    last: ToOption = None,
-    steps: Annotated[int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")] = 300_000,
+    steps: Annotated[
+        int, typer.Option(min=1, max=LARGEST, help="ppo-published: decisions to train on; as published.")
+    ] = 300_000,
     reward: Annotated[Reward, typer.Option(help="ppo-published: what a step is rewarded with.")] = Reward.WAIT,
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
@@ -116,55 +82,44 @@ def train(
 
     A candidate scores each waiting job by what a scheduler can see, and EASY serves the lowest first; run times are
     expected from jobs that have ended. The objective is held against EASY in the order of the shortest request.
-    With --inside skip, days from an empty system are simulated, and whoever fits may start.
 
-    ppo trains one score that all waiting jobs share, day by day, and writes the same kind of file (extra rl).
     ppo-published is the published reinforcement learning: MaskablePPO on 2,040 jobs of the log that are submitted at
-    once, seen through ten slots. It writes the file every 10,000 steps, and goes on from there when called again.
+    once, seen through ten slots.
 
     Examples:
     procure learn train --jobs jobs.parquet --nodes nodes.csv --minutes 10 --out site.policy
     procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
     """
-    wanted = _span(wanted, first, last)
-    _refuse_void(context, method, search)
+    _ = wanted.span  # refused before a log is read
+    if method is Method.SEARCH:
+        common.refuse_given(context, "it belongs to --method ppo-published", "steps", "reward")
+    else:
+        of_search = ("objective", "generations", "processes", "min_jobs", "min_wait")
+        common.refuse_given(context, "it belongs to --method search", *of_search)
     began = time.perf_counter()
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
     wanted = replace(wanted, tz=how.tz or "UTC")
-
-    def say_steps(steps: int, value: float) -> None:
-        told = f"mean wait on the training set {value / 60:,.1f} min"
-        told = told if method is Method.PUBLISHED else f"objective {value:.4f}"
-        common.note(f"{steps:,} steps, {time.perf_counter() - began:.0f} s: {told}")
-
-    how_long: dict[str, Any] = {"seed": search.seed, "minutes": search.minutes, "steps": steps}
-    if method is Method.PUBLISHED:
-        part = within(table, *day_span(wanted.days), wanted.tz)
-        policy = train_ppo(part, servers, out, reward=reward.value, progress=say_steps, **how_long)
-    elif method is Method.PPO:
-        policy = train_scorer(training_days(table, servers, wanted), progress=say_steps, **how_long)
-        write_policy(out, policy)
-    else:
-        policy = learn_policy(table, servers, wanted, search, note=common.note)
-        write_policy(out, policy)
-        _say_how_far(policy, search)
-    _print_trained(policy, out, began, output)
-
-
-def _refuse_void(context: typer.Context, method: Method, search: Settings) -> None:
-    of_search = ("inside", "objective", "generations", "n_hidden", "processes")
     if method is Method.SEARCH:
-        common.refuse_given(context, "it belongs to --method ppo", "steps", "reward")
-        if search.inside == "easy":
-            common.refuse_given(context, "weeks are taken however many jobs they have", "max_jobs")
-        if search.inside == "skip":
-            common.refuse_given(context, "whoever fits is trained for the mean wait", "objective")
-        return
-    common.refuse_given(context, "it belongs to --method search", *of_search)
-    if method is Method.PUBLISHED:
-        common.refuse_given(context, "it belongs to days", "min_jobs", "max_jobs", "min_wait")
+        policy = learn_policy(table, servers, wanted, search, note=common.note)
+        _say_how_far(policy, search)
     else:
-        common.refuse_given(context, "it belongs to --method ppo-published", "reward")
+        policy = train_published(
+            table,
+            servers,
+            wanted,
+            seed=search.seed,
+            minutes=search.minutes,
+            steps=steps,
+            reward=reward.value,
+            progress=lambda done, wait: common.note(f"{done:,} steps: mean wait on the training set {wait:,.0f} s"),
+        )
+    write_policy(out, policy)
+    untrained = policy.trained.get("untrained", False)
+    record = {"seconds": time.perf_counter() - began} | {
+        name: policy.trained[name] for name in ("n_simulations", "objective")
+    }
+    record |= {"file": str(out)} | ({"untrained": untrained} if untrained else {})
+    common.print_record(record, output, "not trained" if untrained else "trained")
 
 
 def _say_how_far(policy: TrainedPolicy, search: Settings) -> None:
@@ -178,115 +133,40 @@ def _say_how_far(policy: TrainedPolicy, search: Settings) -> None:
         )
 
 
-def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: common.Format) -> None:
-    record: dict[str, Any] = {
-        "seconds": time.perf_counter() - began,
-        "n_simulations": policy.trained["n_simulations"],
-        "objective": policy.trained["objective"],
-        "file": str(out),
-    }
-    untrained = policy.trained.get("untrained", False)
-    record |= {"untrained": untrained} if untrained else {}
-    common.print_record(record, output, "not trained" if untrained else "trained")
-
-
 @app.command()
-@options(wanted=_DAYS, how=_LOG)
+@options(wanted=_DAYS | {"max_jobs": None}, how=_LOG)
 def evaluate(
     context: typer.Context,
     file: PolicyArgument,
     *,
     jobs: JobsOption,
     nodes: NodesOption,
-    wanted: DaysToJudge,
+    wanted: DayFilter,
     how: LogSettings,
-    first: FromOption = None,
-    last: ToOption = None,
-    continuous: Annotated[
-        bool, typer.Option("--continuous", help="Whole weeks of the span in one run, instead of days from empty.")
+    daily: Annotated[
+        bool, typer.Option("--daily", help="Days, each from an empty system, instead of weeks without a break.")
     ] = False,
-    ahead: Annotated[
-        int, typer.Option(min=0, max=LARGEST, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
-    ] = 0,
-    every: Annotated[int, typer.Option(min=1, max=LARGEST, help="Rollouts: s between choices.")] = 600,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
-    ] = False,
-    report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Judge a trained policy on days from an empty system, or with --continuous on weeks without a break.
+    """Judge a trained policy on weeks without a break, or with --daily on days from an empty system.
 
-    Beside it stand EASY in several orders, conservative backfilling, best fit and sjf, a random order, the point from
-    which the search began, and exact run times. What the log's earlier jobs tell of run times counts as known once
-    they have ended. Mean waits are in seconds; intervals are 95 % bootstrap intervals over days, or weeks. The report
-    of days shows the weeks of the same span too.
+    Beside it stand EASY in several orders, conservative backfilling, best fit and sjf, the point from which the search
+    began, and exact run times. What the log's earlier jobs tell of run times counts as known once they have ended.
+    Mean waits are in seconds; intervals are 95 % bootstrap intervals over weeks, or days.
 
     Examples:
-    procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05 --report learn.html
-    procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --from 2021-05-01 --continuous
+    procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05
+    procure learn evaluate agent.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05-01.. --daily
     """
-    if ahead == 0:
-        common.refuse_given(context, "without --ahead there are no rollouts", "every")
+    _ = wanted.span  # refused before a log is read
+    if not daily:
+        common.refuse_given(context, "it belongs to --daily", "min_jobs", "max_jobs", "min_wait")
     policy = read_policy(file)
     how = how.model_copy(update={"tz": how.tz or policy.trained.get("tz", "UTC")})
-    wanted = replace(_span(wanted, first, last), tz=how.tz or "UTC")
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
-    if continuous:
-        of_days = ("min_jobs", "max_jobs", "min_wait", "ahead", "every", "keep")
-        common.refuse_given(context, "it belongs to days from an empty system", *of_days)
-        weeks = evaluate_continuous(policy, table, servers, wanted, note=common.note)
-        if report is not None:
-            write_report(None, policy, report, f"{file} on {jobs.name}", weeks)
-            common.note(f"report written to {report}")
-        _print_continuous(weeks, output)
-        return
-    found = evaluate_policy(
-        policy,
-        table,
-        servers,
-        wanted,
-        rollouts=(ahead, every),
-        note=common.note,
-    )
-    if keep:
-        names = found.days["day"].tolist()
-        span = {"first_day": names[0], "last_day": names[-1], "n_days": len(names)}
-        write_policy(file, replace(policy, judged=plain(span | found.figures)))
-    if report is not None:
-        write_report(found, policy, report, f"{file} on {jobs.name}", _weeks(policy, table, servers, wanted))
-        common.note(f"report written to {report}")
-    if output is common.Format.JSON:
-        common.print_json(found.to_dict())
-        return
-    common.print_table(found.days, output, f"mean wait, s, on {counted(len(found.days), 'day')}")
-    if output is common.Format.TABLE:
-        utilization = {f"utilization_cpu {name}": value for name, value in found.utilization.items()}
-        utilization |= {
-            f"utilization_cpu {name}, first to last submission": value
-            for name, value in found.utilization_of_submissions.items()
-        }
-        common.print_record(found.figures | utilization, output, "over all days")
-        common.print_table(found.policies, output, "beside its rivals, means of the days", _SECONDS)
-
-
-def _weeks(policy: TrainedPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, wanted: DayFilter) -> Continuous | str:
-    """Judge on the weeks of the same span without a break, or say why that cannot be."""
-    if policy.method == "ppo":
-        return "the published agent is judged on days only"
-    try:
-        return evaluate_continuous(policy, jobs, nodes, wanted, note=common.note)
-    except TableError as error:
-        return str(error)
-
-
-def _print_continuous(found: Continuous, output: common.Format) -> None:
-    if output is common.Format.JSON:
-        common.print_json(found.to_dict())
-        return
-    common.print_table(found.policies, output, found.title, _SECONDS)
-    for text in found.notes:
-        common.note(text)
+    wanted = replace(wanted, tz=how.tz or "UTC")
+    found = evaluate_policy(policy, table, servers, wanted, daily=daily, note=common.note)
+    common.show(found, output, lambda: common.print_table(found.policies, output, found.title, _SECONDS))
 
 
 @app.command()
@@ -297,12 +177,22 @@ def describe(file: PolicyArgument, output: common.FormatOption = common.Format.T
     procure learn describe site.policy
     """
     policy = read_policy(file)
-    found = described(policy)
+    rows: list[dict[str, Any]] = []
+    if policy.method == SEARCHED:
+        for (name, meaning), weight in zip(FEATURES.items(), policy.arrays["weights"].tolist(), strict=True):
+            rows.append({"what": name, "weight": weight, "meaning": meaning})
+        trust = float(policy.arrays["trust"][0])
+        rows.append({"what": "trust", "weight": trust, "meaning": "jobs that have ended for which the history counts"})
+    else:
+        for name, array in policy.arrays.items():
+            meaning = f"{' × '.join(map(str, array.shape))}, root mean square"
+            rows.append({"what": name, "weight": float((array**2).mean() ** 0.5), "meaning": meaning})
     if output is common.Format.JSON:
-        common.print_json(found)
+        common.print_json({"method": policy.method, "weights": rows, "trained": policy.trained})
         return
-    weights = pd.DataFrame(found["weights"])
-    common.print_table(weights, output, f"{file}: {policy.method}")
+    common.print_table(pd.DataFrame(rows), output, f"{file}: {policy.method}")
     if output is common.Format.TABLE:
-        common.print_record(found["trained"], output, "trained")
-        common.print_record(found["judged"] or {"judged": "not yet"}, output, "judged")
+        trained = {key: value for key, value in policy.trained.items() if key not in ("weeks", "curve")}
+        weeks = policy.trained.get("weeks", [])
+        span = {"n_weeks": len(weeks), "first_week": weeks[0], "last_week": weeks[-1]} if weeks else {}
+        common.print_record(trained | span, output, "trained")

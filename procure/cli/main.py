@@ -49,6 +49,9 @@ Rooms beside the flow, and installed packages, offer theirs by entry points (`pr
 """
 
 
+UsageError: Any = typer.BadParameter.__base__  # of Typer's own copy of Click
+
+
 class Flow(LazyGroup):
     """The commands in the order of the flow; errors of whichever is called become one line."""
 
@@ -67,6 +70,9 @@ class Flow(LazyGroup):
                 (detail, *_) = found()
                 wrong = detail.get("ctx", {}).get("error")
                 error.message = str(wrong) if wrong else given_and_needed(detail)
+            raise
+        except UsageError as error:
+            _name_what_took_its_place(error)
             raise
         except KeyboardInterrupt as stopped:
             _say("; ".join(["procure: interrupted", *map(str, stopped.args)]))
@@ -90,6 +96,16 @@ class Flow(LazyGroup):
         if any(option in one.opts for one in params):
             return option
         return next((one.metavar or one.opts[0] for one in params if one.name == argument), None)
+
+
+def _name_what_took_its_place(error: Any) -> None:
+    """Say what to do instead of a command or an option of an earlier version."""
+    from procure.policies.removed import REMOVED
+
+    asked = getattr(error, "option_name", None) or error.message.partition("'")[2].partition("'")[0]
+    path = getattr(error.ctx, "command_path", "")
+    if instead := REMOVED.get(f"{path} {asked}"):
+        error.message, error.possibilities = f"{path} {asked} was removed: {instead}", None
 
 
 def _type_shown(option: Any, ctx: Any) -> str | None:

@@ -20,7 +20,6 @@ from procure.tables import check as check_table
 from procure.text import counted
 from procure.topology.fat_tree import MOST_LINKS, leaf_and_pod, leaf_table, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
-from procure.topology.report import write_report
 from procure.topology.verify import verify
 from procure.workload.read_schedule import read_schedule
 
@@ -219,7 +218,6 @@ def worth(
 def penalty(
     schedule: ScheduleArgument,
     nodes: NodesOption,
-    report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Count the hops between a job's nodes (APH), by size, against the ideal placement in an empty tree.
@@ -229,13 +227,9 @@ def penalty(
 
     Examples:
     procure topology penalty schedule.parquet --nodes nodes.csv
-    procure topology penalty schedule.parquet --nodes nodes.csv --report network.html
+    procure topology penalty schedule.parquet --nodes nodes.csv --format json
     """
-    ran, network = read_schedule(schedule), read(nodes, NODE)
-    hops = hops_of_jobs(ran, network)
-    if report is not None:
-        write_report(ran, network, report, f"{schedule.name} on {nodes.name}")
-        common.note(f"report written to {report}")
+    hops = hops_of_jobs(read_schedule(schedule), read(nodes, NODE))
     several = hops[hops["n_nodes"] > 1]
     by_size = hops_by_size(hops)
     record = {

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, lazy
-from procure.files import whole_file
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, validated
-from procure.site.live import SINFO, SQUEUE, TOPOLOGY, ask
 from procure.tables import NODE, read, write
-from procure.text import counted, duration
+from procure.text import counted
 from procure.topology.fat_tree import make_nodes
 from procure.window.compare import compare_methods
 from procure.window.network import write_network
 from procure.window.policies import Windows
 from procure.window.problem import read_window
-from procure.window.report import write_report
-from procure.window.snapshot import solve_snapshot
 from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
@@ -33,7 +28,7 @@ StepsOption = Annotated[
     int,
     typer.Option(min=0, max=MOST_COUNTED, help="Of lns, sa, sa-published and neural; 0 = as many as is usual."),
 ]
-LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip, cp-sat and mip-published on one window.")]
+LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip on one window.")]
 
 
 @app.command()
@@ -106,39 +101,6 @@ def solve(
 
 
 @app.command()
-def snapshot(
-    squeue: Annotated[Path | None, typer.Option(help="What squeue printed; without, it is asked now.")] = None,
-    sinfo: Annotated[Path | None, typer.Option(help="What sinfo printed; without, it is asked now.")] = None,
-    topology: Annotated[
-        Path | None,
-        typer.Option(help="topology.conf or .yaml, or what `scontrol show topology` prints."),
-    ] = None,
-    partition: Annotated[str | None, typer.Option(help="Whose jobs and nodes; else where most jobs wait.")] = None,
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "lns",
-    most_jobs: Annotated[int, typer.Option(min=1, max=MOST_COUNTED, help="Waiting jobs placed together.")] = 20,
-    seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option(callback=common.in_folder, help="Write the instance here, .json.")] = None,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Show where the waiting jobs of a live Slurm would go now, and how many hops that saves against Slurm's choice.
-
-    Waiting jobs are taken by priority as far as they fit the idle nodes. Slurm's choice are the nodes that its backfill
-    has planned (SCHEDNODES), else those that the rule of its tree plugin takes. Nothing is changed in Slurm.
-
-    Examples:
-    procure window snapshot
-    procure window snapshot --squeue squeue.txt --sinfo sinfo.txt --topology topology.conf --format json
-    """
-    texts = [ask(command, file) for command, file in ((SQUEUE, squeue), (SINFO, sinfo), (TOPOLOGY, topology))]
-    sources = [str(file or command[0]) for command, file in ((SQUEUE, squeue), (SINFO, sinfo), (TOPOLOGY, topology))]
-    found = solve_snapshot(texts, sources, partition=partition, method=method, most_jobs=most_jobs, seed=seed)
-    if out is not None:
-        with whole_file(out) as temporary:
-            temporary.write_text(json.dumps(found.to_dict()["instance"]), encoding="utf-8")
-    common.show(found, output)
-
-
-@app.command()
 def train(
     out: Annotated[Path, typer.Option(help="The network's file to write.")],
     minutes: Annotated[float, typer.Option(help="Wall time of the training.")] = 60,
@@ -196,7 +158,6 @@ def compare(
     seed: SeedOption = 0,
     steps: StepsOption = 0,
     time_limit: LimitOption = None,
-    report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Solve the same windows by several methods: cost, wait and seconds side by side.
@@ -206,7 +167,7 @@ def compare(
 
     Examples:
     procure topology make --pods 25 --leaves 4 --nodes 10 --out nodes.csv
-    procure window compare --jobs jobs.parquet --nodes nodes.csv --methods seq,sa,exact,lns --report w.html
+    procure window compare --jobs jobs.parquet --nodes nodes.csv --methods seq,sa,exact,lns
     procure window compare --jobs jobs.parquet --nodes nodes.csv --methods mip,exact --windows 20 --format json
     """
     names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -223,9 +184,5 @@ def compare(
             time_limit=time_limit,
             progress=common.note,
         )
-    if report is not None:
-        about = f"{jobs.name} on {nodes.name}, a window every {duration(length)}"
-        write_report(comparison, report, about, driver)
-        common.note(f"report written to {report}")
     shown = comparison.shown() if output is common.Format.TABLE else comparison.table
     common.print_table(shown, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")

@@ -2,4 +2,10 @@
 
 from procure.policies.entries import Entry
 
-LEARNED = Entry("procure.learn.policy:Learned", "what `procure learn train` found to be best", True, True)
+LEARNED = Entry(
+    "procure.learn.order:LearnedPolicy",
+    "what `procure learn train` wrote: easy in a learned order, or the published agent (file=FILE)",
+    True,
+    True,
+    preset={"order": "learned"},
+)

@@ -1,202 +1,207 @@
-"""Is a trained policy better than SJF on days that nobody trained on? Paired by days, with intervals."""
+"""Is a trained policy better than rules that nobody trained? Over weeks without a break, or the published days."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.learn.days import Day, mean_wait, simulate_day
-from procure.learn.search import Settings, candidate_of, free_numbers
-from procure.learn.store import TrainedPolicy
-from procure.learn.weeks import FIGURES, MEAN_WAIT, SLOWDOWN, figures_of
+from procure.learn.order import at_hand
+from procure.learn.run_times import expected_before
+from procure.learn.search import arrays_of, start_of_search
+from procure.learn.store import SEARCHED, TrainedPolicy
+from procure.learn.weeks import (
+    FIGURES,
+    REFERENCE,
+    WEEK,
+    DayFilter,
+    Period,
+    begins,
+    figures_of,
+    fitting,
+    known_before,
+    lay_out,
+    waits_of,
+    week_from,
+)
 from procure.policies.names import RIVALS
 from procure.policies.parameters import Parameters
-from procure.policies.queue import Skipping
-from procure.policies.seams_of import with_seams
 from procure.progress import silent
-from procure.run import Outcome, Prepared, measured, run_prepared
-from procure.simulator.metrics import METRIC_NAMES
+from procure.run import Outcome, Prepared, label, prepare_checked, run_prepared
 from procure.text import Shown, counted
 
 N_RESAMPLES = 10_000
 LEVEL = 0.95
-LEARNED = "learned"
-RANDOM, DRAWN = "random", "easy:order=random,queue_order=random,place=best"
-"""A random order, inside EASY."""
-UNTRAINED = "untrained"
-"""The point from which the search began."""
-POLICIES = ("fcfs", "sjf", "sjf@oracle", "best-fit", LEARNED)
-"""What every day is simulated under; ``sjf@oracle`` knows the run times."""
+FEWEST = 2
+"""Of fewer weeks or days there is no interval."""
+LEARNED, UNTRAINED = "learned", "untrained"
+"""The policy that is judged, and the point from which its search began."""
 
 
 @dataclass(frozen=True)
 class Judgement(Shown):
-    """How a trained policy did.
+    """How a trained policy did beside others.
 
     Attributes
     ----------
-    days
-        Per day: ``day n_jobs``, the mean wait, s, per policy of `POLICIES`, and ``ratio_to_sjf``.
-    utilization
-        Mean over days of the share of CPUs in use, integrated over the makespan, per policy.
-    utilization_of_submissions
-        The same from the first submission to the last: one span for all policies, whoever ends when.
-    utilization_of_nodes
-        The mean over days of `node_utilization`.
     policies
-        Per rival (`procure.policies.names.RIVALS`), a random order, the untrained start and the policy: the figures of
-        `procure.learn.weeks.FIGURES` and ``utilization`` (first submission to last), each the mean over the days, and
-        ``wait_ratio wait_low wait_high``, the sum of the policy's daily mean waits over that of this one, with its
-        interval; ``slowdown_…`` likewise.
-    figures
-        ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
-        ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
-        with its interval, ``share_of_days_better``, ``share_of_days_10_percent_worse``, ``worst_ratio``,
-        ``worst_day``, and ``bridged``, the share of the distance from SJF to exact run times.
+        Per policy: ``policy``, the figures of `procure.learn.weeks.FIGURES` over all jobs that count (of days: the
+        mean of the days), ``utilization`` (CPUs in use from the first to the last submission that counts), and the
+        learned policy's mean wait and bounded slowdown as a ratio to this policy's (``wait_ratio``,
+        ``slowdown_ratio``), each with the bounds of a 95 % interval by resampling weeks or days (``…_low``,
+        ``…_high``).
+    parts
+        Per week or day and policy: ``week`` or ``day``, ``policy``, ``n_jobs``, ``mean_wait``, ``bounded_slowdown``.
+    best_rival
+        Whose bounded slowdown is least of those that nobody trained.
     """
 
-    days: pd.DataFrame
-    utilization: dict[str, float]
-    utilization_of_submissions: dict[str, float]
-    utilization_of_nodes: dict[str, float]
-    figures: dict[str, Any]
-    policies: pd.DataFrame = field(default_factory=pd.DataFrame)
+    policies: pd.DataFrame
+    parts: pd.DataFrame
+    best_rival: str
+
+    @property
+    def part(self) -> str:
+        """Either "week" or "day"."""
+        return str(self.parts.columns[0])
 
     @property
     def title(self) -> str:
-        """On how many days."""
-        return f"judged on {counted(len(self.days), 'day')}"
+        """On how many weeks or days."""
+        how = "without a break" if self.part == "week" else "from an empty system"
+        return f"judged on {counted(self.parts[self.part].nunique(), self.part)} {how}"
 
     @property
     def table(self) -> pd.DataFrame:
-        """The days."""
-        return self.days
+        """The policies."""
+        return self.policies
 
     @property
     def notes(self) -> list[str]:
-        """The figures."""
-        return [f"{name}: {value}" for name, value in self.figures.items()]
+        """How the policy stands to the best of its rivals."""
+        row = self.policies.set_index("policy").loc[self.best_rival]
+        words = [f"the best rival by bounded slowdown is {self.best_rival}"]
+        for name, what in (("slowdown", "bounded slowdown"), ("wait", "mean wait")):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            bounds = "" if np.isnan(low) else f" ({low:.3f} to {high:.3f})"
+            words.append(f"{LEARNED}: {what} {row[f'{name}_ratio']:.3f} of its{bounds}")
+        return ["; ".join(words)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as ``procure learn evaluate --format json`` prints it."""
-        return {
-            "days": self.days.to_dict("records"),
-            **self.figures,
-            "utilization": self.utilization,
-            "utilization_of_submissions": self.utilization_of_submissions,
-            "utilization_of_nodes": self.utilization_of_nodes,
-            "policies": self.policies.to_dict("records"),
-        }
+        tables = {"policies": self.policies, f"{self.part}s": self.parts}
+        return {name: table.to_dict("records") for name, table in tables.items()} | {"best_rival": self.best_rival}
 
 
-def evaluate(
+def evaluate_policy(
     trained: TrainedPolicy,
-    days: Sequence[Day],
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    days: DayFilter | None = None,
     *,
-    ahead: int = 0,
-    every: int = 600,
-    seed: int = 0,
-    rivals: Sequence[str] = RIVALS,
-    progress: Callable[[str], None] = silent,
+    daily: bool = False,
+    rivals: Sequence[str | Parameters] = RIVALS,
+    note: Callable[[str], None] = silent,
 ) -> Judgement:
-    """Simulate days under a trained policy and under what it is compared with.
+    """Judge a trained policy on the whole weeks of a span, simulated in one run with the week before them.
 
     Parameters
     ----------
+    trained
+        Of `procure.learn_policy` or `procure.read_policy`.
+    jobs, nodes
+        Tables; jobs that no empty set of nodes holds are left out.
     days
-        From `procure.learn.days.lay_out_days` with exact run times.
-    ahead, every
-        Of rollouts, see `procure.learn.policy.Learned`.
-    seed
-        Of the bootstrap over days.
+        The span, and its zone; the other filters count for days.
+    daily
+        Simulate each day from an empty system instead, as the published agent was judged.
     rivals
-        Policies beside it.
-    progress
-        Called with the name of each day.
+        Policies that it is held against.
+    note
+        Called with what is being done, and with a warning where weeks were trained on.
 
     Raises
     ------
     TableError
-        No job waits under sjf on any of the days.
+        No job is submitted in the span, or no day is left.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs, nodes = procure.read_log("jobs.parquet").jobs, procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)
+    >>> found = procure.evaluate_policy(procure.read_policy("site.policy"), jobs, nodes, rivals=["easy"])
+    >>> found.policies["policy"].to_list()[:2]
+    ['easy', 'untrained']
     """
-    rows, in_use = [], []
-    beside: dict[str, list[np.ndarray]] = {}
-    others = beside_it(trained, rivals)
-    for day in days:
-        progress(day.name)
-        if day.exact is None:
-            raise ValueError(f"day {day.name} was laid out without exact run times")
-        found = {name: run_prepared(day.ready, name) for name in ("fcfs", "sjf", "best-fit")}
-        found |= {
-            "sjf@oracle": run_prepared(day.exact, "sjf"),
-            LEARNED: simulate_day(day, trained, ahead, every),
-        }
-        waits = {name: mean_wait(day.ready, found[name]) for name in POLICIES}
-        ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
-        rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
-        in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
-        runs = {name: found.get(name) or run_prepared(day.ready, policy(day)) for name, policy in others.items()}
-        for name, run in (runs | {LEARNED: found[LEARNED]}).items():
-            share = utilization_between(day.ready, run, *_submissions(day.ready))
-            beside.setdefault(name, []).append(np.append(figures_of(day.ready, run.start, run.end), share))
-    table = pd.DataFrame(rows)
-    if not table["sjf"].any():
-        raise TableError(
-            f"on {counted(len(days), 'day')}, {days[0].name} to {days[-1].name}, no job waits under sjf on these "
-            "nodes: there is nothing to judge; give fewer nodes or busier days"
-        )
-    used, of_submissions, of_nodes = (
-        dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()
-    )
-    return Judgement(table, used, of_submissions, of_nodes, _figures(table, seed), _beside(beside, seed))
+    days = days or DayFilter(tz=trained.trained.get("tz", "UTC"))
+    if seen := _trained_on(trained, days):
+        note(f"careful: it was trained on days of this span, first {seen}: not a fair judgement")
+    periods, starts = ([], np.zeros(1)) if daily else _whole_span(trained, jobs, nodes, days)
+    part = "day" if daily else "week"
+    rows, parts = [], []
+    for period in periods or lay_out(jobs, nodes, days, daily=True, history=trained.history):
+        ready = period.ready
+        note(f"{counted(ready.n_counted, 'job')}, {period.name}")
+        submit = ready.jobs.submit[ready.jobs.submit >= ready.counts_from]
+        for name, run in _runs(period, trained, rivals, "sjf" if daily else REFERENCE):
+            figures = dict(zip(FIGURES, figures_of(ready, run.start, run.end).tolist(), strict=True))
+            used = utilization_between(ready, run, int(submit.min()), int(submit.max()))
+            rows.append({"policy": name} | figures | {"utilization": used})
+            parts.append(_parts(ready, run, starts).assign(policy=name, day=period.name))
+    table = pd.DataFrame(rows).groupby("policy", sort=False).mean().reset_index()
+    each = pd.concat(parts, ignore_index=True)[[part, "policy", "n_jobs", "mean_wait", "bounded_slowdown"]]
+    untrained = table[table["policy"].isin(list(map(label, rivals)))]
+    best = str(untrained.set_index("policy")["bounded_slowdown"].idxmin())
+    return Judgement(table.join(_ratios(table["policy"], each)), each, best)
 
 
-def beside_it(trained: TrainedPolicy, rivals: Sequence[str]) -> dict[str, Callable[[Day], str | Parameters]]:
-    """Return what a trained policy is held against, by name: the rivals, a random order, and the untrained start."""
-    inside = trained.trained.get("inside", "skip")
-    begin, arrays_of = free_numbers(Settings(inside=inside, n_hidden=0))
-    given: dict[str, Any] = {"order": RANDOM}
-    drawn: str | Parameters = with_seams(Skipping, given)(**given) if inside == "skip" else DRAWN
-
-    def named(name: str) -> Callable[[Day], str | Parameters]:
-        return lambda day: name
-
-    found = {name: named(name) for name in rivals}
-    return found | {RANDOM: lambda day: drawn, UNTRAINED: lambda day: candidate_of(day, arrays_of(begin), inside)}
-
-
-def _submissions(ready: Prepared) -> tuple[int, int]:
-    return int(ready.jobs.submit.min()), int(ready.jobs.submit.max())
+def _runs(
+    period: Period, trained: TrainedPolicy, rivals: Sequence[str | Parameters], rule: str
+) -> Iterator[tuple[str, Outcome]]:
+    """Simulate a period under the rivals, where the search began, the trained policy, and a rule with exact times."""
+    ready = period.ready
+    for rival in rivals:
+        yield label(rival), run_prepared(ready, rival)
+    for name, policy in ((UNTRAINED, TrainedPolicy(SEARCHED, arrays_of(start_of_search()))), (LEARNED, trained)):
+        yield name, run_prepared(ready, at_hand(policy, period))
+    assert ready.table is not None and ready.nodes is not None  # as it was laid out from tables
+    known = ready.table.assign(requested_time=ready.table["run_time"].clip(lower=1))
+    yield f"{rule}@oracle", run_prepared(prepare_checked(known, ready.nodes, True, None, ready.counts_from), rule)
 
 
-def _beside(figures: Mapping[str, list[np.ndarray]], seed: int) -> pd.DataFrame:
-    """Set the figures of each policy beside each other, means over the days."""
-    n = len(figures[LEARNED])
-    draws = np.random.default_rng(seed).integers(0, n, (N_RESAMPLES, n))
-    learned = np.array(figures[LEARNED])
-    rows = []
-    for name, each in figures.items():
-        values = np.array(each)
-        row = {"policy": name} | dict(zip((*FIGURES, "utilization"), values.mean(axis=0).tolist(), strict=True))
-        for what, column in (("wait", MEAN_WAIT), ("slowdown", SLOWDOWN)):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio, (low, high) = ratio_of_sums(learned[:, column], values[:, column], draws)
-            row |= {f"{what}_ratio": ratio, f"{what}_low": low, f"{what}_high": high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+def _trained_on(trained: TrainedPolicy, days: DayFilter) -> str | None:
+    """Return the first day of a week of the training of which a part lies in the span."""
+    first, last = days.span
+    weeks = trained.trained.get("weeks", ())
+    ends = {day: (pd.Timestamp(day) + pd.Timedelta(days=6)).strftime("%Y-%m-%d") for day in weeks}
+    return min((day for day, end in ends.items() if day <= last and end >= first), default=None)
 
 
-def _utilizations(ready: Prepared, found: Outcome) -> tuple[float, float, float]:
-    return (
-        measured(ready, found)[METRIC_NAMES.index("utilization_cpu")],
-        utilization_between(ready, found, *_submissions(ready)),
-        node_utilization(ready, found),
-    )
+def _whole_span(
+    trained: TrainedPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter
+) -> tuple[list[Period], np.ndarray]:
+    """Return the span, and where its weeks begin, s on its clock."""
+    able, servers = fitting(jobs, nodes)
+    span = begins(able, days)
+    ready = week_from(able, servers, span.start, span[-1] + WEEK) if len(span) else None
+    if ready is None:
+        raise TableError(f"no job that fits the nodes is submitted {days}: there is nothing to judge")
+    prior = expected_before(ready.jobs, known_before(able, ready, None, trained.history))
+    return [Period(str(days), ready, prior)], np.arange(len(span)) * WEEK + ready.counts_from
+
+
+def _parts(ready: Prepared, run: Outcome, starts: np.ndarray) -> pd.DataFrame:
+    """Return the number of jobs and the means of those submitted from each of ``starts`` on, s."""
+    counts = (ready.jobs.submit >= ready.counts_from) & (run.start >= 0)
+    wait, slowdown = waits_of(ready, run.start, run.end, counts)
+    week = np.searchsorted(starts, ready.jobs.submit[counts], side="right").clip(1)
+    table = pd.DataFrame({"week": week, "n_jobs": 1, "mean_wait": wait, "bounded_slowdown": slowdown})
+    how = {"n_jobs": "sum", "mean_wait": "mean", "bounded_slowdown": "mean"}
+    return table.groupby("week").agg(how).reset_index()
 
 
 def utilization_between(ready: Prepared, found: Outcome, begin: int, end: int) -> float:
@@ -207,56 +212,26 @@ def utilization_between(ready: Prepared, found: Outcome, begin: int, end: int) -
     return float(busy / max(ready.kinds.cpus[ready.kind_of].sum() * (end - begin), 1))
 
 
-def node_utilization(ready: Prepared, found: Outcome) -> float:
-    """Return the published utilization, but integrated over the makespan.
-
-    The mean over nodes of the mean share in use of memory, CPUs and GPUs, where a node without GPUs counts 0
-    for them; so less than 1 even if all is in use.
-    """
-    jobs, kinds = ready.jobs, ready.kinds
-    ran = found.start >= 0
-    run = np.where(ran, found.end - found.start, 0).astype(np.float64)
-    of_job = np.repeat(np.arange(len(run)), jobs.n_nodes)
-    kind = ready.kind_of[np.maximum(found.node_list, 0)]
-    busy = 0.0
-    for asked, total in ((jobs.mem, kinds.mem), (jobs.cpus, kinds.cpus), (jobs.gpus, kinds.gpus)):
-        busy += float((run[of_job] * asked[of_job] / np.maximum(total[kind], 1)).sum())
-    span = float(found.end[ran].max() - jobs.submit[ran].min())
-    return busy / (3 * len(ready.kind_of) * span) if span else 0.0
+def ratio_of_sums(values: np.ndarray, references: np.ndarray, draws: np.ndarray) -> tuple[float, float, float]:
+    """Return the ratio of two sums over weeks, and its percentile interval over resampled ones."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = values[draws].sum(axis=1) / references[draws].sum(axis=1)
+        ratio = float(values.sum() / references.sum())
+    low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return (ratio, float(low), float(high)) if len(values) >= FEWEST else (ratio, float("nan"), float("nan"))
 
 
-def ratio_of_sums(waits: np.ndarray, references: np.ndarray, draws: np.ndarray) -> tuple[float, list[float]]:
-    """Return the ratio of two policies' summed waits, and its percentile interval over resampled days."""
-    ratios = waits[draws].sum(axis=1) / references[draws].sum(axis=1)
-    return float(waits.sum() / references.sum()), _interval(ratios)
-
-
-def _interval(values: np.ndarray) -> list[float]:
-    return [float(value) for value in np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
-
-
-def _figures(table: pd.DataFrame, seed: int) -> dict[str, Any]:
-    n = len(table)
-    draws = np.random.default_rng(seed).integers(0, n, (N_RESAMPLES, n))
-    learned, sjf, best_fit, exact = (
-        table[name].to_numpy(np.float64) for name in (LEARNED, "sjf", "best-fit", "sjf@oracle")
-    )
-    ratio, interval = ratio_of_sums(learned, sjf, draws)
-    to_best_fit, best_fit_interval = ratio_of_sums(learned, best_fit, draws)
-    logs = np.log((learned + 1.0) / (sjf + 1.0))  # a second each, so that a day without waits is no infinity
-    ratios = table["ratio_to_sjf"].to_numpy(np.float64)
-    worst = int(np.nanargmax(ratios))
-    distance = float(sjf.sum() - exact.sum())
-    return {
-        "mean_ratio_to_sjf": ratio,
-        "interval": interval,
-        "geometric_ratio_to_sjf": float(np.exp(logs.mean())),
-        "geometric_interval": [float(np.exp(value)) for value in _interval(logs[draws].mean(axis=1))],
-        "ratio_to_best_fit": to_best_fit,
-        "ratio_to_best_fit_interval": best_fit_interval,
-        "share_of_days_better": float((learned < sjf).mean()),
-        "share_of_days_10_percent_worse": float((learned > 1.1 * sjf).mean()),
-        "worst_ratio": float(ratios[worst]),
-        "worst_day": str(table["day"].iloc[worst]),
-        "bridged": float((sjf.sum() - learned.sum()) / distance) if distance > 0 else None,
-    }
+def _ratios(policies: pd.Series, parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the learned policy's ratios to each; a day weighs as another, a week by its jobs."""
+    part = str(parts.columns[0])
+    weight = parts["n_jobs"] if part == "week" else 1
+    n = parts[part].nunique()
+    draws = np.random.default_rng(0).integers(0, n, (N_RESAMPLES, n))
+    found: dict[str, dict[str, float]] = {name: {} for name in policies}
+    for what, column in (("wait", "mean_wait"), ("slowdown", "bounded_slowdown")):
+        weighed = parts.assign(sum=parts[column] * weight)
+        sums = weighed.pivot_table("sum", part, "policy", aggfunc="sum", fill_value=0.0)
+        for name, row in found.items():
+            bounds = ratio_of_sums(sums[LEARNED].to_numpy(), sums[name].to_numpy(), draws)
+            row |= dict(zip((f"{what}_ratio", f"{what}_low", f"{what}_high"), bounds, strict=True))
+    return pd.DataFrame(list(found.values()))

@@ -9,8 +9,13 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.learn.features import NO_LIMIT
+from procure.simulator.arrays import Jobs
+from procure.simulator.state import State
 
+NO_LIMIT = 30 * 86_400
+"""Seconds that a job without a limit is taken to ask for."""
+NO_HISTORY = 0.25
+"""Without any history, a job is expected to run this share of its requested time."""
 LEVELS = (
     (),
     ("requested_time",),
@@ -24,55 +29,33 @@ PER_DECADE = 8
 N_BINS = 5 * PER_DECADE
 
 
+STRENGTH, HALF_LIFE = 3.0, 604_800.0
+"""Jobs that the group above counts as, and s in which a past job's weight halves, counted from the last submission."""
+
+
 @dataclass(frozen=True)
 class RunTimes:
     """An estimator of run times: fit on past jobs, predict means and quantiles.
 
     Each group of `LEVELS` keeps a histogram of run time / requested time; a group of n jobs is smoothed with
-    ``strength`` jobs that are distributed as the group above it. Without a limit, `NO_LIMIT` is taken.
-
-    Attributes
-    ----------
-    strength
-        Jobs that the group above counts as.
-    half_life
-        s in which a past job's weight halves, counted back from the last submission; 0 = never.
-    by_user
-        Use the levels that name the user.
-    as_of
-        Unix s at which this was known; set by `fit`.
-    tables
-        Per level, from a key to a row of ``counts``.
-    counts
-        float64[n_groups, N_BINS] per level.
+    `STRENGTH` jobs that are distributed as the group above it. Without a limit, `NO_LIMIT` is taken.
     """
 
-    strength: float = 3.0
-    half_life: float = 604_800.0
-    by_user: bool = True
-    as_of: int = 0
-    tables: tuple[Mapping[str, int], ...] = ()
-    counts: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    by_user: bool = True  # use the levels that name the user
+    as_of: int = 0  # Unix s at which this was known; set by `fit`
+    tables: tuple[Mapping[str, int], ...] = ()  # per level, from a key to a row of ``counts``
+    counts: tuple[np.ndarray, ...] = field(default=(), repr=False)  # float64[n_groups, N_BINS] per level
 
     def fit(self, jobs: pd.DataFrame, ended_by: int | None = None) -> RunTimes:
         """Return an estimator that has learnt from a job table, and nothing before.
 
         Parameters
         ----------
-        jobs
-            A job table.
         ended_by
             Unix seconds: only jobs that had ended by then are learnt from, i.e. whose ``end_time``, or without
             one whose submission plus run time, is not later. None = all.
-
-        Raises
-        ------
-        ArgumentError
-            ``strength`` is not positive or ``half_life`` is negative.
         """
-        if not self.strength > 0 or not self.half_life >= 0:
-            raise ArgumentError("strength", "strength must be > 0 and half_life ≥ 0")
-        empty = RunTimes(self.strength, self.half_life, self.by_user)
+        empty = RunTimes(self.by_user)
         tables: tuple[Mapping[str, int], ...] = tuple({} for _ in empty.levels)
         counts = tuple(np.zeros((0, N_BINS)) for _ in empty.levels)
         return replace(empty, tables=tables, counts=counts).updated(jobs, ended_by)
@@ -88,10 +71,7 @@ class RunTimes:
             raise ArgumentError("ended_by", f"{now} s lies before what is known already, {self.as_of} s")
         new = (end > self.as_of) & (end <= now)
         jobs, end = jobs[new], end[new]
-        faded, weight = 1.0, np.ones(len(jobs))
-        if self.half_life:
-            faded = 0.5 ** ((now - self.as_of) / self.half_life)
-            weight = 0.5 ** ((now - end) / self.half_life)
+        faded, weight = 0.5 ** ((now - self.as_of) / HALF_LIFE), 0.5 ** ((now - end) / HALF_LIFE)
         bins = _bin_of(jobs["run_time"].to_numpy(np.float64) / _limit(jobs))
         tables, counts = [], []
         for level, known, old in zip(self.levels, self.tables, self.counts, strict=True):
@@ -110,21 +90,17 @@ class RunTimes:
         """The groups that are used."""
         return tuple(level for level in LEVELS if self.by_user or "user" not in level)
 
-    def _distribution(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return float64[n_jobs, N_BINS] that sum to 1, and how much weight the last level found has."""
+    def _distribution(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Return float64[n_jobs, N_BINS], whose rows sum to 1."""
         if not self.tables:
             raise TableError("this estimator of run times has learnt nothing yet; call fit first")
         smooth = np.full((len(jobs), N_BINS), 1.0 / N_BINS)
-        known = np.zeros(len(jobs))
         for level, table, counts in zip(self.levels, self.tables, self.counts, strict=True):
-            keys = _keys(jobs, level)
-            row = np.array([table.get(key, -1) for key in keys], np.int64)
+            row = np.array([table.get(key, -1) for key in _keys(jobs, level)], np.int64)
             found = np.zeros((len(jobs), N_BINS))
             found[row >= 0] = counts[row[row >= 0]]
-            n = found.sum(axis=1)
-            smooth = (self.strength * smooth + found) / (self.strength + n)[:, None]
-            known = np.where(n > 0, n, 0.0) if level else known
-        return smooth, known
+            smooth = (STRENGTH * smooth + found) / (STRENGTH + found.sum(axis=1))[:, None]
+        return smooth
 
     def predict(self, jobs: pd.DataFrame, quantile: float | None = None) -> np.ndarray:
         """Return the expected run time, or a quantile of it: float64[n_jobs], s, never above the request.
@@ -136,7 +112,7 @@ class RunTimes:
         TableError
             It has not been fitted.
         """
-        smooth, _ = self._distribution(jobs)
+        smooth = self._distribution(jobs)
         if quantile is None:
             return smooth @ _CENTRES * _limit(jobs)
         if not 0 < quantile < 1:
@@ -144,9 +120,32 @@ class RunTimes:
         upper = _EDGES[1:][np.argmax(np.cumsum(smooth, axis=1) >= quantile - 1e-12, axis=1)]
         return upper * _limit(jobs)
 
-    def known(self, jobs: pd.DataFrame) -> np.ndarray:
-        """Return how many past jobs (weighted) of the same user, shape and request are known: float64[n_jobs]."""
-        return self._distribution(jobs)[1]
+
+def known_at(jobs: pd.DataFrame, moment: int, history: RunTimes | None = None) -> RunTimes:
+    """Return what a scheduler that knows no user's name can know at a moment, Unix s, from a history not later."""
+    past = jobs[jobs["submit_time"] < moment]
+    if history is not None and history.as_of <= moment:
+        return history.updated(past, moment)
+    return RunTimes(by_user=False).fit(past, moment)
+
+
+def expected_before(state: State | Jobs, history: RunTimes | None, quantile: float | None = None) -> np.ndarray:
+    """Return what each job was expected to run before the run, or a quantile: float64[n_jobs] in queue order, s.
+
+    A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
+
+    Raises
+    ------
+    TableError
+        Nodes with several GPU models, which a history does not tell apart.
+    """
+    if getattr(state, "guards", None) is not None:
+        raise TableError("nodes with several GPU models: trained policies do not know them; choose another policy")
+    if history is None:
+        return NO_HISTORY * np.where(state.requested > 0, state.requested, NO_LIMIT)
+    columns = {"cpus_per_node": state.cpus, "mem_mb_per_node": state.mem, "gpus_per_node": state.gpus}
+    jobs = pd.DataFrame({"n_nodes": state.n_nodes, **columns, "requested_time": state.requested})
+    return history.predict(jobs, quantile)
 
 
 def _limit(jobs: pd.DataFrame) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +12,13 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
-from procure.learn.features import FEATURES
+from procure.learn.class_features import FEATURES, RUN_TIME
 from procure.learn.published import shapes as published_shapes
 from procure.learn.run_times import N_BINS, RunTimes
-from procure.learn.scores import PLACES
+from procure.policies.parameters import NOTHING
 
-SCHEMA = "procure-learned-policy/1"
-METHODS = ("search", "ppo")
+SCHEMA = "procure-learned-policy/2"
+SEARCHED, PUBLISHED = METHODS = ("search", "ppo")
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,34 @@ class TrainedPolicy:
     method
         One of `METHODS`.
     arrays
-        ``search``: ``weights`` float64[n_features], ``hidden`` float64[n_hidden, n_features + 2], ``places``
-        float64[n_places], ``trust`` float64[1]. ``ppo``: the layers, see `procure.learn.published`.
+        ``search``: ``weights`` float64[n_features] and ``trust`` float64[1], the jobs that have ended for which the
+        history counts. ``ppo``: the layers, see `procure.learn.published`.
     history
         What was known of run times at the end of the training; None under ``ppo``.
     trained
         On what, how, and with what result.
-    judged
-        By `procure.learn.judge`, if it was.
     """
 
     method: str
     arrays: Mapping[str, np.ndarray]
     history: RunTimes | None = None
     trained: Mapping[str, Any] = field(default_factory=dict)
-    judged: Mapping[str, Any] = field(default_factory=dict)
+
+
+UNTRAINED = TrainedPolicy(SEARCHED, {"weights": np.eye(len(FEATURES))[RUN_TIME], "trust": np.ones(1)})
+"""Shortest expected run time first."""
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: str, changed: int) -> TrainedPolicy:
+    return read_policy(path)
+
+
+def load(file: str) -> TrainedPolicy:
+    """Read a trained policy, once for as long as the file does not change; ``none`` is `UNTRAINED`."""
+    if file == NOTHING:
+        return UNTRAINED
+    return _read(file, Path(file).stat().st_mtime_ns if Path(file).is_file() else 0)
 
 
 def write_policy(path: str | Path, policy: TrainedPolicy) -> None:
@@ -57,17 +71,14 @@ def write_policy(path: str | Path, policy: TrainedPolicy) -> None:
     """
     head: dict[str, Any] = {"schema": SCHEMA, "method": policy.method}
     arrays = {f"policy/{name}": array for name, array in policy.arrays.items()}
-    if policy.method == "search":
-        head |= {"features": list(FEATURES), "places": list(PLACES)}
+    if policy.method == SEARCHED:
+        head["features"] = list(FEATURES)
     if policy.history is not None:
-        known = policy.history
-        head["history"] = {"strength": known.strength, "half_life": known.half_life, "by_user": known.by_user}
-        head["history"]["as_of"] = known.as_of
-        for i, (table, counts) in enumerate(zip(known.tables, known.counts, strict=True)):
+        head["history"] = {"by_user": policy.history.by_user, "as_of": policy.history.as_of}
+        for i, (table, counts) in enumerate(zip(policy.history.tables, policy.history.counts, strict=True)):
             arrays[f"history/{i}/keys"] = np.array(list(table), dtype=str)
             arrays[f"history/{i}/counts"] = counts
-    head |= {"trained": dict(policy.trained), "judged": dict(policy.judged)}
-    write_archive(path, Archive(head, arrays))
+    write_archive(path, Archive(head | {"trained": dict(policy.trained)}, arrays))
 
 
 def read_policy(path: str | Path) -> TrainedPolicy:
@@ -86,81 +97,30 @@ def read_policy(path: str | Path) -> TrainedPolicy:
     'search'
     """
     archive = read_archive(path, SCHEMA, "; `procure learn train` makes one")
-    head = archive.head
-    method = head.get("method")
+    head, found = archive.head, archive.arrays
+    method, settings = head.get("method"), head.get("history")
+    trained: Any = head.get("trained")
     if method not in METHODS:
         raise TableError(f"{path}: the method is {method!r}; {', '.join(METHODS)} are known; train it again")
-    if not all(isinstance(head.get(name, {}), dict) for name in ("trained", "judged")):
+    if method == SEARCHED and head.get("features") != list(FEATURES):
+        raise TableError(f"{path}: made for other features than {', '.join(FEATURES)}; train it again")
+    kinds = {} if settings is None else {"by_user": bool, "as_of": int}
+    wrong = not isinstance(trained, dict) or not isinstance(settings, dict | None)
+    if wrong or {name: type(value) for name, value in (settings or {}).items()} != kinds:
         raise TableError(f"{path}: what it says of its training is damaged; train it again")
-    for name, array in archive.arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise TableError(f"{path}: {name} holds values that are not finite; train it again")
-    arrays = {
-        name.removeprefix("policy/"): array for name, array in archive.arrays.items() if name.startswith("policy/")
-    }
-    if method == "search":
-        _check_search(path, head, arrays)
-    else:
-        n_nodes = head.get("trained", {}).get("nodes")
-        n_hidden = len(arrays["bias_1"]) if "bias_1" in arrays else None
-        check_shapes(path, arrays, published_shapes(n_nodes if isinstance(n_nodes, int) else 0, n_hidden))
-    history = _history(path, head, archive.arrays) if "history" in head else None
-    return TrainedPolicy(method, arrays, history, head.get("trained", {}), head.get("judged", {}))
-
-
-def _check_search(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    for what, own in (("features", FEATURES), ("places", PLACES)):
-        if head.get(what) != list(own):
-            found = head.get(what)
-            names = ", ".join(map(str, found)) if isinstance(found, list) and found else "none"
-            raise TableError(
-                f"{path}: made for the {what} {names}; this version knows {', '.join(own)}; train it again"
-            )
-    n = len(FEATURES)
-    shapes = {"weights": (n,), "hidden": (None, n + 2), "places": (len(PLACES),), "trust": (1,)}
-    check_shapes(path, arrays, shapes)
-
-
-def check_shapes(
-    path: str | Path, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int | None, ...]]
-) -> None:
-    """Refuse arrays that lack, hold no fractions or have another shape; None stands for any length."""
-    for name, shape in shapes.items():
-        found = arrays[name].shape if name in arrays else None
-        right = found is not None and len(found) == len(shape) and arrays[name].dtype.kind == "f"
-        right = right and all(want in (None, have) for want, have in zip(shape, found or (), strict=True))
-        if not right:
-            words = " × ".join("any" if size is None else str(size) for size in shape)
-            kind = "" if found is None else f" of {arrays[name].dtype}"
-            raise TableError(f"{path}: {name} has the shape {found}{kind}; it must be {words}; train it again")
-
-
-def _history(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> RunTimes:
-    settings = head["history"]
-    kinds: dict[str, Any] = {
-        "strength": (int, float),
-        "half_life": (int, float),
-        "by_user": bool,
-        "as_of": int,
-    }
-    if (
-        not isinstance(settings, dict)
-        or settings.keys() != kinds.keys()
-        or not all(isinstance(settings[name], kind) and settings[name] >= 0 for name, kind in kinds.items())
-    ):
-        raise TableError(f"{path}: the settings of the history of run times are wrong; train it again")
-    empty = RunTimes(**settings)
-    tables, counts = [], []
-    for i in range(len(empty.levels)):
-        keys, held = arrays.get(f"history/{i}/keys"), arrays.get(f"history/{i}/counts")
-        if (
-            keys is None
-            or held is None
-            or keys.ndim != 1
-            or held.shape != (len(keys), N_BINS)
-            or held.dtype.kind != "f"
-        ):
-            raise TableError(f"{path}: the history of run times is incomplete; train it again")
-        tables.append({str(key): row for row, key in enumerate(keys)})
-        counts.append(held)
-    return RunTimes(**head["history"], tables=tuple(tables), counts=tuple(counts))
+    n_nodes, n_hidden = trained.get("nodes"), len(found.get("policy/bias_1", ()))
+    shapes = published_shapes(n_nodes if isinstance(n_nodes, int) else 0, n_hidden)
+    shapes = {"weights": (len(FEATURES),), "trust": (1,)} if method == SEARCHED else shapes
+    wanted = {f"policy/{name}": shape for name, shape in shapes.items()}
+    tables: list[dict[str, int]] = []
+    for i in range(len(RunTimes(**settings).levels) if settings else 0):
+        keys = found.get(f"history/{i}/keys", np.array(0))
+        tables.append({str(key): row for row, key in enumerate(keys if keys.ndim == 1 else ())})
+        wanted[f"history/{i}/counts"] = (len(tables[-1]), N_BINS)
+    for name, shape in wanted.items():
+        one = found.get(name)
+        if one is None or one.shape != shape or one.dtype.kind != "f" or not np.isfinite(one).all():
+            raise TableError(f"{path}: {name} must be {' × '.join(map(str, shape))} finite numbers; train it again")
+    counts = tuple(found[f"history/{i}/counts"] for i in range(len(tables)))
+    history = RunTimes(**settings, tables=tuple(tables), counts=counts) if settings else None
+    return TrainedPolicy(method, {name: found[f"policy/{name}"] for name in shapes}, history, trained)

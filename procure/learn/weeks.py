@@ -1,21 +1,24 @@
-"""Weeks without a break to train and to judge on: what ran and waited before each is there when it begins."""
+"""Weeks without a break, or days from an empty system, to train and to judge on, and the figures of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
-from procure.errors import TableError
-from procure.learn.days import Day, known_at, runnable, span_words
-from procure.learn.policy import expected_before
-from procure.learn.run_times import RunTimes
-from procure.progress import silent
-from procure.run import Outcome, Prepared, prepare_checked, run_prepared
+from procure.errors import ArgumentError, TableError
+from procure.learn.run_times import RunTimes, expected_before, known_at
+from procure.run import Prepared, prepare, prepare_checked, run_prepared
+from procure.settings import Count
+from procure.simulator import state as simulator_state
 from procure.tables import JOB, NODE, check, with_clock_of
 from procure.workload.clock import day_bounds, zone
-from procure.workload.days import local_days
+from procure.workload.days import local_days, split_days
 
 WEEK = 604_800
 """s; the length of a week that counts, and of what is simulated before it."""
@@ -28,6 +31,89 @@ WIDE = 0.95
 """Jobs of at least this quantile of CPUs are the widest."""
 FLOOR = 10.0
 """s, of the bounded slowdown."""
+DAY_OR_MONTH = re.compile(r"\d{4}-\d{2}(-\d{2})?")
+FIRST_MONTH, LAST_MONTH = "0001-01", "9999-12"
+"""The ends of a span that is open."""
+
+
+@dataclass(frozen=True)
+class DayFilter:
+    """Which weeks or days of a log count.
+
+    Attributes
+    ----------
+    days
+        A day, a month or ``FIRST..LAST``, as in ``2021-05-01..2021-06-03``, of which one may lack; None is all.
+    tz
+        Zone of the days.
+    min_jobs
+        Weeks, or days, with fewer jobs that fit the nodes are left out.
+    min_wait
+        Those with a shorter mean wait, s, are left out: weeks under `REFERENCE`, days under SJF.
+    max_jobs
+        Days with more jobs that fit the nodes are left out.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.DayFilter("2021-05", tz="America/Chicago").min_jobs
+    300
+    """
+
+    days: str | None = None
+    tz: str = "UTC"
+    min_jobs: Annotated[Count, Field(description="Leave weeks (or days) with fewer jobs that fit the nodes out.")] = 300
+    min_wait: Annotated[
+        float, Field(ge=0, description="Leave those with a shorter mean wait under EASY in sjf's order (sjf) out, s.")
+    ] = 300.0
+    max_jobs: Annotated[Count, Field(description="Leave days with more jobs that fit the nodes out.")] = 3000
+
+    @property
+    def span(self) -> tuple[str, str]:
+        """The first and the last day.
+
+        Raises
+        ------
+        ArgumentError
+            ``days`` is not written so, or ends before it begins.
+        """
+        first, dots, last = (self.days or "..").partition("..")
+        if dots:
+            first, last = first or FIRST_MONTH, last or LAST_MONTH
+        last = last or first
+        for part in (first, last):
+            if not DAY_OR_MONTH.fullmatch(part):
+                words = "write a day, a month, FIRST..LAST, FIRST.. or ..LAST, e.g. 2021-05-01..2021-06-03"
+                raise ArgumentError("days", f"{self.days!r} was given; {words}")
+        last = last if len(last) > 7 else f"{last}-31"
+        if last < first:
+            raise ArgumentError("days", f"{self.days!r} was given; it ends before it begins")
+        return first, last
+
+    def __str__(self) -> str:
+        first, last = self.span
+        begins, ends = first > FIRST_MONTH, last[:4] < LAST_MONTH[:4]
+        if not begins and not ends:
+            return "in the log"
+        if not ends:
+            return f"from {first} on ({self.tz})"
+        return f"from {first} to {last} ({self.tz})" if begins else f"up to {last} ({self.tz})"
+
+
+@dataclass(frozen=True)
+class Period:
+    """The jobs of a week, with those of the week before it, or of a day, laid out on the nodes that hold them."""
+
+    name: str  # its first day, YYYY-MM-DD
+    ready: Prepared
+    prior: np.ndarray  # float64[n_jobs], s that each was expected to run when the period began, in queue order
+
+
+def waits_of(ready: Prepared, start: np.ndarray, end: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the waits, s, and the bounded slowdowns of the jobs that count, float64[n_counted]."""
+    wait = (start - ready.jobs.submit)[counts].astype(np.float64)
+    run = (end - start)[counts]
+    return wait, np.maximum((wait + run) / np.maximum(run, FLOOR), 1.0)
 
 
 def figures_of(ready: Prepared, start: np.ndarray, end: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
@@ -44,77 +130,84 @@ def figures_of(ready: Prepared, start: np.ndarray, end: np.ndarray, counts: np.n
     counts = (jobs.submit >= ready.counts_from if counts is None else counts) & (start >= 0)
     if not counts.any():
         return np.full(len(FIGURES), np.nan)
-    wait = (start - jobs.submit)[counts].astype(np.float64)
-    run = (end - start)[counts]
+    wait, slowdown = waits_of(ready, start, end, counts)
     cpus = (np.maximum(jobs.cpus, 1) * jobs.n_nodes)[counts]
     wide = wait[cpus >= np.quantile(cpus, WIDE)]
-    slowdown = np.maximum((wait + run) / np.maximum(run, FLOOR), 1.0)
     _, user = np.unique(ready.user[counts], return_inverse=True)
     of_users = (np.bincount(user, wait) / np.bincount(user)).mean()
     return np.array([wait.mean(), slowdown.mean(), np.quantile(wait, 0.95), wait.max(), wide.mean(), of_users])
 
 
-def lay_out_weeks(
+def fitting(jobs: pd.DataFrame, nodes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Check a job and a node table; return the jobs that some empty set of nodes holds, and the nodes."""
+    checked, servers = check(jobs, JOB), check(nodes, NODE)
+    ready = prepare(checked, servers)
+    n_fitting = simulator_state.n_fitting_nodes(ready.jobs, ready.fits, ready.kind_of)
+    holds = np.empty(len(checked), bool)
+    holds[ready.jobs.row] = (n_fitting >= ready.jobs.shape_nodes)[ready.jobs.shape_of]
+    return with_clock_of(checked, checked[holds].reset_index(drop=True)), servers
+
+
+def lay_out(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
-    first: str,
-    last: str,
-    tz: str,
+    days: DayFilter,
     *,
-    min_jobs: int = 50,
-    min_wait: float = 60.0,
+    daily: bool = False,
     history: RunTimes | None = None,
-    progress: Callable[[str], None] = silent,
-) -> list[Day]:
-    """Cut the local days of a span into weeks, each with the week before it, in which jobs run but do not count.
+) -> list[Period]:
+    """Cut a span of a log into weeks, or into days from an empty system, and keep those in which jobs wait.
 
     Parameters
     ----------
-    first, last
-        ``YYYY-MM-DD``, both included.
-    min_jobs, min_wait
-        Weeks with fewer jobs that fit the nodes, or a shorter mean wait under `REFERENCE`, s, are left out.
     history
-        As `procure.learn.days.lay_out_days`: what was known of run times once.
-    progress
-        Called with each week's first day.
+        What was known of run times once; used on periods that begin later, with what ended since. On others, and
+        without, all that is known is what had ended when the period began.
 
     Raises
     ------
     TableError
-        No such week.
+        No such week or day.
     """
-    checked, servers = check(jobs, JOB), check(nodes, NODE)
-    fitting = with_clock_of(checked, checked[runnable(checked, servers)].reset_index(drop=True))
+    able, servers = fitting(jobs, nodes)
     known: RunTimes | None = None
-    found: list[Day] = []
-    for at in begins(fitting, first, last, tz):
-        ready = week_from(fitting, servers, at)
-        if ready is None:
-            continue
-        known = known_before(fitting, ready, known, history)
-        under = run_prepared(ready, REFERENCE)
-        reference = float(figures_of(ready, under.start, under.end)[MEAN_WAIT])
-        if ready.n_counted < min_jobs or not reference >= min_wait:
-            continue
-        name = pd.Timestamp(at, unit="s", tz="UTC").tz_convert(zone(tz)).strftime("%Y-%m-%d")
-        found.append(Day(name, ready, expected_before(ready.jobs, known), reference))
-        progress(name)
+    found: list[Period] = []
+    for name, ready in (_days if daily else _weeks)(able, servers, days):
+        known = known_before(able, ready, known, history)
+        under = run_prepared(ready, "sjf" if daily else REFERENCE)
+        wait = figures_of(ready, under.start, under.end)[MEAN_WAIT]
+        if days.min_jobs <= ready.n_counted and wait >= days.min_wait:
+            found.append(Period(name, ready, expected_before(ready.jobs, known)))
     if not found:
+        what, rule = (f"to {days.max_jobs} ", "sjf") if daily else ("", REFERENCE)
         raise TableError(
-            f"no week {span_words(first, last, tz)} has {min_jobs} jobs that fit the nodes and a mean wait of at "
-            f"least {min_wait:g} s under {REFERENCE}: there is nothing to learn from, or to judge"
+            f"no {'day' if daily else 'week'} {days} has {days.min_jobs} {what}jobs that fit the nodes and a mean wait "
+            f"of at least {days.min_wait:g} s under {rule}: there is nothing to learn from, or to judge"
         )
     return found
 
 
-def begins(jobs: pd.DataFrame, first: str, last: str, tz: str) -> range:
+def _weeks(jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter) -> Iterator[tuple[str, Prepared]]:
+    for at in begins(jobs, days):
+        ready = week_from(jobs, nodes, at)
+        if ready is not None:
+            yield pd.Timestamp(at, unit="s", tz="UTC").tz_convert(zone(days.tz)).strftime("%Y-%m-%d"), ready
+
+
+def _days(jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter) -> Iterator[tuple[str, Prepared]]:
+    first, last = days.span
+    for name, part in split_days(jobs, days.tz).items():
+        if first <= name <= last and len(part) <= days.max_jobs:
+            yield name, prepare(part, nodes)
+
+
+def begins(jobs: pd.DataFrame, days: DayFilter) -> range:
     """Return the Unix seconds at which the whole weeks of a span begin; of a shorter span, its begin."""
-    names = local_days(jobs, tz)
+    names, (first, last) = local_days(jobs, days.tz), days.span
     inside = names[(names >= first) & (names <= last)]
     if not len(inside):
         return range(0)
-    begin, end = day_bounds(str(inside.min()), tz)[0], day_bounds(str(inside.max()), tz)[1]
+    begin, end = day_bounds(str(inside.min()), days.tz)[0], day_bounds(str(inside.max()), days.tz)[1]
     return range(begin, max(end - WEEK, begin) + 1, WEEK)
 
 
@@ -134,8 +227,3 @@ def known_before(jobs: pd.DataFrame, ready: Prepared, known: RunTimes | None, hi
     if known is None or (history is not None and known.as_of < history.as_of <= moment):
         return known_at(jobs, moment, history)
     return known.updated(jobs, moment)
-
-
-def figures_under(ready: Prepared, found: Outcome) -> np.ndarray:
-    """Return the `FIGURES` of a run."""
-    return figures_of(ready, found.start, found.end)

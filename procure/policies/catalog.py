@@ -21,6 +21,7 @@ from procure.errors import TableError
 from procure.policies import plugins
 from procure.policies.entries import POLICIES, Entry
 from procure.policies.parameters import OneOf, Parameters
+from procure.policies.removed import REMOVED
 from procure.policies.seams_of import ALL_OPTIONS, with_seams
 from procure.settings import complaint, problems, validate
 from procure.text import nearest
@@ -166,7 +167,8 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path 
     model, legal = model_of(name, given), settable(name, given)
     if not given.keys() <= set(legal):
         model, legal = model_of(name, {**given, **ALL_OPTIONS}), settable(name, {**given, **ALL_OPTIONS})
-    lines = [f"no parameter {key!r}; {nearest(key, legal)}" for key in given if key not in legal]
+    instead = {key: REMOVED.get(f"{name}:{key}") or nearest(key, legal) for key in given if key not in legal}
+    lines = [f"no parameter {key!r}; {text}" for key, text in instead.items()]
     lines += [
         f"{key}: {value!r} was given; a value holds no comma"
         for key, value in given.items()

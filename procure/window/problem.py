@@ -235,13 +235,3 @@ def read_window(path: str | Path) -> Window:
         raise TableError(f"{path}: a number has more than 63 bits") from None
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
-
-
-def write_window(window: Window) -> dict[str, Any]:
-    """Return a window as the JSON object that `read_window` reads."""
-    tree = window.tree
-    return {
-        "tree": {"pods": tree.pods, "leaves": tree.leaves, "nodes": tree.nodes},
-        "idle": window.idle.tolist(),
-        "jobs": [{"id": job, "n_nodes": size} for job, size in zip(window.ids, window.sizes.tolist(), strict=True)],
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,19 +14,18 @@ from procure.errors import ArgumentError
 from procure.text import nearest
 from procure.topology.compact import allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, no_holders, take
-from procure.topology.fat_tree import FatTree, Shape
+from procure.topology.fat_tree import FatTree
 from procure.window.board import Board, compiled, make_board
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
 from procure.window.heuristics import HIGHEST, HIGHEST_OF_PROGRAM, solve_greedy, solve_lns, solve_sa, solve_seq
-from procure.window.mip import Solved, solve_cp_sat, solve_mip_published, solve_partition
+from procure.window.mip import solve_partition
 from procure.window.network import read_network, solve_neural
 from procure.window.problem import Allocation, Window
 
 COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
 """Methods that are kernels, in the order of `solve_compiled`'s numbers."""
 SEQ, GREEDY, EXACT, LNS, SA, SA_PUBLISHED = range(len(COMPILED))
-PROGRAMS = {"mip": solve_partition, "cp-sat": solve_cp_sat, "mip-published": solve_mip_published}
-METHODS = (*COMPILED, "compact", *PROGRAMS, "neural:NET")
+METHODS = (*COMPILED, "compact", "mip", "neural:NET")
 """Every method as a user names it; NET is the file of a trained network."""
 STEPS = {"lns": 300, "sa": 1000, "sa-published": 1000, "neural": 500}
 """Steps of the methods that take them. The paper anneals for 500 and 1000 and asks its network 500 times; more than
@@ -38,7 +37,7 @@ class Options(NamedTuple):
 
     seed: int = 0
     steps: int = 0  # 0 = `STEPS`
-    time_limit: float | None = None  # s, of the MIPs
+    time_limit: float | None = None  # s, of the MIP
 
 
 @compiled
@@ -92,9 +91,8 @@ def make_solver(method: str) -> Solver:
     """
     if check_method(method) in COMPILED:
         return Solver(method, _compiled_solver(method))
-    if method in PROGRAMS:
-        solve_it = PROGRAMS[method]
-        return Solver(method, lambda board, window, options: _hold_all(board, solve_it(board, options.time_limit)))
+    if method == "mip":
+        return Solver(method, _by_mip)
     if method == "compact":
         return Solver(method, _by_rule)
     path = method.partition(":")[2]
@@ -114,7 +112,7 @@ def _compiled_solver(name: str) -> Callable[[Board, Window, Options], bool]:
     def solve_it(board: Board, window: Window, options: Options) -> bool:
         small = n_cells(len(board.owner), board.sizes) <= MOST_CELLS
         if number == EXACT and not small:
-            return _hold_all(board, solve_partition(board, options.time_limit))
+            return _by_mip(board, window, options)
         solve_compiled(board, number, options.steps or STEPS.get(name, 1), small)
         return number == EXACT
 
@@ -122,30 +120,23 @@ def _compiled_solver(name: str) -> Callable[[Board, Window, Options], bool]:
 
 
 def _by_rule(board: Board, window: Window, options: Options) -> bool:
-    """Place each job by the rule of Slurm's tree plugin."""
-    for job, places in enumerate(place_compact(window.tree.shape, window.idle, window.sizes.tolist())):
-        board.held[board.first[job] : board.first[job + 1]] = np.searchsorted(window.idle, places)
+    """Place each job in list order by the rule of Slurm's tree plugin; all must fit."""
+    shape = window.tree.shape
+    fabric, grant = empty_fabric(shape), empty_grant(shape)
+    fabric.idle[:] = 0
+    fabric.idle[window.idle] = 1
+    fabric.leaf_idle[:] = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
+    fabric.pod_idle[:] = fabric.leaf_idle.reshape(shape.pods, -1).sum(axis=1)
+    for job, n in enumerate(window.sizes.tolist()):
+        allocate_compact(shape, fabric, n, grant)
+        take(shape, fabric, no_holders(shape), grant, job)
+        board.held[board.first[job] : board.first[job + 1]] = np.searchsorted(window.idle, grant.nodes[:n])
     return False
 
 
-def place_compact(shape: Shape, idle: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Return the places of each job, ascending, by the rule of Slurm's tree plugin in list order; all must fit."""
-    fabric, grant = empty_fabric(shape), empty_grant(shape)
-    fabric.idle[:] = 0
-    fabric.idle[idle] = 1
-    fabric.leaf_idle[:] = fabric.idle.reshape(-1, shape.nodes).sum(axis=1)
-    fabric.pod_idle[:] = fabric.leaf_idle.reshape(shape.pods, -1).sum(axis=1)
-    places = []
-    for job, n in enumerate(sizes):
-        allocate_compact(shape, fabric, n, grant)
-        take(shape, fabric, no_holders(shape), grant, job)
-        places.append(grant.nodes[:n].copy())
-    return places
-
-
-def _hold_all(board: Board, solved: Solved) -> bool:
+def _by_mip(board: Board, window: Window, options: Options) -> bool:
     """Give the jobs what their starts in the static model say."""
-    m = len(board.owner)
+    solved, m = solve_partition(board, options.time_limit), len(board.owner)
     for job, start in enumerate(solved.starts):
         own = slice(board.first[job], board.first[job + 1])
         board.held[own] = (start + np.arange(board.sizes[job])) % m
@@ -167,7 +158,7 @@ def solve(
     steps
         Of the same; 0 = as many as is usual (`STEPS`).
     time_limit
-        Seconds for the MIPs; the best allocation so far is then the answer, and not ``optimal``.
+        Seconds for the MIP; the best allocation so far is then the answer, and not ``optimal``.
 
     Raises
     ------
