@@ -141,9 +141,15 @@ def write(name: str, found: dict[str, dict]) -> int:
         raise SystemExit(f"{name} | {failed[0]}; nothing of it is written")
     values = {part: found.get(part, held["values"].get(part)) for part in every.PARTS}
     values = {part: one for part, one in values.items() if one is not None}
-    text = json.dumps({"goes": getattr(every, "GOES", {}), "values": values}, indent=1)
-    (FILES / f"{name}.json").write_text(text + "\n")
+    parts = ",\n".join(f"{json.dumps(part)}: {_lines(one)}" for part, one in values.items())
+    goes = _lines(getattr(every, "GOES", {}))
+    (FILES / f"{name}.json").write_text(f'{{"goes": {goes},\n"values": {{\n{parts}\n}}}}\n')
     return sum(len(one) for one in values.values())
+
+
+def _lines(values: dict[str, object]) -> str:
+    """Write one line a key, so that a change of one value is a change of one line."""
+    return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()) + "\n}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The doors into procure that golden values pass through; what is renamed there is renamed here and nowhere else.
 
-Most are the command line and the functions of `procure` itself. Those of rooms are the last three.
+Most are the command line and the functions of `procure` itself. Those of rooms are the last four.
 """
 
 from __future__ import annotations
@@ -59,3 +59,10 @@ def ranking(criteria: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, float]:
 
     found = rank(criteria, PUBLISHED_WEIGHTS, {"usage"})
     return found.ratios.to_numpy(), np.asarray(found.score), float(found.value)
+
+
+def published_schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, backfill: bool) -> pd.DataFrame:
+    """Return the schedule of the published topology study's program on whole nodes."""
+    from window_published import published_queue
+
+    return procure.simulate(jobs, nodes, published_queue(backfill), options={"exclusive": 1}).schedule

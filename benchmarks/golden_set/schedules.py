@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pandas as pd
+
+import procure
 from golden_set.base import Part, Place, digest
 from golden_set.doors import ROOT, policy_labels, schedule
 from golden_set.tables import LOGS, log
 
-import procure
-
 sys.path.append(str(ROOT / "tests"))
-from policy_cases import ON_TREE, crowded_case, pool_case, shared_case, sliced_case, with_tree  # noqa: E402
+from policy_cases import ON_TREE, crowded_case, pool_case, shared_case, sliced_case, with_tree
 
 TRAINED = ("as-logged", "rules", "learned", "slurm")
 """Policies that need a folder or a file: sections slurm and commands."""
@@ -76,8 +75,7 @@ def cases(make, on_tree: bool, _: Place) -> dict[str, object]:
     if on_tree:
         drawn = [((jobs, with_tree(nodes)), kill) for (jobs, nodes), kill in drawn]
     return {
-        label: shown([schedule(jobs, nodes, label, kill) for (jobs, nodes), kill in drawn])
-        for label in labels(on_tree)
+        label: shown([schedule(jobs, nodes, label, kill) for (jobs, nodes), kill in drawn]) for label in labels(on_tree)
     }
 
 
@@ -90,7 +88,9 @@ def servers(*kinds: tuple[int, int, int, int], gpu_type: str = "") -> pd.DataFra
 
 def embedded(_: Place) -> dict[str, object]:
     """Simulate part of the published day on few nodes."""
-    return run(procure.generate(1, n_jobs=3000), servers((9, 64, 256_000, 0), (2, 24, 1_024_000, 0), (2, 64, 512_000, 8)))
+    return run(
+        procure.generate(1, n_jobs=3000), servers((9, 64, 256_000, 0), (2, 24, 1_024_000, 0), (2, 64, 512_000, 8))
+    )
 
 
 def kth(place: Place) -> dict[str, object]:

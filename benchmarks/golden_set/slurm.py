@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 import slurm_scenarios
+from slurm_events import read_events
+
 from golden_set.base import Part, Place
 from golden_set.doors import ROOT, command, schedule
 from golden_set.schedules import shown
-from slurm_events import read_events
 
 SCENARIOS = {path.stem: path for path in sorted((ROOT / "benchmarks/slurm_scenarios").glob("*.toml"))}
 FIRST = 1_600_000_000

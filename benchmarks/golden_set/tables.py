@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pandas as pd
-from golden_set.base import Part, Place, table
 from slurm_events import read_events
 
 import procure
+from golden_set.base import Part, Place, table
 
 SUPERCLOUD = {
     "job_id": "id_job", "user": "id_user", "submit_time": "time_submit", "eligible_time": "time_eligible",
