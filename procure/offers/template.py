@@ -1,8 +1,7 @@
-"""The spreadsheet that a vendor fills in: columns with notes, drop-downs, an example row; and what was understood."""
+"""The spreadsheet that a vendor fills in: columns with notes, drop-downs, an example row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +9,20 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import whole_file
+from procure.offers.lines import KINDS, LINE_NOTES
+from procure.offers.workbook import AUTHOR
 from procure.schemas import QUOTE
-from procure.sheets.lines import Line
-from procure.sheets.notes import LINE_NOTES, QUOTE_NOTES
-from procure.sheets.rows import EXAMPLE
 from procure.tables import write
-from procure.text import listed
 
-_EXAMPLE = {
-    "name": EXAMPLE,
-    "category": "compute",
-    "cpus": "64",
-    "mem_gb": "768",
-    "gpus": "0",
-    "price_usd": "14950.00",
-    "vendor": "Vendor",
-    "processor": "AMD EPYC 9354",
-    "power_w": "780",
-    "idle_power_w": "250",
-    "rack_units": "1",
-    "mandatory": "false",
-    "valid_until": "2027-03-31",
-    "quote_number": "Q-1",
-    "source": "data sheet",
+EXAMPLE = "EXAMPLE (delete this row)"
+"""The name of the rows that the template shows."""
+_EXAMPLE = {column.name: column.example for column in QUOTE.columns} | {"name": EXAMPLE}
+QUOTE_NOTES = {
+    column.name: column.meaning
+    + (f" ({column.unit})" if column.unit else "")
+    + ("; required" if column.required else "")
+    for column in QUOTE.columns
 }
-_KINDS = "storage,network,rack,installation,delivery,warranty,training,software,support,discount,other"
 
 
 def write_template(path: str | Path) -> Path:
@@ -55,56 +43,6 @@ def write_template(path: str | Path) -> Path:
     book = Workbook()
     _server_sheet(book.active)
     _line_sheet(book.create_sheet("Other lines"))
-    return _save(book, path)
-
-
-def write_rows(
-    rows: Iterable[dict[str, str]], columns: list[str], path: str | Path, lines: Sequence[Line] = ()
-) -> Path:
-    """Write rows of text as a quote file: .xlsx, or .csv where the offer has no other lines, which need a second sheet.
-
-    Raises
-    ------
-    TableError
-        The name has another ending, there are lines that a .csv cannot hold, or the file cannot be written.
-    """
-    path = Path(path)
-    if path.suffix == ".csv" and lines:
-        raise TableError(
-            f"{path}: a quote table in .csv has no place for the order's other lines "
-            f"({listed([line.name or line.kind for line in lines])}); write it as .xlsx"
-        )
-    table = [[row.get(name, "") for name in columns] for row in rows]
-    if path.suffix == ".csv":
-        return _write_csv(path, columns, table)
-    if path.suffix != ".xlsx":
-        raise TableError(f"{path}: what was understood is written as .xlsx or .csv")
-    from openpyxl import Workbook
-
-    book = Workbook()
-    sheet: Any = book.active
-    sheet.title = "Servers"
-    sheet.append(columns)
-    for row in table:
-        sheet.append([_value(name, text) for name, text in zip(columns, row, strict=True)])
-    if lines:
-        more: Any = book.create_sheet("Other lines")
-        more.append(list(LINE_NOTES))
-    for line in lines:
-        usd = None if line.percent is not None else float(line.usd)
-        percent = None if line.percent is None else f"{line.percent.normalize():f} %"  # with its sign: 0.5 % is no half
-        more.append(
-            [
-                line.kind,
-                _value("", line.name),
-                _value("", line.vendor),
-                line.quantity,
-                line.per,
-                usd,
-                line.years,
-                percent,
-            ]
-        )
     return _save(book, path)
 
 
@@ -139,7 +77,7 @@ def _head(sheet: Any, columns: dict[str, str], required: set[str]) -> None:
         cell.font = Font(bold=True)
         if name in required:
             cell.fill = PatternFill("solid", fgColor="FFF2CC")
-        cell.comment = Comment(note, "procure")
+        cell.comment = Comment(note, AUTHOR)
         sheet.column_dimensions[get_column_letter(number)].width = max(12, len(name) + 3)
     sheet.freeze_panes = "B2"
 
@@ -155,7 +93,7 @@ def _server_sheet(sheet: Any) -> None:
 def _line_sheet(sheet: Any) -> None:
     _head(sheet, LINE_NOTES, {"kind", "name", "price_usd"})
     sheet.append(["network", EXAMPLE, "Vendor", 2, "order", 9500.0, None, None])
-    _choices(sheet, 1, _KINDS)
+    _choices(sheet, 1, ",".join(KINDS))
     _choices(sheet, 5, "order,node")
 
 
