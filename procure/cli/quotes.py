@@ -11,10 +11,10 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.offers import OfferReading, listed_once
+from procure.offers import listed_once
 from procure.offers.reading import currency_code
 from procure.offers.template import write_template
-from procure.packages.quote_file import QuoteFile, read_quote_file
+from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
 from procure.packages.quotes import price_notes, summarise_quotes
 from procure.settings import validated
 from procure.study.existing import read_existing, summarise_nodes

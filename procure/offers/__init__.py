@@ -3,6 +3,6 @@
 from procure.offers.findings import Finding, listed_once
 from procure.offers.lines import Line
 from procure.offers.read import Offer, read_offer
-from procure.offers.reading import OfferReading
+from procure.offers.reading import Reading
 
-__all__ = ["Finding", "Line", "Offer", "OfferReading", "listed_once", "read_offer"]
+__all__ = ["Finding", "Line", "Offer", "Reading", "listed_once", "read_offer"]

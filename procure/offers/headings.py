@@ -9,7 +9,7 @@ from procure.offers.cells import UNITS
 from procure.offers.findings import Finding
 from procure.offers.grid import Cell
 from procure.offers.lines import LINE_NOTES
-from procure.offers.reading import OfferReading, currency_of, normal
+from procure.offers.reading import Reading, currency_of, normal
 from procure.schemas import QUOTE
 
 _READ_ONLY = {
@@ -70,7 +70,7 @@ class Table:
     is_lines: bool = False
 
 
-def heading_of(cell: Cell, reading: OfferReading, *, of_lines: bool = False) -> Heading:
+def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Heading:
     """Return what a heading is; its column is empty where nothing tells."""
     base, unit = cell.text, ""
     while match := _UNIT.fullmatch(base):
@@ -96,7 +96,7 @@ def _is_unit(text: str) -> bool:
     return word in ("tb", "t") or any(word in units for units in UNITS.values()) or currency_of(text, None) is not None
 
 
-def header_of(sheet: str, row: list[Cell], reading: OfferReading) -> Table | None:
+def header_of(sheet: str, row: list[Cell], reading: Reading) -> Table | None:
     """Return the header that a row is; None where it is none: it needs a name, an amount and a third known heading."""
     filled = [(n, cell) for n, cell in enumerate(row) if not cell.is_empty and not cell.problem and not cell.is_number]
     is_lines = {"kind", "name"} <= {normal(cell.text) for _, cell in filled}

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from procure.errors import TableError
+from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
@@ -19,7 +19,7 @@ from procure.offers.findings import Finding, Unreadable
 from procure.offers.grid import Cell, Sheet, address
 from procure.offers.headings import MONEY, Heading, Table, header_of
 from procure.offers.lines import KINDS, Kind, Line
-from procure.offers.reading import OfferReading
+from procure.offers.reading import Reading
 from procure.offers.remarks import CHANGES, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
@@ -43,7 +43,7 @@ class Offer:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_offer(path: Path, reading: OfferReading) -> Offer:
+def read_offer(path: Path, reading: Reading) -> Offer:
     """Read every table of a spreadsheet (.xlsx, .ods) or of delimited text.
 
     Raises
@@ -60,10 +60,11 @@ def read_offer(path: Path, reading: OfferReading) -> Offer:
             if not text.startswith("=") and text not in stated:
                 raise TableError(f"{path}: --column {name}={text!r}: no heading is {text!r}; {_headings(sheets)}")
     if not n_tables:
+        page = "".join(f"; {one.allowed}" for one in offer.findings if not (one.cell or one.sheet))
         raise TableError(
             f"{path}: no table of servers was found: a row of headings that are known is needed (name, cpus, mem_gb, "
             f"gpus, price_usd), or --column FIELD=HEADING for each; {_headings(sheets)}; `procure quotes template` "
-            "writes a file to fill in"
+            f"writes a file to fill in{page}"
         )
     return offer
 
@@ -80,16 +81,16 @@ def _headings(sheets: list[Sheet]) -> str:
     return f"{place}{row[0].address} has {', '.join(repr(one) for one in texts[best][:20])}"
 
 
-def _text_sheet(path: Path, reading: OfferReading, offer: Offer) -> Sheet:
+def _text_sheet(path: Path, reading: Reading, offer: Offer) -> Sheet:
     """Read delimited text; the mark between fields is the one by which a header is found, else the most frequent."""
     content = as_utf8(read_bytes(path))
     try:
         text = content.decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         if b"\0" in content[:4096]:
             raise TableError(f"{path}: is neither text nor a spreadsheet (.xlsx, .ods)") from None
         text = content.decode("cp1252", errors="replace")
-        said = "the text is not UTF-8; it was read as Windows-1252"
+        said = f"{reason(error)}; it was read as Windows-1252"
         offer.findings.append(Finding("warning", "", "", "", "", said))
     tried = [_fields(path, text, mark) for mark in (";", "\t", ",")]
     found = [any(header_of("", row, reading) for row in rows[:60]) for rows in tried]
@@ -114,7 +115,7 @@ def _fields(path: Path, text: str, mark: str) -> list[list[Cell]]:
 class _SheetReader:
     """Read the tables of one sheet into an offer."""
 
-    def __init__(self, sheet: Sheet, reading: OfferReading, offer: Offer, stated: set[str]) -> None:
+    def __init__(self, sheet: Sheet, reading: Reading, offer: Offer, stated: set[str]) -> None:
         self.sheet, self.reading, self.offer, self.stated = sheet, reading, offer, stated
 
     def read(self) -> int:

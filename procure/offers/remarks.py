@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from procure.offers.grid import Cell
-from procure.offers.reading import CODES, OfferReading, currency_of
+from procure.offers.reading import CODES, Reading, currency_of
 
 _TAX = r"(?:vat|taxe?s?|mwst|ust|umsatzsteuer|mehrwertsteuer|gst|hst|tva|iva|btw)\b\.?"
 _PRICES = r"(?:all(?:e)? )?(?:unit )?(?:prices?|preise|currency|währung|amounts?)?(?: are| sind| is)?[ :,]*"
@@ -26,7 +26,7 @@ CHANGES = re.compile(
 """Words that tell of a price, a tax, a discount or a condition."""
 
 
-def question(cell: Cell, reading: OfferReading) -> str:
+def question(cell: Cell, reading: Reading) -> str:
     """Return what must be asked of a text that stands in no table; empty where it changes no price that is known."""
     text = cell.problem or cell.text
     if not CHANGES.search(text):

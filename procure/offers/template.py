@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.offers.lines import KINDS, LINE_NOTES
 from procure.offers.workbook import AUTHOR
 from procure.schemas import QUOTE
-from procure.tables import write
 
 EXAMPLE = "EXAMPLE (delete this row)"
 """The name of the rows that the template shows."""
@@ -35,7 +33,10 @@ def write_template(path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix == ".csv":
-        return _write_csv(path, QUOTE.names, [[_EXAMPLE.get(name, "") for name in QUOTE.names]])
+        rows = [QUOTE.names, [_EXAMPLE.get(name, "") for name in QUOTE.names]]
+        with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream, lineterminator="\n").writerows(rows)
+        return path
     if path.suffix != ".xlsx":
         raise TableError(f"{path}: a template is written as .xlsx or .csv")
     from openpyxl import Workbook
@@ -55,10 +56,6 @@ def _value(name: str, text: str) -> str | float | int | None:
         except ValueError:
             pass
     return f"'{text}" if text[0] in "=+-@" else text  # nothing in it runs as a formula
-
-
-def _write_csv(path: Path, columns: list[str], rows: list[list[str]]) -> Path:
-    return write(pd.DataFrame(rows, columns=columns, dtype=object), path)
 
 
 def _save(book: Any, path: Path) -> Path:

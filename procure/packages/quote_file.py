@@ -6,24 +6,104 @@ import functools
 import hashlib
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pandas as pd
+from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes, read_rows
-from procure.offers import Finding, Line, Offer, OfferReading, listed_once, read_offer
+from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offer
+from procure.offers.reading import FIELDS, currency_code, normal
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import is_workbook
 from procure.packages.order import order_lines
 from procure.packages.quotes import check_quotes, quote_errors
 from procure.schemas import QUOTE
-from procure.settings import complaint
+from procure.settings import PositiveInt, Settings, complaint
 from procure.tables import cell_errors, check, read
 from procure.text import counted
 
 _MOST_BYTES_KEPT = 1 << 24
 """Larger files are read each time."""
+
+
+class OfferReading(Settings):
+    """How a quote file is to be read where it does not say, as a study's ``[offers]`` gives it.
+
+    Parameters
+    ----------
+    currency
+        Code of the currency of prices that name none.
+    rates
+        US$ for one unit of a currency, by its code.
+    decimal
+        The mark that separates decimals in text such as ``14.950``.
+    tax_percent
+        Tax in all prices of the file; it is taken out of them.
+    columns
+        Headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name": ["Ürün"]}``; ``"=0"``
+        gives every row this value.
+    category
+        Categories by a pattern of names, the first that fits: ``{"GPU*": "gpu", "*": "compute"}``.
+    ignore
+        Cells whose text was read by a person and changes no price, such as ``A14`` or ``Offer!A14``.
+    warranty_years
+        The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
+        None = no warranty line is bought.
+    """
+
+    currency: str | None = None
+    rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
+    decimal: Literal["comma", "point"] | None = None
+    tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
+    columns: dict[str, list[str]] = Field(default_factory=dict)
+    category: dict[str, str] = Field(default_factory=dict)
+    ignore: list[str] = Field(default_factory=list)
+    warranty_years: PositiveInt | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_harmless(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "harmless" in values:
+            raise ValueError("harmless: no longer a key; name the cells that change no price: ignore = ['A14']")
+        return values
+
+    @field_validator("currency")
+    @classmethod
+    def _known(cls, code: str | None) -> str | None:
+        return code if code is None else currency_code(code)
+
+    @field_validator("rates")
+    @classmethod
+    def _of_known(cls, rates: dict[str, float]) -> dict[str, float]:
+        return {currency_code(code): rate for code, rate in rates.items()}
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _in_lists(cls, columns: object) -> object:
+        if not isinstance(columns, dict):
+            return columns
+        return {name: [given] if isinstance(given, str) else given for name, given in columns.items()}
+
+    @field_validator("columns")
+    @classmethod
+    def legal(cls, columns: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
+        if unknown := [repr(name) for name in columns if name not in FIELDS]:
+            raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
+        headings = [normal(text) for given in columns.values() for text in given if not text.startswith("=")]
+        if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
+            raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
+        return columns
+
+    def exact(self) -> Reading:
+        """Return what a reader of offers needs, in exact decimals."""
+        tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
+        rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
+        return Reading(self.currency, rates, self.decimal, tax, self.columns, self.category, tuple(self.ignore))
 
 
 @dataclass(frozen=True)
@@ -129,24 +209,31 @@ def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
 def _read(path: Path, reading: OfferReading) -> QuoteFile:
     if path.suffix == ".parquet" or (not is_workbook(path) and is_parquet(read_bytes(path))):
         return _without_example(path, check_quotes(read(path, QUOTE), str(path)))
-    if not is_workbook(path) and not (reading.columns or reading.category) and _is_quote_table(path):
-        return _without_example(path, check_quotes(read(path, QUOTE), str(path)))
-    return _checked(path, read_offer(path, reading))
+    if not is_workbook(path) and not (reading.columns or reading.category):
+        own = _own_table(path)
+        if own is not None:
+            return own
+    return _checked(path, read_offer(path, reading.exact()))
 
 
-def _is_quote_table(path: Path) -> bool:
-    """Tell whether a text has all the columns that a quote table must have, and no amount such as 14.950."""
+def _own_table(path: Path) -> QuoteFile | None:
+    """Read a text with all columns of a quote table; None where it lacks one, or has amounts that are no US$."""
     try:
-        frame = read_rows(read_bytes(path), str(path))
-    except (TableError, pd.errors.EmptyDataError):
-        return False
+        frame = read_rows(read_bytes(path), str(path), encoding_errors="replace")
+    except pd.errors.EmptyDataError:
+        return None
     if not {column.name for column in QUOTE.columns if column.required} <= set(frame):
-        return False
-    return not any(_FOREIGN.search(text) for name in ("price_usd", "mem_gb") for text in frame[name].astype(str))
+        return None
+    amounts = [text for name in ("price_usd", "mem_gb") for text in frame[name].astype(str)]
+    if any(_FOREIGN.search(text) for text in amounts):
+        return None
+    quotes = check_quotes(read(path, QUOTE), str(path))
+    return None if any(_THREE_DECIMALS.fullmatch(text) for text in amounts) else _without_example(path, quotes)
 
 
-_FOREIGN = re.compile(r"^\s*\$?\d{1,3}\.\d{3}\s*$|[€£]|\b(?!USD)[A-Z]{3}\b")
-"""An amount that may be 14.95 or 14,950, or one in another currency: neither is a quote table's own."""
+_FOREIGN = re.compile(r"[€£]|\b(?!USD)[A-Z]{3}\b")
+_THREE_DECIMALS = re.compile(r"\s*\$?\d{1,3}\.\d{3}\s*")
+"""An amount that may be 14.95 or 14,950."""
 
 
 def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:

@@ -18,11 +18,11 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import named_pools
-from procure.offers import OfferReading
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices, with_curves
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
+from procure.packages.quote_file import OfferReading
 from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.schemas import group_column

@@ -26,12 +26,11 @@ from procure.objectives.constraints import parse
 from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import of_class
 from procure.objectives.targets import parse_targets
-from procure.offers import OfferReading
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
 from procure.packages.order import OrderLines, order_lines, study_lines
-from procure.packages.quote_file import read_quote_file
+from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.packages.rules import with_whole_orders
 from procure.policies import catalog
 from procure.policies.owners import written
