@@ -17,7 +17,9 @@ class Column:
     absent; then it is filled with ``default``, or left out where the default is None. A ``nullable``
     int is pandas' ``Int64``; text has at most ``longest`` characters. ``money`` accepts currency text
     such as ``$6,960``. ``how`` says how the values of several runs become one: their ``mean``, ``max``,
-    or their sum, being a ``count``.
+    or their sum, being a ``count``. ``synonyms`` are headings by which an offer may name
+    the column, separated by commas, ``example`` is
+    what the template shows beneath it.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Column:
     longest: int | None = None
     money: bool = False
     how: str = "mean"
+    synonyms: str = ""
+    example: str = ""
 
     @property
     def pandas_dtype(self) -> str:
@@ -100,32 +104,147 @@ _SPEED = _OPTIONAL | {"maximum": SPEEDS[1]}
 QUOTE = Schema(
     "quote",
     (
-        _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
         _str(
-            "category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says", longest=200
+            "name",
+            "the vendor's name of the server type; a column of the package table",
+            longest=200,
+            synonyms=("server type, server, model, configuration, type, bezeichnung, servertyp, modell, knotentyp"),
         ),
-        _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
-        _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
-        _int("gpus", "GPUs", "GPUs per node", maximum=10_000),
-        _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
-        _str("vendor", "who quoted", required=False, default=""),
-        _str("gpu_type", "GPU model, or pools (2x A100 + 2x L40S); empty = any", required=False, default=""),
-        _str("processor", "processor model, for information", required=False, default=""),
+        _str(
+            "category",
+            "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
+            longest=200,
+            synonyms="kategorie",
+            example="compute",
+        ),
+        _int(
+            "cpus",
+            "CPUs",
+            "CPU cores per node",
+            minimum=1,
+            maximum=100_000,
+            synonyms=(
+                "cores, cpu cores, cores per node, cores per server, cores in total per node, kerne, "
+                "anzahl kerne, cpu-kerne, kerne pro knoten, kerne pro server"
+            ),
+            example="64",
+        ),
+        _float(
+            "mem_gb",
+            "GB = 1,000 MB",
+            "memory per node",
+            minimum=1e-6,
+            maximum=10**7,
+            synonyms=(
+                "memory, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, "
+                "speicher, ram pro knoten"
+            ),
+            example="768",
+        ),
+        _int(
+            "gpus",
+            "GPUs",
+            "GPUs per node",
+            maximum=10_000,
+            synonyms=("gpu, accelerators, gpus per node, number of gpus, beschleuniger, anzahl gpus, gpus pro knoten"),
+            example="0",
+        ),
+        _float(
+            "price_usd",
+            "US$",
+            "price of one node; text such as $6,960 is accepted",
+            money=True,
+            synonyms=(
+                "unit price, price per node, price per server, price each, unit cost, price, einzelpreis, "
+                "preis pro knoten, preis pro server, preis je knoten, stückpreis, preis pro stück, preis"
+            ),
+            example="14950.00",
+        ),
+        _str(
+            "vendor",
+            "who quoted",
+            required=False,
+            default="",
+            synonyms="bidder, supplier, anbieter, lieferant, hersteller",
+            example="Vendor",
+        ),
+        _str(
+            "gpu_type",
+            "GPU model, or pools (2x A100 + 2x L40S); empty = any",
+            required=False,
+            default="",
+            synonyms="gpu model, gpu type, type of gpu, gpu-typ, gpu-modell, gpu typ, gpu modell",
+        ),
+        _str(
+            "processor",
+            "processor model, for information",
+            required=False,
+            default="",
+            synonyms="cpu, cpu model, cpu type, processor model, prozessor, cpu-typ, prozessortyp",
+            example="AMD EPYC 9354",
+        ),
         _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
         _float("spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_SPEED),
-        _float("power_w", "W", "power of one busy node", **_OPTIONAL),
-        _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL),
-        _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
+        _float(
+            "power_w",
+            "W",
+            "power of one busy node",
+            **_OPTIONAL,
+            synonyms="power, power consumption, max power, leistungsaufnahme, leistung, stromaufnahme",
+            example="780",
+        ),
+        _float(
+            "idle_power_w",
+            "W",
+            "power of one idle node",
+            **_OPTIONAL,
+            synonyms="idle power, leerlaufleistung",
+            example="250",
+        ),
+        _float(
+            "rack_units",
+            "U",
+            "height of one node in a rack",
+            **_OPTIONAL,
+            synonyms="height, höheneinheiten, bauhöhe",
+            example="1",
+        ),
         _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
         _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
         _int("pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1),
-        _str("lot", "the lot that the type is offered for; a lot goes to one vendor", required=False, default=""),
-        Column("mandatory", "bool", "", "the type is in every package", required=False, default=False),
-        _str("valid_until", "last day of the offer, YYYY-MM-DD", required=False, default=""),
-        _str("quote_number", "the vendor's number of the offer", required=False),
+        _str(
+            "lot",
+            "the lot that the type is offered for; a lot goes to one vendor",
+            required=False,
+            default="",
+            synonyms="los",
+        ),
+        Column("mandatory", "bool", "", "the type is in every package", required=False, default=False, example="false"),
+        _str(
+            "valid_until",
+            "last day of the offer, YYYY-MM-DD",
+            required=False,
+            default="",
+            synonyms="valid to, gültig bis",
+            example="2027-03-31",
+        ),
+        _str(
+            "quote_number",
+            "the vendor's number of the offer",
+            required=False,
+            synonyms="quotation number, quote number, offer number, angebotsnummer",
+            example="Q-1",
+        ),
         _float("licence_usd_per_year", "US$/year", "licences per node", money=True, **_OPTIONAL),
         _float("support_usd_per_year", "US$/year", "support per node", money=True, **_OPTIONAL),
-        _str("source", "where the figures come from", required=False, default=""),
+        _str(
+            "source",
+            "where the figures come from",
+            required=False,
+            default="",
+            synonyms="quelle",
+            example="data sheet",
+        ),
     ),
     unique="name",
 )

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.offers import Line
 from procure.packages import PackageRules
 from procure.packages.costs import Costs, budget_notes, total_costs, whole_order
 from procure.packages.finance import Lease, cents, years_factor
@@ -27,7 +28,6 @@ from procure.reports.assemble import _left
 from procure.reports.bill import beside, order_usd, write_bill
 from procure.schemas import JOB
 from procure.settings import validated
-from procure.sheets import Line
 from procure.study import load_study
 from procure.study.costs import package_costs
 from procure.sweep import load_plan, run_sweep

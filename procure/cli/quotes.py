@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-import shlex
 from dataclasses import asdict
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +11,12 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.errors import TableError
-from procure.packages.quote_file import OfferReading, QuoteFile, all_harmless, currency_code, read_quote_file
+from procure.offers import listed_once
+from procure.offers.reading import currency_code
+from procure.offers.template import write_template
+from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
 from procure.packages.quotes import price_notes, summarise_quotes
-from procure.packages.template import write_rows, write_template
 from procure.settings import validated
-from procure.sheets import NoTable, listed_once
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
 from procure.text import counted
@@ -49,32 +45,33 @@ DecimalOption = Annotated[
     Decimals | None, typer.Option("--decimal", help="The mark that separates decimals in text such as 14.950.")
 ]
 TaxOption = Annotated[
-    float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in prices that are said to be with tax.")
+    float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in all prices of the file; it is taken out.")
 ]
-HarmlessOption = Annotated[
+IgnoreOption = Annotated[
     list[str] | None,
-    typer.Option("--harmless", metavar="WORD", help="A word that is asked about, and changes no amount. Repeatable."),
+    typer.Option("--ignore", metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."),
 ]
 ColumnOption = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         metavar="FIELD=HEADING",
-        help="What a heading that is not known is: name, cpus, mem_gb, gpus, processor, price_usd, quantity, total "
-        "or another column; none is not read. Repeatable.",
+        help="What a heading is: name, cpus, mem_gb, gpus, price_usd, quantity, total or another column; none is not "
+        "read; gpus==0 gives every row a value. Repeatable.",
     ),
 ]
-FixOption = Annotated[
-    Path | None,
+CategoryOption = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="OUT", help="Write what was understood, .xlsx, or .csv of servers only; the rest with ? before it."
+        "--category",
+        metavar="NAMES=CATEGORY",
+        help="Category of types by their name, e.g. 'GPU*=gpu'. Repeatable.",
     ),
 ]
 
 
 @app.command("check")
 def check_(
-    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="A quote file, .xlsx, .ods, .csv or .parquet; - for stdin.")
     ],
@@ -91,39 +88,36 @@ def check_(
     currency: CurrencyOption = None,
     decimal: DecimalOption = None,
     tax: TaxOption = None,
-    harmless: HarmlessOption = None,
     column: ColumnOption = None,
-    fix: FixOption = None,
+    category: CategoryOption = None,
+    ignore: IgnoreOption = None,
+    out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Check every cell of a quote file, list all errors and guesses, and print its categories.
+    """Check every cell of a quote file, list all errors and what is not read, and print its categories.
 
     A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
-    (US$ of one node; text such as $6,960 is accepted). Other sheets are looked through for tables of
-    offers: headings in 14 languages, units in cells (1.5 TB, 2x32, 14.950,00 €), currencies by their
-    rate. Ranges are of one node. With a logged speed, run times are multiplied by logged speed /
-    spec_rate: speed_ratio.
+    (US$ of one node; text such as $6,960 is accepted). In other sheets a column is read by its name, a
+    synonym (English, German) or --column; prices by their currency and --rate. Ranges are of one node.
+    With a logged speed, run times are multiplied by logged speed / spec_rate: speed_ratio.
 
     Examples:
     procure quotes check quotes/example-2023.csv
-    procure quotes check offers.xlsx --rate EUR=1.08 --fix understood.xlsx
-    procure quotes check quotes/example-2023.csv --format json
+    procure quotes check offers.xlsx --rate EUR=1.08 --category 'GPU*=gpu' --category '*=compute' --out quotes.csv
+    procure quotes check teklif.xlsx --column name=Ürün --column price_usd='Birim Fiyat' --rate TRY=0.024
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    reading = offer_reading(rate, currency, decimal, tax, harmless, column)
-    try:
-        found = read_quote_file(path, reading)
-    except NoTable as error:
-        raise _with_guesses(context, error) from None
-    if fix is not None:
-        rows = found.understood.astype(str).to_dict(orient="records")
-        write_rows(rows, list(found.understood.columns), fix, found.lines)
-        common.note(f"wrote {fix}" + (", what is not read with ? before it" if found.errors else ""))
-        if found.n_lines_unread:
-            common.note(f"careful: {fix} lacks {counted(found.n_lines_unread, 'line')} of the order with an error")
+    found = read_quote_file(path, offer_reading(rate, currency, decimal, tax, column, category, ignore))
     if found.errors:
-        _refuse(found, output, _answer(context, path, reading))
+        if output is common.Format.JSON:
+            common.print_json(_document(found))
+            raise typer.Exit(1)
+        _say_unread(found)
+        raise found.error()
     table = found.quotes
+    if out is not None:
+        write(table, out)
+        common.note(f"wrote {out}" + ("; the order's other lines are not in it" if found.lines else ""))
     with common.bad_option("--logged-speed"):
         speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
     with common.bad_option("--logged-processor"):
@@ -140,7 +134,7 @@ def check_(
             summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
         common.print_json(_document(found) | {"categories": summary.to_dict(orient="records")})
         return
-    _say_findings(found)
+    _say_unread(found)
     if output is common.Format.CSV:
         common.print_table(summary, output)
         return
@@ -154,100 +148,70 @@ def offer_reading(
     currency: str | None = None,
     decimal: Decimals | None = None,
     tax: float | None = None,
-    harmless: list[str] | None = None,
     columns: list[str] | None = None,
+    categories: list[str] | None = None,
+    ignore: list[str] | None = None,
 ) -> OfferReading:
     """Make the settings that options give."""
-    given: dict[str, object] = {}
-    with common.bad_option("--rate"):
-        for text in rates or []:
-            code, equals, value = text.partition("=")
-            if not equals:
-                raise ValueError(f"{text!r} was given; write it as EUR=1.08")
+    headings: dict[str, list[str]] = {}
+    for name, heading in _pairs("--column", columns, "FIELD=HEADING, e.g. name='Ürün'"):
+        headings.setdefault(name, []).append(heading)
+    given: dict[str, float] = {}
+    for code, value in _pairs("--rate", rates, "CODE=USD, e.g. EUR=1.08"):
+        with common.bad_option("--rate"):
             if currency_code(code) in given:
                 raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
-            given[currency_code(code)] = _rate(text, value)
-    with common.bad_option("--column"):
-        headings: dict[str, list[str]] = {}
-        for text in columns or []:
-            name, equals, heading = text.partition("=")
-            if not equals:
-                raise ValueError(f"{text!r} is not a mapping; write FIELD=HEADING, e.g. name='Ürün'")
-            headings.setdefault(name, []).append(heading)
-        OfferReading.legal(headings)
-    with common.bad_option("--tax"):
-        mark = None if decimal is None else decimal.value
-        values: dict[str, object] = {
-            "currency": currency,
-            "rates": given,
-            "decimal": mark,
-            "tax_percent": tax,
-            "harmless": harmless or [],
-            "columns": headings,
-        }
-        return validated(OfferReading, values, "tax")
+            try:
+                given[currency_code(code)] = float(value)
+            except ValueError:
+                raise ValueError(f"{value!r} is no number; write CODE=USD, e.g. EUR=1.08") from None
+    values: dict[str, object] = {
+        "currency": currency,
+        "rates": given,
+        "decimal": None if decimal is None else decimal.value,
+        "tax_percent": tax,
+        "columns": headings,
+        "category": dict(_pairs("--category", categories, "NAMES=CATEGORY, e.g. 'GPU*=gpu'")),
+        "ignore": ignore or [],
+    }
+    with common.bad_option(_blamed(values)):
+        return validated(OfferReading, values, "option")
 
 
-def _with_guesses(context: typer.Context, error: NoTable) -> TableError:
-    """Return the error with the command that says of each heading what it may be."""
-    if not error.guesses:
-        return error
-    more = [part for one in error.guesses for part in ("--column", f"{one.column}={one.heading.text}")]
-    return TableError(
-        f"{error}\nThese are guesses from what stands beneath alone; nothing was read. Check each one, write a "
-        "column in place of ? (none = it is not read), and this command reads them so:\n"
-        f"{shlex.join(['procure', 'quotes', 'check', *common.given_again(context), *more])}"
-    )
+def _blamed(values: dict[str, object]) -> str:
+    """Return the option whose value is not allowed, of those that the settings check."""
+    options = {"rates": "--rate", "tax_percent": "--tax", "columns": "--column"}
+    for key, option in options.items():
+        try:
+            OfferReading.model_validate({key: values[key]})
+        except ValueError:
+            return option
+    return "--column"
 
 
-def _rate(text: str, value: str) -> float:
-    with contextlib.suppress(ValueError):
-        rate = float(value)
-        if math.isfinite(rate) and rate > 0:
-            return rate
-    raise ValueError(f"{text!r} was given; a rate is US$ for one, more than 0, such as EUR=1.08")
+def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, str]]:
+    with common.bad_option(option):
+        pairs = [(text, *text.partition("=")) for text in given or []]
+        for text, left, equals, right in pairs:
+            if not (equals and left.strip() and right.strip()):
+                raise ValueError(f"{text!r} was given; write {form}")
+        return [(left.strip(), right) for _, left, _, right in pairs]
 
 
 def _document(found: QuoteFile) -> dict[str, object]:
     return {
         "rows": found.quotes.to_dict(orient="records"),
-        "lines": [asdict(line) | {"usd": float(line.usd), "percent": _float(line.percent)} for line in found.lines],
+        "lines": [
+            asdict(line) | {"usd": float(line.usd), "percent": None if line.percent is None else float(line.percent)}
+            for line in found.lines
+        ],
         "problems": [one.to_dict() for one in found.findings],
     }
 
 
-def _float(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _answer(context: typer.Context, path: Path, reading: OfferReading) -> tuple[str, int]:
-    """Return the command that answers all questions on words and remarks, and how many others it leaves."""
-    words, rest = all_harmless(path, reading)
-    given = common.given_again(context) if words else []
-    command = ["procure", "quotes", "check", *given, *(part for one in words for part in ("--harmless", one))]
-    return shlex.join(command) if words else "", len(rest.errors)
-
-
-def _refuse(found: QuoteFile, output: common.Format, answer: tuple[str, int]) -> None:
-    """Say every error, and end with the one command that answers those on words and remarks."""
-    command, n_left = answer
-    if output is common.Format.JSON:
-        common.print_json(_document(found) | {"answer": command})
-        raise typer.Exit(1)
-    _say_findings(found)
-    if not command:
-        raise found.error()
-    left = f"; {counted(n_left, 'other question')} will be left" if n_left else ""
-    raise TableError(
-        f"{found.error()}\nIf none of the words and remarks asked about changes an amount, a number or what is bought, "
-        f"this command says so of all of them{left}:\n{command}"
-    )
-
-
-def _say_findings(found: QuoteFile) -> None:
-    for severity, word in {"guess": "guessed", "warning": "careful"}.items():
-        for text in listed_once(one for one in found.findings if one.severity == severity):
-            common.note(f"{word}: {text}")
+def _say_unread(found: QuoteFile) -> None:
+    for text in listed_once(one for one in found.findings if one.severity == "warning"):
+        common.note(f"not read: {text}")
 
 
 def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:

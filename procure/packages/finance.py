@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from procure.offers.lines import Kind
 from procure.settings import Money, PositiveInt, Settings
-from procure.sheets.lines import Kind
 
 Percent = Annotated[float, Field(ge=0, lt=100)]
 Part = Literal["energy", "space", "licence", "support", "staff", "lines"]

@@ -9,9 +9,9 @@ from decimal import Decimal
 import pandas as pd
 
 from procure.errors import TableError
+from procure.offers import Line
 from procure.packages.finance import CostLine
 from procure.packages.rules import Discount, PackageRules
-from procure.sheets import Line
 from procure.text import listed, nearest
 
 OF_STUDY = "costs.lines["

@@ -1,31 +1,30 @@
-"""A vendor's file becomes quotes and further lines of an order: a quote table as it is, other sheets as understood."""
+"""A vendor's file becomes quotes and further lines of an order."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes, read_rows
+from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offer
+from procure.offers.reading import FIELDS, currency_code, normal
+from procure.offers.template import EXAMPLE
+from procure.offers.workbook import is_workbook
 from procure.packages.order import order_lines
 from procure.packages.quotes import check_quotes, quote_errors
 from procure.schemas import QUOTE
 from procure.settings import PositiveInt, Settings, complaint
-from procure.sheets import Convention, Finding, Line, NoTable, SheetTable, listed_once, read_sheets
-from procure.sheets.headings import plain_words
-from procure.sheets.mapped import FIELDS, normal
-from procure.sheets.rows import EXAMPLE
-from procure.sheets.units import CODES
-from procure.sheets.workbook import is_workbook
 from procure.tables import cell_errors, check, read
-from procure.text import nearest
+from procure.text import counted
 
 _MOST_BYTES_KEPT = 1 << 24
 """Larger files are read each time."""
@@ -41,14 +40,16 @@ class OfferReading(Settings):
     rates
         US$ for one unit of a currency, by its code.
     decimal
-        The mark that separates decimals in text such as ``14.950``; None = as the file itself shows.
+        The mark that separates decimals in text such as ``14.950``.
     tax_percent
-        Tax that prices contain which are said to be with tax; it is taken out of them.
-    harmless
-        Words in an offer that the reader does not know, and that change no amount.
+        Tax in all prices of the file; it is taken out of them.
     columns
-        Headings by the column that each is, of `procure.sheets.mapped.FIELDS`: ``{"name": ["Ürün"]}``; one may
-        stand alone.
+        Headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name": ["Ürün"]}``; ``"=0"``
+        gives every row this value.
+    category
+        Categories by a pattern of names, the first that fits: ``{"GPU*": "gpu", "*": "compute"}``.
+    ignore
+        Cells whose text was read by a person and changes no price, such as ``A14`` or ``Offer!A14``.
     warranty_years
         The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
         None = no warranty line is bought.
@@ -58,9 +59,17 @@ class OfferReading(Settings):
     rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
-    harmless: list[str] = Field(default_factory=list)
     columns: dict[str, list[str]] = Field(default_factory=dict)
+    category: dict[str, str] = Field(default_factory=dict)
+    ignore: list[str] = Field(default_factory=list)
     warranty_years: PositiveInt | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_harmless(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "harmless" in values:
+            raise ValueError("harmless: no longer a key; name the cells that change no price: ignore = ['A14']")
+        return values
 
     @field_validator("currency")
     @classmethod
@@ -85,33 +94,16 @@ class OfferReading(Settings):
         """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
         if unknown := [repr(name) for name in columns if name not in FIELDS]:
             raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
-        headings = [normal(text) for given in columns.values() for text in given]
+        headings = [normal(text) for given in columns.values() for text in given if not text.startswith("=")]
         if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
             raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
         return columns
 
-    def convention(self) -> Convention:
-        """Return what a reader of sheets needs, in exact decimals."""
+    def exact(self) -> Reading:
+        """Return what a reader of offers needs, in exact decimals."""
         tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
         rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
-        tokens = (token for text in self.harmless for token in text.split())
-        harmless = frozenset(word for token in tokens for word in plain_words(token).split() or [token])
-        columns = {text: name for name, given in self.columns.items() for text in given}
-        return Convention(rates, self.currency, self.decimal, tax, harmless, columns)
-
-
-def currency_code(text: str) -> str:
-    """Return a currency's code in capitals.
-
-    Raises
-    ------
-    TableError
-        It is none that is known.
-    """
-    code = text.strip().upper()
-    if code not in CODES:
-        raise TableError(f"{text!r} is no currency; {nearest(code, sorted(CODES))}")
-    return code
+        return Reading(self.currency, rates, self.decimal, tax, self.columns, self.category, tuple(self.ignore))
 
 
 @dataclass(frozen=True)
@@ -127,20 +119,13 @@ class QuoteFile:
     lines
         Lines of the order that are no servers.
     findings
-        Errors, guesses and warnings, in the file's order.
-    understood
-        A row of text per server type, as the quote table writes it; of a cell with an error ``? `` and what is
-        given, so that it is an error again when it is read in another context, and nothing where it is text.
-    n_lines_unread
-        Further lines of the order that an error is about; they are in none of the above.
+        Errors, and what was not read, in the file's order.
     """
 
     path: Path
     quotes: pd.DataFrame
-    lines: tuple[Line, ...]
-    findings: tuple[Finding, ...]
-    understood: pd.DataFrame
-    n_lines_unread: int = 0
+    lines: tuple[Line, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def errors(self) -> list[Finding]:
@@ -153,12 +138,9 @@ class QuoteFile:
         return TableError(f"{self.path}, {said[0]}" if len(said) == 1 else complaint(str(self.path), said))
 
     def notes(self) -> list[str]:
-        """Say how much was guessed or left out, where any was."""
-        counts = {kind: sum(one.severity == kind for one in self.findings) for kind in ("guess", "warning")}
-        if not any(counts.values()):
-            return []
-        n, left = counts["guess"], counts["warning"]
-        return [f"{self.path}: {n} cells or columns were guessed, {left} left out; `procure quotes check` lists them"]
+        """Say how many cells were not read, where any was."""
+        n = len(self.findings) - len(self.errors)
+        return [f"{self.path}: {counted(n, 'cell')} not read; `procure quotes check` lists them"] if n else []
 
 
 def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.DataFrame:
@@ -168,10 +150,10 @@ def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.Dat
     ----------
     path
         The file. A quote table has the columns ``name, category, cpus, mem_gb, gpus, price_usd``
-        (1 GB = 1,000 MB) and may have the others of `procure.tables.QUOTE`; how any other sheet is understood says
+        (1 GB = 1,000 MB) and may have the others of `procure.tables.QUOTE`; how any other sheet is read says
         `read_quote_file`.
     reading
-        Currencies, decimals and tax.
+        Currencies, decimals, tax, headings and categories.
 
     Returns
     -------
@@ -197,17 +179,15 @@ def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.Dat
 
 
 def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> QuoteFile:
-    """Read a quote file of any kind, and list all that was found in it.
+    """Read a quote file of any kind, and list all that was not read.
 
-    A quote table in its own columns is read as it is. What it is not, and every spreadsheet, is looked through for
-    header rows in 14 languages; units and currencies are taken from cells, number formats and headings. A cell
-    that could mean several things is an error that names the option which answers it; a cell that was understood in
-    one of several ways is a guess.
+    A quote table in its own columns is read as it is. Of every other text and spreadsheet a column is read by its
+    name, a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error.
 
     Raises
     ------
     TableError
-        The file cannot be read at all, or holds no table of offers.
+        The file cannot be read at all, or holds no table of servers.
     """
     path, reading = existing_file(path), reading or OfferReading()
     if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:
@@ -217,21 +197,7 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
     except OSError:  # the reader says what is wrong
         return _read(path, reading)
     found = _read_once(path, hashlib.blake2b(content).digest(), reading.model_dump_json())
-    return replace(found, quotes=found.quotes.copy(), understood=found.understood.copy())
-
-
-def all_harmless(path: str | Path, reading: OfferReading) -> tuple[list[str], QuoteFile]:
-    """Return what answers every question of a file that may be about nothing, and how the file is read with it.
-
-    Answers show further questions at times: they are given until none of this kind is left.
-    """
-    given, found = list(reading.harmless), read_quote_file(path, reading)
-    while more := [one.harmless for one in found.errors if one.harmless and one.harmless not in given]:
-        if any(one.startswith("remarks") for one in more):  # the answer for all remarks takes the place of one before
-            given = [one for one in given if one in reading.harmless or not one.startswith("remarks")]
-        given += dict.fromkeys(more)
-        found = read_quote_file(path, reading.model_copy(update={"harmless": given}))
-    return given[len(reading.harmless) :], found
+    return replace(found, quotes=found.quotes.copy())
 
 
 @functools.lru_cache(maxsize=8)
@@ -241,111 +207,69 @@ def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
 
 
 def _read(path: Path, reading: OfferReading) -> QuoteFile:
-    refused: TableError | None = None
-    if not is_workbook(path) and not reading.columns:
-        try:
-            quotes = check_quotes(read(path, QUOTE), str(path))
-            if not _has_three_decimals(path):
-                return _without_example(path, quotes)
-        except TableError as error:
-            if path.suffix == ".parquet" or is_parquet(read_bytes(path)):
-                raise
-            refused = error
+    if path.suffix == ".parquet" or (not is_workbook(path) and is_parquet(read_bytes(path))):
+        return _without_example(path, check_quotes(read(path, QUOTE), str(path)))
+    if not is_workbook(path) and not (reading.columns or reading.category):
+        own = _own_table(path)
+        if own is not None:
+            return own
+    return _checked(path, read_offer(path, reading.exact()))
+
+
+def _own_table(path: Path) -> QuoteFile | None:
+    """Read a text with all columns of a quote table; None where it lacks one, or has amounts that are no US$."""
     try:
-        return _checked(path, read_sheets(path, reading.convention()))
-    except TableError as error:
-        # Of delimited text without a table of offers, what the quote table lacks says more, but not its code page.
-        says_more = isinstance(error, NoTable) and bool(error.guesses)
-        raise (error if refused is None or says_more or "not text in UTF-8" in str(refused) else refused) from None
+        frame = read_rows(read_bytes(path), str(path), encoding_errors="replace")
+    except pd.errors.EmptyDataError:
+        return None
+    if not {column.name for column in QUOTE.columns if column.required} <= set(frame):
+        return None
+    amounts = [text for name in ("price_usd", "mem_gb") for text in frame[name].astype(str)]
+    if any(_FOREIGN.search(text) for text in amounts):
+        return None
+    quotes = check_quotes(read(path, QUOTE), str(path))
+    return None if any(_THREE_DECIMALS.fullmatch(text) for text in amounts) else _without_example(path, quotes)
+
+
+_FOREIGN = re.compile(r"[€£]|\b(?!USD)[A-Z]{3}\b")
+_THREE_DECIMALS = re.compile(r"\s*\$?\d{1,3}\.\d{3}\s*")
+"""An amount that may be 14.95 or 14,950."""
 
 
 def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:
     """Leave out the row that the template shows."""
     shown = (quotes["name"] == EXAMPLE).to_numpy()
     if not shown.any():
-        return QuoteFile(path, quotes, (), (), quotes)
+        return QuoteFile(path, quotes)
     if shown.all():
         raise TableError(f"{path}: holds no quote but the template's example")
     row = f"row {int(shown.argmax()) + 1}"
     quotes = quotes[~shown].reset_index(drop=True)
-    return QuoteFile(path, quotes, (), (Finding("warning", "", row, "", EXAMPLE, "is left out"),), quotes)
+    return QuoteFile(path, quotes, (), (Finding("warning", "", row, "", EXAMPLE, "is the template's example"),))
 
 
-def _has_three_decimals(path: Path) -> bool:
-    """Tell whether a price or an amount of memory is written as 14.950, which is no amount in cents."""
-    if path.suffix == ".parquet":
-        return False
-    frame = read_rows(read_bytes(path), str(path))
-    columns = [frame[name].astype(str) for name in ("price_usd", "mem_gb") if name in frame]
-    return any(column.str.fullmatch(r"\s*\$?\d{1,3}\.\d{3}\s*").any() for column in columns)
-
-
-def _checked(path: Path, sheet: SheetTable) -> QuoteFile:
-    """Check what was read of a sheet cell by cell, and turn what is wrong into findings."""
-    names = [name for name in QUOTE.names if any(name in row for row in sheet.rows)]
-    frame = pd.DataFrame(
-        [{name: row.get(name, "") for name in names} for row in sheet.rows], columns=names, dtype=object
-    )
-    understood = frame.copy()
-    findings = list(sheet.findings) + list(sheet.missing)
-    lacking = {one.column for one in sheet.missing}
-    for row, column in sheet.reported:
-        if column in understood:
-            understood.loc[row, column] = _marked(sheet, row, column)
-        frame.loc[row, column] = _filler(column, row)
-    for column in lacking:
-        frame[column] = [_filler(column, row) for row in range(len(frame))]
-    bad = {row for row, _ in sheet.reported} | (set(range(len(frame))) if lacking else set())
-    frame, errors = cell_errors(frame, QUOTE)
-    repeated = _repeated(sheet, frame)
-    bad |= {row for row, _ in repeated}
-    findings += [one for _, one in repeated]
-    quotes = pd.DataFrame()
-    if len(frame):
-        frame.loc[[row for row, _ in repeated], "name"] = [f"repeated {row}" for row, _ in repeated]
-        quotes = check(frame, QUOTE)
-        errors += list(quote_errors(quotes))
-    elif not sheet.lines and not any(one.severity == "error" for one in findings):
-        raise TableError(f"{path}: holds no quote; at least one row is needed")
-    for error in errors:
-        where = sheet.where[error.row].get(error.column, ("", ""))
-        given = sheet.given[error.row].get(error.column, "")
-        what = error.what.removeprefix(f"{given!r} ")
-        findings.append(Finding("error", where[0], where[1], error.column, given if what != error.what else "", what))
+def _checked(path: Path, offer: Offer) -> QuoteFile:
+    """Check what was read by the rules of quotes, and turn what is wrong into findings."""
+    names = [name for name in QUOTE.names if any(name in row for row in offer.rows)]
+    rows = [{name: row.get(name, "") for name in names} for row in offer.rows]
+    findings, first, bad = list(offer.findings), dict[str, int](), set[int]()
+    for number, row in enumerate(rows):
+        if (also := first.setdefault(row["name"], number)) != number:
+            sheet, cell, _ = offer.where[number]["name"]
+            said = f"also stands in {offer.where[also]['name'][1]}; each name must be unique"
+            findings.append(Finding("error", sheet, cell, "name", row["name"], said))
+            bad.add(number)
+            row["name"] = f"repeated {number}"
+    if not rows:
+        if not any(one.severity == "error" for one in findings) and not offer.lines:
+            raise TableError(f"{path}: holds no quote; at least one row is needed")
+        return QuoteFile(path, pd.DataFrame(), tuple(offer.lines), tuple(findings))
+    frame, errors = cell_errors(pd.DataFrame(rows, dtype=object), QUOTE)
+    quotes = check(frame, QUOTE)
+    for error in [*errors, *quote_errors(quotes)]:
+        sheet, cell, given = offer.where[error.row].get(error.column, next(iter(offer.where[error.row].values())))
+        findings.append(Finding("error", sheet, cell, error.column, given, error.what.removeprefix(f"{given!r} ")))
         bad.add(error.row)
-        if error.column in understood:
-            understood.loc[error.row, error.column] = _marked(sheet, error.row, error.column)
-    quotes = quotes.drop(index=sorted(bad)).reset_index(drop=True) if bad else quotes
+    quotes = quotes.drop(index=sorted(bad)).reset_index(drop=True)
     quotes = check_quotes(quotes, str(path)) if len(quotes) else quotes
-    return QuoteFile(path, quotes, tuple(sheet.lines), tuple(findings), understood, sheet.n_lines_unread)
-
-
-def _marked(sheet: SheetTable, row: int, column: str) -> str:
-    """Return what stands for a cell with an error: no number and no date, so that nobody takes it for one."""
-    given = sheet.given[row].get(column, "")
-    return f"? {given}".strip() if QUOTE.by_name[column].dtype != "str" or column == "valid_until" else ""
-
-
-def _filler(column: str, row: int) -> str:
-    kind = QUOTE.by_name[column].dtype
-    return (
-        f"unread {row}"
-        if column == "name"
-        else ""
-        if column == "valid_until"
-        else {"str": "x", "bool": "false"}.get(kind, "1")
-    )
-
-
-def _repeated(sheet: SheetTable, frame: pd.DataFrame) -> list[tuple[int, Finding]]:
-    """Return the rows whose name an earlier row has, each with its finding."""
-    first: dict[str, int] = {}
-    found = []
-    for row, name in enumerate(frame.get("name", ())):
-        if name in first:
-            also, here = sheet.where[first[name]]["name"], sheet.where[row]["name"]
-            place = ", ".join(filter(None, (f"sheet {also[0]}" if also[0] and also[0] != here[0] else "", also[1])))
-            what = f"duplicate {name!r}, also in {place}; each name must be unique"
-            found.append((row, Finding("error", here[0], here[1], "name", "", what)))
-        first.setdefault(name, row)
-    return found
+    return QuoteFile(path, quotes, tuple(offer.lines), tuple(findings))

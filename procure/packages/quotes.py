@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,11 +12,18 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files.gpu_pools import pools_of
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
-from procure.sheets.cells import SEVERAL_MODELS, gpu_models
 from procure.tables import CellError, check
 from procure.text import counted, listed
 
 _ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
+_MODEL = re.compile(
+    r"\b([ABHVLTP]\d{1,3}0{0,2}[XS]?|GH200|GB[23]00|MI\d{3}[AX]?|L40S?|RTX\s?(?:PRO\s?)?\w+|GV100|K80|M40|M2090|Max\s?1\d{3})\b",
+    re.IGNORECASE,
+)
+_SEVERAL_MODELS = (
+    "names several GPU models; a node that has both is written 2x A100 + 2x L40S, and of a choice each configuration "
+    "has a row of its own"
+)
 _LARGEST = 1e12
 """Sums of larger prices or powers would not be exact."""
 
@@ -50,8 +58,8 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
             pools_of(text, gpus)
         except TableError as error:
             yield CellError(source, row, "gpu_type", str(error))
-        if "+" not in text and len(gpu_models(text)) > 1:
-            yield CellError(source, row, "gpu_type", f"{text!r} {SEVERAL_MODELS}")
+        if "+" not in text and len({one.upper() for one in _MODEL.findall(text)}) > 1:
+            yield CellError(source, row, "gpu_type", f"{text!r} {_SEVERAL_MODELS}")
     yield from _rate_errors(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
         if {low, high} <= set(quotes):

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.offers.book import write_book
 from procure.packages.costs import line_quantity, line_usd
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
 from procure.schemas import COST_UNITS
-from procure.sheets.book import write_book
 from procure.tables import check_name, write
 
 _YEARLY = (

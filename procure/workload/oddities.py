@@ -11,7 +11,7 @@ _YEAR = 365 * 86_400
 
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
-    """Say in a sentence each what looks wrong in a checked job table: what `procure` can still compute with, but not well."""
+    """Say in a sentence each what looks wrong in a checked job table: repeated ids, limits of 0, years of run time."""
     found = []
     again = jobs["job_id"].duplicated().to_numpy()
     if n := int(again.sum()):

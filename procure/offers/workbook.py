@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import html
 import io
 import re
 import warnings
@@ -17,8 +16,8 @@ from typing import Any
 from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
-from procure.sheets.grid import Cell, Grid, address
-from procure.sheets.units import amount_of, numbers
+from procure.offers.cells import numbers
+from procure.offers.grid import Cell, Sheet, address, visible
 
 SUFFIXES = (".xlsx", ".xlsm", ".ods")
 MOST_ROWS, MOST_COLUMNS = 5_000, 300
@@ -28,11 +27,13 @@ _OLD = b"\xd0\xcf\x11\xe0"
 _MARKS = {"[Content_Types].xml", "mimetype"}
 """Parts of an Excel workbook, of an OpenDocument spreadsheet."""
 UNCALCULATED = "a formula without a value"
+AUTHOR = "procure"
+"""Who wrote the notes of the template."""
 _ERRORS = re.compile(r"#(REF|N/A|VALUE|DIV/0|NAME|NUM|NULL|SPILL|CALC)[!?]?|Err:\d+", re.IGNORECASE)
 
 
 def is_workbook(path: Path) -> bool:
-    """Tell by its name, or by its first bytes, whether a file is a spreadsheet that `read_grids` reads or refuses."""
+    """Tell by its name, or by its first bytes, whether `read_workbook` reads a file, or refuses it."""
     if path.suffix.lower() in SUFFIXES:
         return True
     if not path.is_file():
@@ -47,7 +48,7 @@ def _parts(packed: zipfile.ZipFile) -> set[str]:
     return {entry.filename for entry in packed.infolist()}
 
 
-def read_grids(path: Path) -> list[Grid]:
+def read_workbook(path: Path) -> list[Sheet]:
     """Read every sheet of a spreadsheet file, and tell which are hidden.
 
     Raises
@@ -94,39 +95,22 @@ def _too_large(sheet: str) -> TableError:
     return TableError(f"sheet {sheet}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns with content")
 
 
-def _from_xlsx(content: bytes) -> list[Grid]:
+def _from_xlsx(content: bytes) -> list[Sheet]:
     from openpyxl import load_workbook
 
-    values = load_workbook(io.BytesIO(content), data_only=True, rich_text=True)
+    values = load_workbook(io.BytesIO(content), data_only=True)
     formulas = load_workbook(io.BytesIO(content))
-    boxes = [Cell("text box", text) for text in _text_boxes(content)]
-    grids = []
-    for sheet in values.worksheets:
-        if sheet.sheet_state != "visible":
-            grids.append(Grid(sheet.title, [], is_hidden=True))
-            continue
-        grid = _xlsx_grid(sheet, formulas[sheet.title])
-        pages = [
-            one.text for page in (sheet.oddHeader, sheet.oddFooter) for one in (page.left, page.center, page.right)
-        ]
-        beside = [Cell("page", text) for text in pages if text and re.search(r"[^\W\d_]{3}", re.sub(r"&\w", "", text))]
-        grids.append(replace(grid, rows=[*grid.rows, *([one] for one in beside + boxes)]))
-        boxes = []
-    return grids
+    return [
+        _xlsx_sheet(sheet, formulas[sheet.title]) if sheet.sheet_state == "visible" else _hidden(sheet.title)
+        for sheet in values.worksheets
+    ]
 
 
-def _text_boxes(content: bytes) -> list[str]:
-    """Return the texts of the boxes that are drawn on sheets."""
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        parts = [
-            packed.read(one).decode() for one in packed.namelist() if re.fullmatch(r"xl/drawings/drawing\d+\.xml", one)
-        ]
-    paragraphs = [one for part in parts for one in re.findall(r"<a:p>.*?</a:p>", part, re.DOTALL)]
-    texts = ["".join(re.findall(r"<a:t>([^<]*)</a:t>", one)) for one in paragraphs]
-    return [html.unescape(text) for text in texts if text.strip()]
+def _hidden(name: str) -> Sheet:
+    return Sheet(name, [], [(Cell(""), "the sheet is hidden, and so is not read")])
 
 
-def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
+def _xlsx_sheet(sheet: Any, formulas: Any) -> Sheet:
     # Formats reach to the last row of many sheets: what counts is where content ends.
     limits = {"max_row": min(sheet.max_row, MOST_ROWS), "max_col": min(sheet.max_column, MOST_COLUMNS)}
     rows = []
@@ -141,11 +125,29 @@ def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
     for one in sheet.column_dimensions.values():
         if (one.hidden or one.width == 0) and one.min is not None:
             hidden_columns.update(range(one.min - 1, min(one.max, MOST_COLUMNS)))
-    hidden_rows = frozenset(n - 1 for n, one in sheet.row_dimensions.items() if one.hidden or one.height == 0)
-    merged = tuple(
-        (one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1) for one in sheet.merged_cells.ranges
-    )
-    return Grid(sheet.title, rows, hidden_rows, frozenset(hidden_columns), tuple(sorted(merged)))
+    hidden_rows = {n - 1 for n, one in sheet.row_dimensions.items() if one.hidden or one.height == 0}
+    for one in sheet.merged_cells.ranges:
+        _merge(rows, one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1)
+    found = visible(sheet.title, rows, hidden_rows, hidden_columns)
+    found.notes = [
+        (Cell(cell.coordinate), f"has a note that is not read: {' '.join(cell.comment.text.split())}")
+        for row in sheet.iter_rows(**limits)
+        for cell in row
+        if getattr(cell, "comment", None) is not None and cell.comment.author != AUTHOR
+    ]
+    return found
+
+
+def _merge(rows: list[list[Cell]], top: int, left: int, bottom: int, right: int) -> None:
+    """Mark the cells of a merged range: of one over several rows nobody knows whether its value is each row's."""
+    for n in range(top, min(bottom + 1, len(rows))):
+        for place in range(left, min(right + 1, len(rows[n]))):
+            cell = rows[n][place]
+            if (n, place) != (top, left):
+                rows[n][place] = replace(cell, value=None, problem="", is_covered=True)
+            elif bottom > top and cell.is_number:
+                said = f"{cell.text} is merged over {bottom - top + 1} rows, and may be of each or of all"
+                rows[n][place] = replace(cell, problem=said)
 
 
 def _is_white(cell: Any) -> bool:
@@ -165,32 +167,26 @@ def _says_white(color: Any) -> bool:
 
 
 def _xlsx_cell(cell: Any, source: Any) -> Cell:
-    where = cell.coordinate
-    value = cell.value
-    note = " ".join(cell.comment.text.split()) if getattr(cell, "comment", None) is not None else ""
+    where, value, form = cell.coordinate, cell.value, getattr(cell, "number_format", None) or ""
     if source.data_type == "f" and value is None:
-        return Cell(where, problem=UNCALCULATED, note=note)
+        return Cell(where, problem=UNCALCULATED)
     if cell.data_type == "e" or (isinstance(value, str) and _ERRORS.fullmatch(value.strip())):
-        return Cell(where, problem=str(value), note=note)
+        return Cell(where, problem=str(value))
     if isinstance(value, datetime.timedelta | datetime.time):
         value = str(value)
     font = getattr(cell, "font", None)
-    parts = [] if isinstance(value, str) or not isinstance(value, list) else list(value)
-    if parts:
-        value = "".join(map(str, parts))
-    is_struck = any(getattr(one, "font", None) is not None and one.font.strike for one in parts)
-    if value is not None and (is_struck or (font is not None and font.strike)):
-        return Cell(where, problem=f"{value} (struck out)", note=note)
-    if value is not None and (_is_white(cell) or re.fullmatch(r";+", cell.number_format or "")):
-        return Cell(where, problem=f"{value} (not seen: white on white, or hidden by its format)", note=note)
-    if isinstance(value, str):
-        shown = _text_shown(value, cell.number_format or "")
-        return Cell(where, shown, note=note)
+    if value is not None and font is not None and font.strike:
+        return Cell(where, problem=f"{value} (struck out)")
+    if value is not None and (_is_white(cell) or re.fullmatch(r";+", form)):
+        return Cell(where, problem=f"{value} (not seen: white on white, or hidden by its format)")
+    if isinstance(value, str) and "@" in form and form.strip() != "@":
+        return Cell(where, problem=f"{value} is shown with words of its format, {form!r}")
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return Cell(where, value, note=note)
-    unit, thousands = _unit_of_format(_section(cell.number_format or "", value))
-    own, doubt = _held_unit(unit, thousands)
-    return Cell(where, value, own, note=note, doubt=doubt)
+        return Cell(where, value)
+    unit, is_divided = _unit_of_format(_section(form, value))
+    if is_divided:
+        return Cell(where, problem=f"{value} is shown in thousands")
+    return Cell(where, value, unit)
 
 
 _LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|[_*].|([€£¥$%])')
@@ -214,48 +210,21 @@ def _section(form: str, value: float) -> str:
     return form.split(";")[0]
 
 
-def _unit_of_format(text: str) -> tuple[str, int]:
-    """Return the unit that a number format writes beside a number, such as ``€``, and by how many thousands it divides.
+def _unit_of_format(text: str) -> tuple[str, bool]:
+    """Return the unit that a number format writes beside a number, such as ``€``, and whether it divides by thousands.
 
     What stands behind ``_`` is a gap as wide as it, and what stands behind ``*`` fills the cell: neither is a unit.
     """
     first = text.split(";")[0]
     if first == "General":
-        return "", 0
+        return "", False
     first = _GROUPED.sub("", first)
     unit = " ".join("".join("".join(one) for one in _LITERAL.findall(first)).split())
     match = re.search(r"[0#?](,+)(?![0#?])", re.sub(r'"[^"]*"', "", first))
-    return "ZAR" if unit == "R" else unit, len(match[1]) if match else 0
+    return "ZAR" if unit == "R" else unit, match is not None
 
 
-def _text_shown(value: str, form: str) -> str:
-    """Return a text as its number format shows it: ``@" (two nodes)"`` writes words behind it."""
-    last = form.split(";")[-1]
-    if "@" not in last or last.strip() == "@":
-        return value
-    before, _, after = last.partition("@")
-    return "".join(
-        [*("".join(one) for one in _LITERAL.findall(before)), value, *("".join(one) for one in _LITERAL.findall(after))]
-    )
-
-
-def _held_unit(unit: str, thousands: int) -> tuple[str, str]:
-    """Return the unit of the number that is held where ``unit`` is that of what is shown, and a doubt.
-
-    A format that divides by a thousand shows 12500 as ``13 k€``: the cell holds whole euros.
-    """
-    if not thousands:
-        return unit, ""
-    amount = amount_of(f"1 {unit}")
-    shown = amount.unit if amount is not None else None
-    if shown is not None and next(iter(amount.values.values())) * shown.factor == 1000**thousands:  # type: ignore[union-attr]
-        held = {"money": shown.currency, "memory": "GB", "power": "W"}.get(shown.kind)
-        if held:
-            return held, ""
-    return unit, "is shown in thousands without saying so; write the number as it is, with its unit in the heading"
-
-
-def _from_ods(content: bytes) -> list[Grid]:
+def _from_ods(content: bytes) -> list[Sheet]:
     from odfdo import Document
 
     document = Document(io.BytesIO(content))
@@ -278,13 +247,13 @@ def _from_ods(content: bytes) -> list[Grid]:
     grids = []
     for table in body.tables:
         if table.style in unseen:
-            grids.append(Grid(table.name or "", [], is_hidden=True))
+            grids.append(_hidden(table.name or ""))
             continue
-        grids.append(_ods_grid(table, struck))
+        grids.append(_ods_sheet(table, struck))
     return grids
 
 
-def _ods_grid(table: Any, struck: set[str]) -> Grid:
+def _ods_sheet(table: Any, struck: set[str]) -> Sheet:
     hidden_columns: set[int] = set()
     column = 0
     for one in table.xpath(".//table:table-column"):
@@ -295,21 +264,27 @@ def _ods_grid(table: Any, struck: set[str]) -> Grid:
     rows: list[list[Cell]] = []
     hidden_rows: set[int] = set()
     merged: list[tuple[int, int, int, int]] = []
+    notes: list[tuple[Cell, str]] = []
     for element in table.xpath(".//table:table-row"):
         repeated = int(element.get_attribute("table:number-rows-repeated") or 1)
         elements = element.xpath("table:table-cell | table:covered-table-cell")
         cells = _ods_row(elements, len(rows), merged, struck)
         if not cells and repeated > MOST_ROWS:  # the empty rest of a sheet
             break
+        for one in element.xpath(".//office:annotation"):
+            said = f"has a note that is not read: {' '.join(one.text_recursive.split())}"
+            notes.append((Cell(f"row {len(rows) + 1}"), said))
         for _ in range(repeated):
             if len(rows) >= MOST_ROWS:
                 raise _too_large(table.name or "")
             if element.get_attribute("table:visibility") in ("collapse", "filter"):
                 hidden_rows.add(len(rows))
             rows.append([replace(c, address=address(len(rows), n)) for n, c in enumerate(cells)])
-    boxes = [Cell("text box", one.text_recursive) for one in table.xpath(".//draw:text-box")]
-    rows += [[one] for one in boxes if not one.is_empty]
-    return Grid(table.name or "", rows, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
+    for one in merged:
+        _merge(rows, *one)
+    found = visible(table.name or "", rows, hidden_rows, hidden_columns)
+    found.notes = notes
+    return found
 
 
 def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, int]], struck: set[str]) -> list[Cell]:
@@ -322,8 +297,8 @@ def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, in
         if down > 1 or right > 1:
             merged.append((row, len(cells), row + down - 1, len(cells) + right - 1))
         cell = _ods_cell(element)
-        styles = {element.get_attribute("table:style-name"), *_styles_within(element)}
-        if styles & struck and not cell.is_empty:
+        within = [str(one.get_attribute("text:style-name")) for one in element.xpath(".//text:span")]
+        if {element.get_attribute("table:style-name"), *within} & struck and not cell.is_empty:
             cell = replace(cell, value=None, problem=f"{cell.text} (struck out)")
         if cell.is_empty and repeated > MOST_COLUMNS:
             break
@@ -337,51 +312,31 @@ def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, in
     return cells
 
 
-def _styles_within(element: Any) -> list[str]:
-    return [str(one.get_attribute("text:style-name")) for one in element.xpath(".//text:span")]
-
-
-def _ods_unit(value: float, shown: str, currency: str) -> tuple[str, str]:
-    """Return the unit of the number that a cell holds, and a doubt; only what is shown tells a unit such as TB."""
-    unit = re.sub(r"[-+\d.,'’\s\u00a0\u202f\u2009]", "", shown)
-    digits = re.search(r"\d[\d.,'’\s\u00a0\u202f\u2009]*", shown)
-    if digits is None or unit == "%":
-        return unit or currency, ""
-    values = numbers(digits[0].strip())
-    for thousands in range(3):
-        held = Decimal(str(abs(value))) / 1000**thousands
-        if any(abs(one - held) <= _half_a_digit(one) for one in values.values()):
-            if not thousands:
-                amount = amount_of(f"1 {unit}")
-                in_many = amount is not None and amount.unit is not None and amount.unit.factor != 1
-                return (unit if in_many else currency or unit), ""
-            own, doubt = _held_unit(unit, thousands)
-            return currency or own, "" if currency and not doubt else doubt
-    return currency or unit, f"shows {shown!r} and holds {value:.12g}; write the number as it is"
-
-
-def _half_a_digit(shown: Decimal) -> Decimal:
-    """Return how far what is shown may be from what is held: half of its last digit, and rounding."""
-    return Decimal(10) ** int(shown.as_tuple().exponent) * Decimal("0.5000001")
-
-
 def _ods_cell(element: Any) -> Cell:
     kind = element.get_attribute("office:value-type") or ""
-    note = " ".join(" ".join(one.text_recursive for one in element.xpath("office:annotation")).split())
-    shown = "\n".join(one.text_recursive for one in element.xpath("text:p")).strip()
+    shown = " ".join(one.text_recursive for one in element.xpath("text:p")).strip()
     if _ERRORS.fullmatch(shown) or element.get_attribute("calcext:value-type") == "error":
-        return Cell("", problem=shown or "#ERROR", note=note)
+        return Cell("", problem=shown or "#ERROR")
     if kind in ("float", "currency", "percentage"):
-        value = float(element.get_attribute("office:value") or "nan")
-        unit, doubt = _ods_unit(value, shown, str(element.get_attribute("office:currency") or ""))
-        return Cell("", int(value) if value == int(value) else value, unit, note=note, doubt=doubt)
+        return _ods_number(element, float(element.get_attribute("office:value") or "nan"), shown)
     if kind == "date":
         with contextlib.suppress(ValueError):
-            return Cell(
-                "", datetime.date.fromisoformat(str(element.get_attribute("office:date-value"))[:10]), note=note
-            )
+            return Cell("", datetime.date.fromisoformat(str(element.get_attribute("office:date-value"))[:10]))
     if kind == "boolean":
-        return Cell("", element.get_attribute("office:boolean-value") == "true", note=note)
+        return Cell("", element.get_attribute("office:boolean-value") == "true")
     if not kind and element.get_attribute("table:formula"):
-        return Cell("", problem=UNCALCULATED, note=note)
-    return Cell("", shown or None, note=note)
+        return Cell("", problem=UNCALCULATED)
+    return Cell("", shown or None)
+
+
+def _ods_number(element: Any, value: float, shown: str) -> Cell:
+    """Return the number that a cell holds, with the unit that it shows; what it shows must be the number, rounded."""
+    unit = re.sub(r"[-+\d.,'’\s\u00a0\u202f\u2009]", "", shown)
+    digits = re.search(r"\d[\d.,'’\s\u00a0\u202f\u2009]*", shown)
+    if digits is not None and unit != "%":
+        held = Decimal(str(abs(value)))
+        shown_as = [(one, Decimal(10) ** int(one.as_tuple().exponent)) for one in numbers(digits[0].strip())]
+        if all(abs(one - held) > step * Decimal("0.5000001") for one, step in shown_as):
+            return Cell("", problem=f"{value:.12g} is shown as {shown!r}")
+    own = str(element.get_attribute("office:currency") or "")
+    return Cell("", int(value) if value == int(value) else value, own or unit)

@@ -1,4 +1,4 @@
-"""What a reader found in a spreadsheet: errors, guesses and warnings, each with its cell."""
+"""What a reader found in an offer: errors, and what was not read, each with its cell."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from typing import Any, Literal
 
 from procure.text import listed
 
-Severity = Literal["error", "guess", "warning"]
+
+class Unreadable(ValueError):
+    """A cell that cannot be read: its text says why, and what is allowed."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a reader could not read, or read in a way that the user should confirm.
+    """One thing that was not read.
 
     Attributes
     ----------
     severity
-        ``error``: the cell was not read. ``guess``: it was read as ``allowed`` says. ``warning``: it was left out.
+        ``error``: the file is refused. ``warning``: it was left out.
     sheet
         Name of the sheet; empty for a text file.
     cell
-        Address such as ``D7``; of a text file the row, ``row 3``; empty where the whole sheet is meant.
+        Address such as ``D7``; of a text file its line; empty where the whole sheet is meant.
     column
         Column of the quote table; empty where none is meant.
     given
         What the cell holds.
     allowed
-        For an error what is allowed; for a guess what was understood; for a warning why it was left out.
-    harmless
-        Of an error that may be about nothing: the words that answer it, if they change no amount.
+        Of an error what is allowed and what to do; of a warning why it was left out.
     """
 
-    severity: Severity
+    severity: Literal["error", "warning"]
     sheet: str
     cell: str
     column: str
     given: str
     allowed: str
-    harmless: str = ""
 
     def __str__(self) -> str:
         """Return the finding as one sentence, without the file's name."""
@@ -59,6 +58,6 @@ def listed_once(findings: Iterable[Finding]) -> list[str]:
     """Return a sentence for each finding; what is said alike of cells of a sheet is said once, with where else."""
     alike: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
-        alike[one.severity, one.sheet, one.given, one.allowed].append(one)
+        alike[one.severity, one.sheet, one.column, one.given, one.allowed].append(one)
     places = (listed([one.cell for one in same[1:]]) for same in alike.values())
     return [f"{same[0]}{place and f' (and {place})'}" for same, place in zip(alike.values(), places, strict=True)]

@@ -1,0 +1,204 @@
+"""A cell becomes a number in the unit of its column, or an error that says what is allowed."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+from procure.offers.findings import Unreadable
+from procure.offers.grid import Cell
+from procure.offers.reading import Reading, currency_of
+
+_GIB = Decimal(2**30) / 10**9
+UNITS: dict[str, dict[str, Decimal]] = {
+    "GB = 1,000 MB": {"gb": Decimal(1), "g": Decimal(1), "gbyte": Decimal(1), "gib": _GIB, "tib": 1024 * _GIB},
+    "W": {"w": Decimal(1), "watt": Decimal(1), "kw": Decimal(1000)},
+    "U": dict.fromkeys(("u", "he", "ru", "rack units"), Decimal(1)),
+    "CPUs": dict.fromkeys(("cores", "core", "kerne", "cpus"), Decimal(1)),
+    "GPUs": dict.fromkeys(("gpus", "gpu"), Decimal(1)),
+    "nodes": dict.fromkeys(("nodes", "node", "pcs", "stk", "stück", "st"), Decimal(1)),
+}
+"""What one of a written unit is in that of a column of the quote table."""
+_TERABYTES = "may be 1,000 GB or 1,024 GB for each TB; write GB"
+NOTHING = {"-", "–", "—", "none", "no", "keine", "kein", "nein", "0"}
+"""What a cell of GPUs may say for 0."""
+_SPACES = re.compile(r"(?<=\d)[\s'’\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")
+_BY_POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d+)?|\.\d+)")
+_BY_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d+(,\d+)?|,\d+)")
+_AMOUNT = re.compile(
+    r"(?P<before>[^\d\s.,+−-]*)\s*(?P<number>[-+−]?\s?[\d.,][\d.,'’\s]*)(?P<dash>[-–—]{0,2})(?P<after>\D*)"
+)
+_GPUS = re.compile(r"(\d{1,2})\s*[x×]\s*(?:NVIDIA\s+|AMD\s+|Intel\s+)?([A-Z]{1,3}\d{2,4}[A-Z]?)", re.IGNORECASE)
+_PRODUCT = re.compile(r"(\d{1,3})\s*[x×*]\s*(\d{1,4})\s*([A-Za-z]*)")
+
+
+def numbers(text: str) -> set[Decimal]:
+    """Return what a written number may be: ``14.950`` is 14.95 where the point separates decimals, else 14950."""
+    joined = _SPACES.sub("", text.strip().replace("−", "-"))
+    if joined != text.strip() and re.fullmatch(r"[-+]?\d+([.,]\d+)?", joined):
+        return {Decimal(joined.replace(",", "."))}
+    found = set()
+    if _BY_POINT.fullmatch(joined):
+        found.add(Decimal(joined.replace(",", "")))
+    if _BY_COMMA.fullmatch(joined):
+        found.add(Decimal(joined.replace(".", "").replace(",", ".")))
+    return found
+
+
+def _amount(cell: Cell, reading: Reading) -> tuple[Decimal, str]:
+    """Return the number of a cell and the unit beside it, as written."""
+    if cell.problem:
+        raise Unreadable(f"{cell.problem}; write the value")
+    if cell.is_number:
+        return Decimal(str(cell.value)), cell.unit
+    match = _AMOUNT.fullmatch(cell.text) if isinstance(cell.value, str) else None
+    values = numbers(match["number"].rstrip(" .,")) if match else set()
+    if match is None or not values:
+        raise Unreadable("is not a number with a unit; write one number")
+    before, after = match["before"].strip(), match["after"].strip()
+    if before and after:
+        raise Unreadable("is not a number with one unit; write one number")
+    return _one(values, reading), before or after
+
+
+def _one(values: set[Decimal], reading: Reading) -> Decimal:
+    if len(values) == 1:
+        return values.pop()
+    if reading.decimal is None:
+        small, large = sorted(values)
+        raise Unreadable(f"may be {small.normalize():f} or {large:f}; --decimal point or --decimal comma says which")
+    return min(values) if reading.decimal == "point" else max(values)
+
+
+def read_number(cell: Cell, unit: str, heading_unit: str, reading: Reading, *, is_plain: bool = False) -> Decimal:
+    """Return the number of a cell in the unit of its column, such as ``W`` or ``GB = 1,000 MB``.
+
+    ``2 x 32`` is 64. A number without a unit has that of the heading; where ``is_plain``, that of the column.
+    """
+    known = UNITS.get(unit, {})
+    if isinstance(cell.value, str) and not cell.problem and (match := _PRODUCT.fullmatch(cell.text)):
+        if unit not in ("CPUs", "GB = 1,000 MB"):
+            raise Unreadable("is a product; write one number")
+        value, own = Decimal(match[1]) * Decimal(match[2]), match[3]
+    else:
+        value, own = _amount(cell, reading)
+    if own == "%":
+        raise Unreadable("is a percentage; write a number")
+    if unit == "GB = 1,000 MB" and isinstance(cell.value, str) and re.search(r"\d\s\d", cell.text):
+        raise Unreadable("may be one number or two; write 1536 GB or 2 x 512 GB")
+    written = (own or heading_unit).casefold().rstrip(".")
+    if unit == "GB = 1,000 MB" and written in ("tb", "t"):
+        raise Unreadable(_TERABYTES)
+    if own and heading_unit and known.get(own.casefold()) != known.get(heading_unit.casefold()):
+        raise Unreadable(f"has the unit {own!r}, and its heading {heading_unit!r}; write one of them")
+    if not written:
+        if unit in ("GB = 1,000 MB", "W") and not is_plain:
+            raise Unreadable(f"has no unit; write it, or say --column FIELD=HEADING: then it is in {unit}")
+        return value
+    if written not in known:
+        raise Unreadable(f"has the unit {written!r}; allowed: {', '.join(known) or 'none'}")
+    return value * known[written]
+
+
+def read_money(cell: Cell, heading_unit: str, reading: Reading, *, with_tax: bool = False) -> Decimal:
+    """Return an amount of money in US$: by its rate to the cent, without tax where it is stated to be with it."""
+    value, own = _amount(cell, reading)
+    if own == "%":
+        raise Unreadable("is a percentage; write an amount")
+    stated = [currency_of(text, reading.currency) for text in (own, heading_unit) if text]
+    for text, code in zip([one for one in (own, heading_unit) if one], stated, strict=True):
+        if code is None:
+            raise Unreadable(
+                f"has {text!r} beside it, which is no one currency; write its code, such as EUR, or --currency"
+            )
+    if len(set(stated)) > 1:
+        raise Unreadable(f"is in {stated[0]}, and its heading in {stated[1]}; write one of them")
+    code = stated[0] if stated else reading.currency
+    if code is None:
+        raise Unreadable("names no currency; --currency says which, e.g. --currency EUR --rate EUR=1.08")
+    if with_tax and reading.tax_percent is None:
+        raise Unreadable("is a price with tax; --tax says how many percent it holds, e.g. --tax 19")
+    rate = Decimal(1) if code == "USD" else reading.rates.get(code)
+    if rate is None:
+        raise Unreadable(f"is in {code}, which has no rate; --rate says what one is in US$, e.g. --rate {code}=1.08")
+    if code == "USD" and reading.tax_percent is None:
+        return value
+    return (value * rate / (1 + (reading.tax_percent or Decimal(0)) / 100)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def read_gpus(cell: Cell, reading: Reading) -> tuple[int, str]:
+    """Return how many GPUs a cell names, and their model where it does: ``4x NVIDIA H100``."""
+    if cell.text.casefold() in NOTHING and not cell.problem:
+        return 0, ""
+    if not cell.problem and (match := _GPUS.fullmatch(cell.text)):
+        return int(match[1]), match[2].upper()
+    try:
+        return int(whole(read_number(cell, "GPUs", "", reading))), ""
+    except Unreadable as error:
+        if cell.problem or cell.unit == "%":
+            raise
+        raise Unreadable("is no number of GPUs; write 4 or 4x H100, and a longer model in gpu_type") from error
+
+
+def read_percent(cell: Cell, reading: Reading) -> Decimal:
+    """Return the percent of a discount, written as ``5``, ``5 %`` or a cell shown as 5 %."""
+    value, unit = _amount(cell, reading)
+    value = value * 100 if cell.is_number and unit == "%" else value
+    if unit not in ("", "%") or not 0 < value < 100 or value != round(value, 2):
+        raise Unreadable("is no discount; write percent above 0, below 100, with at most two decimals, such as 5")
+    if 0 < value < 1 and unit != "%":
+        raise Unreadable("may be a part of 1; write percent, such as 5")
+    return value
+
+
+def is_amount(cell: Cell) -> bool:
+    """Tell whether a cell is a number, with a short unit or without."""
+    match = _AMOUNT.fullmatch(cell.text) if isinstance(cell.value, str) else None
+    if match is None:
+        return cell.is_number and cell.unit != "%"
+    units = match["before"] + match["after"].strip()
+    return len(units) <= 4 and "%" not in units and bool(numbers(match["number"].rstrip(" .,")))
+
+
+def is_bare(cell: Cell) -> bool:
+    """Tell whether a cell is a number without a unit."""
+    return not cell.unit if cell.is_number else bool(numbers(cell.text))
+
+
+def whole(value: Decimal) -> Decimal:
+    """Return a number that must be whole."""
+    if value != int(value):
+        raise Unreadable("is not a whole number")
+    return value
+
+
+def read_text(cell: Cell) -> str:
+    """Return a cell's text."""
+    if cell.problem:
+        raise Unreadable(f"{cell.problem}; write the text")
+    return cell.text
+
+
+def read_date(cell: Cell) -> str:
+    """Return a day as YYYY-MM-DD; ``05/06/2027`` may be in May or in June."""
+    if isinstance(cell.value, datetime.date):
+        return cell.value.isoformat()[:10]
+    text = read_text(cell)
+    if match := re.fullmatch(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})", text):
+        text = f"{match[3]}-{int(match[2]):02}-{int(match[1]):02}"
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise Unreadable("is no date; write it as 2027-03-31") from None
+
+
+def read_truth(cell: Cell) -> bool:
+    """Return whether a cell says yes."""
+    text = read_text(cell).casefold()
+    if text not in _TRUTHS:
+        raise Unreadable(f"is neither yes nor no; allowed: {', '.join(_TRUTHS)}")
+    return _TRUTHS[text]
+
+
+_TRUTHS = {"true": True, "yes": True, "ja": True, "1": True, "false": False, "no": False, "nein": False, "0": False}

@@ -1,0 +1,95 @@
+"""A sheet as rows of cells, whatever file it came from."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass, field
+
+Value = str | float | int | bool | datetime.date | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a sheet.
+
+    Attributes
+    ----------
+    address
+        Such as ``D7``; of a text file ``line 7, field 4``.
+    value
+        What it holds.
+    unit
+        What its number format writes beside a number: ``€``, ``%``, ``GB``.
+    problem
+        Why its value cannot be used: an error value, a formula without a value, struck out, merged over rows.
+    is_covered
+        It lies beneath the first cell of a merged range.
+    """
+
+    address: str
+    value: Value = None
+    unit: str = ""
+    problem: str = ""
+    is_covered: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing is in the cell."""
+        return self.is_covered or (
+            not self.problem and (self.value is None or (isinstance(self.value, str) and not self.value.strip()))
+        )
+
+    @property
+    def is_number(self) -> bool:
+        """Tell whether the cell holds a number, not text."""
+        return isinstance(self.value, int | float) and not isinstance(self.value, bool)
+
+    @property
+    def text(self) -> str:
+        """The cell as a person reads it, in one line."""
+        if self.value is None:
+            return ""
+        if isinstance(self.value, datetime.date):
+            return self.value.isoformat()[:10]
+        value = self.value
+        if self.is_number and self.unit == "%":
+            value = float(f"{100 * float(value):.12g}")  # type: ignore[arg-type]
+        if isinstance(value, float) and math.isfinite(value) and value == int(value):
+            value = int(value)
+        return " ".join(f"{value} {self.unit}".split())
+
+
+@dataclass
+class Sheet:
+    """The visible rows of a sheet; ``hidden`` are cells that a person does not see, and why."""
+
+    name: str
+    rows: list[list[Cell]]
+    hidden: list[tuple[Cell, str]] = field(default_factory=list)
+    notes: list[tuple[Cell, str]] = field(default_factory=list)
+
+
+def address(row: int, column: int) -> str:
+    """Return the address of a cell, both counted from 0: ``D7``."""
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(65 + rest) + letters
+    return f"{letters}{row + 1}"
+
+
+def visible(name: str, rows: list[list[Cell]], hidden_rows: set[int], hidden_columns: set[int]) -> Sheet:
+    """Return a sheet without its hidden rows and columns; the first cell with content of each is in ``hidden``."""
+    seen: dict[tuple[str, int], tuple[Cell, str]] = {}
+    shown = []
+    for n, row in enumerate(rows):
+        for place, cell in enumerate(row):
+            what = "row" if n in hidden_rows else "column" if place in hidden_columns else ""
+            if what and not cell.is_empty:
+                said = f"is hidden, and so is not read, nor is the rest of its {what}"
+                seen.setdefault((what, n if what == "row" else place), (cell, said))
+        if n not in hidden_rows:
+            shown.append([cell for place, cell in enumerate(row) if place not in hidden_columns])
+    return Sheet(name, shown, list(seen.values()))

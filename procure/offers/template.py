@@ -1,0 +1,104 @@
+"""The spreadsheet that a vendor fills in: columns with notes, drop-downs, an example row."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from procure.errors import TableError
+from procure.files import whole_file
+from procure.offers.lines import KINDS, LINE_NOTES
+from procure.offers.workbook import AUTHOR
+from procure.schemas import QUOTE
+
+EXAMPLE = "EXAMPLE (delete this row)"
+"""The name of the rows that the template shows."""
+_EXAMPLE = {column.name: column.example for column in QUOTE.columns} | {"name": EXAMPLE}
+QUOTE_NOTES = {
+    column.name: column.meaning
+    + (f" ({column.unit})" if column.unit else "")
+    + ("; required" if column.required else "")
+    for column in QUOTE.columns
+}
+
+
+def write_template(path: str | Path) -> Path:
+    """Write an empty offer as .xlsx, with notes and drop-downs, or as .csv.
+
+    Raises
+    ------
+    TableError
+        The name has another ending, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix == ".csv":
+        rows = [QUOTE.names, [_EXAMPLE.get(name, "") for name in QUOTE.names]]
+        with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream, lineterminator="\n").writerows(rows)
+        return path
+    if path.suffix != ".xlsx":
+        raise TableError(f"{path}: a template is written as .xlsx or .csv")
+    from openpyxl import Workbook
+
+    book = Workbook()
+    _server_sheet(book.active)
+    _line_sheet(book.create_sheet("Other lines"))
+    return _save(book, path)
+
+
+def _value(name: str, text: str) -> str | float | int | None:
+    if not text:
+        return None
+    if name in QUOTE.by_name and QUOTE.by_name[name].dtype in ("int", "float"):
+        try:
+            return int(text) if QUOTE.by_name[name].dtype == "int" else float(text)
+        except ValueError:
+            pass
+    return f"'{text}" if text[0] in "=+-@" else text  # nothing in it runs as a formula
+
+
+def _save(book: Any, path: Path) -> Path:
+    with whole_file(path) as temporary:
+        book.save(temporary)
+    return path
+
+
+def _head(sheet: Any, columns: dict[str, str], required: set[str]) -> None:
+    from openpyxl.comments import Comment
+    from openpyxl.styles import Font, PatternFill
+    from openpyxl.utils import get_column_letter
+
+    for number, (name, note) in enumerate(columns.items(), 1):
+        cell = sheet.cell(1, number, name)
+        cell.font = Font(bold=True)
+        if name in required:
+            cell.fill = PatternFill("solid", fgColor="FFF2CC")
+        cell.comment = Comment(note, AUTHOR)
+        sheet.column_dimensions[get_column_letter(number)].width = max(12, len(name) + 3)
+    sheet.freeze_panes = "B2"
+
+
+def _server_sheet(sheet: Any) -> None:
+    sheet.title = "Servers"
+    _head(sheet, QUOTE_NOTES, {column.name for column in QUOTE.columns if column.required})
+    sheet.append([_value(name, _EXAMPLE.get(name, "")) for name in QUOTE.names])
+    _choices(sheet, QUOTE.names.index("category") + 1, "compute,bigmem,gpu", strict=False)
+    _choices(sheet, QUOTE.names.index("mandatory") + 1, "true,false")
+
+
+def _line_sheet(sheet: Any) -> None:
+    _head(sheet, LINE_NOTES, {"kind", "name", "price_usd"})
+    sheet.append(["network", EXAMPLE, "Vendor", 2, "order", 9500.0, None, None])
+    _choices(sheet, 1, ",".join(KINDS))
+    _choices(sheet, 5, "order,node")
+
+
+def _choices(sheet: Any, column: int, choices: str, strict: bool = True) -> None:
+    from openpyxl.utils import get_column_letter
+    from openpyxl.worksheet.datavalidation import DataValidation
+
+    drop_down = DataValidation(type="list", formula1=f'"{choices}"', allow_blank=True, showErrorMessage=strict)
+    sheet.add_data_validation(drop_down)
+    letter = get_column_letter(column)
+    drop_down.add(f"{letter}2:{letter}500")
