@@ -238,3 +238,16 @@ def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -
     told = {one["what"]: one["first"] for one in totals(done)}
     assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
     assert "not priced" in procure.report(path, k=2).html
+
+
+def test_a_budget_in_another_currency_goes_by_its_rate(tmp_path, procure):
+    """€300,000 at 1.08 are US$ 324,000 of the study; without a rate it is bad usage that names the option."""
+    quotes = tmp_path / "q.csv"
+    quotes.write_text("Model,Cores,Memory (GB),GPUs,Unit price (EUR)\nA,64,256,0,9000\n")
+    study = ("study", "init", tmp_path / "s.toml", "--quotes", quotes, "--budget", "€300,000")
+    code, _, err = procure(*study)
+    assert code == 2 and "--rate" in err and "EUR" in err
+    assert procure(*study, "--rate", "EUR=1.08", "--category", "*=compute")[0] == 0
+    loaded = load_study(tmp_path / "s.toml")
+    assert loaded.packages.budget_usd == 324_000
+    assert loaded.read_quotes()[["category", "price_usd"]].to_numpy().tolist() == [["compute", 9720]]

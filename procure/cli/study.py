@@ -10,8 +10,9 @@ import typer
 
 from procure.cli import common, lazy, log_options, study_options
 from procure.cli.from_settings import options
-from procure.cli.quotes import RateOption, offer_reading
+from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.errors import TableError
+from procure.offers.reading import in_usd
 from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules
@@ -42,7 +43,7 @@ def init(
     *,
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
-        str, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
+        str, typer.Option(metavar="AMOUNT", help="Budget in US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000.")
     ] = "1000000",
     jobs: Annotated[
         Path | None,
@@ -61,6 +62,7 @@ def init(
             "import`, e.g. run_time=Elapsed:min. Repeatable.",
         ),
     ] = None,
+    category: CategoryOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
@@ -68,7 +70,7 @@ def init(
 
     Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
-    procure study init mystudy.toml --quotes offers.xlsx --rate EUR=1.08 --budget 1.2M \\
+    procure study init mystudy.toml --quotes offers.xlsx --rate EUR=1.08 --budget €1.2M \\
         --jobs jobs.psv --log-format sacct --tz Europe/Berlin
     """
     if jobs is None:
@@ -80,11 +82,14 @@ def init(
         common.refuse_given(context, f"{jobs} is a job table already", *(set(log_options.LOG) - {"log_tz"}))
     of_log, of_offers = _columns(column or [], is_log)
     how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
-    offers = offer_reading(rates=rate, columns=of_offers).model_dump(exclude_defaults=True)
+    reading = offer_reading(rates=rate, columns=of_offers, categories=category)
+    with common.bad_option("--budget"):
+        usd = in_usd(budget, reading.rates)
+    offers = reading.model_dump(exclude_defaults=True)
     if jobs is not None:
         jobs = _imported(path, jobs, how) if is_log else _checked(jobs)
     beside = {one: Path(os.path.relpath(one, path.parent)) for one in (quotes, jobs) if one is not None}
-    text = study_text(path, beside[quotes], float(budget), beside[jobs] if jobs else None, how.log_tz, offers)
+    text = study_text(path, beside[quotes], usd, beside[jobs] if jobs else None, how.log_tz, offers)
     with path.open("x", encoding="utf-8") as stream:
         stream.write(text)
     study_options.say_made_up(context, path)

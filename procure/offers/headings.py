@@ -31,6 +31,8 @@ SYNONYMS = {
 _LINE_COLUMNS = {normal(name): name for name in LINE_NOTES}
 _BARE_PRICE = {"price", "preis"}
 _UNIT = re.compile(r"(.*?)\s*[(\[]([^()\[\]]+)[)\]]$")
+_LAST = re.compile(r"(.+?)[\s,]+(?:in )?(\S+)")
+_AMOUNTS = {"gb", "gib", "tb", "kw"}
 _NET = re.compile(
     r"\b(net|netto|(excl|exkl)\w*\.? (vat|tax|mwst)|without (vat|tax)|(ohne|zzgl\.?) (mwst|ust))\b\.?", re.I
 )
@@ -77,6 +79,12 @@ def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Headi
         if not _is_unit(match[2]) or unit:
             break
         base, unit = match[1], match[2].strip()
+    if (
+        not unit
+        and (match := _LAST.fullmatch(base))
+        and (currency_of(match[2], None) or match[2].casefold() in _AMOUNTS)
+    ):
+        base, unit = match[1], match[2]  # Preis in EUR, RAM GB
     for name, given in reading.columns.items():
         for text in given:
             if normal(text) in (normal(cell.text), normal(base)):

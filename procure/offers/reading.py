@@ -10,7 +10,7 @@ from typing import Literal
 
 from procure.errors import TableError
 from procure.schemas import QUOTE
-from procure.text import nearest
+from procure.text import money, nearest
 
 READ_ONLY = {
     "quantity": "how many are offered; price_usd times it must be total",
@@ -73,3 +73,21 @@ def currency_of(text: str, stated: str | None) -> str | None:
     if word == "$" and stated in _DOLLARS:
         return stated
     return word.upper() if word.upper() in CODES else _SIGNS.get(word)
+
+
+def in_usd(text: str, rates: Mapping[str, float]) -> float:
+    """Return an amount in US$ to the cent: ``1.2M``, or by its rate ``€300,000`` and ``300000 EUR``.
+
+    Raises
+    ------
+    ValueError
+        It is no amount, or is in a currency that has no rate.
+    """
+    words = re.findall(r"[^\d\s.,_+-]+", text)
+    code = next((found for word in words if (found := currency_of(word, None))), "USD")
+    if code == "USD":
+        return money(text)
+    if code not in rates:
+        raise ValueError(f"{text!r} is in {code}, which has no rate; --rate {code}=1.08 says what one is in US$")
+    plain = next(text.replace(word, "", 1) for word in words if currency_of(word, None) == code)
+    return round(money(plain) * rates[code], 2)
