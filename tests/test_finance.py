@@ -1,4 +1,4 @@
-"""Costs of an offer whole: lines, tax, interest, price change, lease and what is left, to the cent."""
+"""Costs of an offer whole: lines, tax, interest, price change and what is left, to the cent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.offers import Line
 from procure.packages import PackageRules
 from procure.packages.costs import Costs, budget_notes, total_costs, whole_order
-from procure.packages.finance import Lease, cents, years_factor
+from procure.packages.finance import cents, years_factor
 from procure.packages.order import OrderLines, study_lines
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
@@ -26,7 +26,6 @@ from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.reports.assemble import _left
 from procure.reports.bill import beside, order_usd, write_bill
-from procure.reports.lease import lease_beside_purchase
 from procure.schemas import JOB
 from procure.settings import validated
 from procure.study import load_study
@@ -44,7 +43,6 @@ PAPER = {
     "years": 5, "usd_per_kwh": 0.2, "interest_percent": 3, "price_change_percent": {"energy": 4}, "tax_percent": 20,
     "residual_percent": 10, "rack_height_units": 12, "lines": LINES,
 }  # fmt: skip
-LEASE = {"months": 60, "interest_percent": 6, "final_percent": 10, "at_end": "buy"}
 
 
 def of_ten_nodes(**more: object) -> pd.Series:
@@ -61,48 +59,13 @@ def of_ten_nodes(**more: object) -> pd.Series:
 
 
 def test_the_case_on_paper() -> None:
-    """Every figure of the case that docs/claims/offers.md computes by hand, to the cent."""
+    """Every figure of a case computed by hand, to the cent."""
     bought = of_ten_nodes().drop("package_id").astype("float64").round(2)
     paper = {
         "purchase_usd": 95950.00, "fixed_usd": 20000.00, "tax_usd": 23790.00, "lines_usd": 3000 + 13182.69,
-        "energy_usd": 34686.43, "residual_usd": -8276.73, "lease_usd": 0.0, "tco_usd": 182332.39,
+        "energy_usd": 34686.43, "residual_usd": -8276.73, "tco_usd": 182332.39,
     }  # fmt: skip
     assert bought[list(paper)].to_dict() == paper
-    leased = of_ten_nodes(lease=LEASE).drop("package_id").astype("float64").round(2)
-    assert (leased["lease_usd"], leased["tco_usd"]) == (11905.97, 194238.36)
-    assert Lease.model_validate(LEASE).payment(np.array([142740.0]))[0] == 2554.98
-
-
-def test_a_leased_system_that_goes_back_has_no_residual_value() -> None:
-    """Its last share is the lessor's, so nothing is paid for it and nothing is left."""
-    kept, returned = (of_ten_nodes(lease=LEASE | {"at_end": end}) for end in ("buy", "return"))
-    assert returned["residual_usd"] == 0
-    paid = cents(np.array(142740 * 0.1)) * 1.03**-5
-    assert kept["lease_usd"] - returned["lease_usd"] == pytest.approx(float(paid))
-
-
-def test_the_claims_page_holds_the_figures() -> None:
-    """What is written on paper is what the test computes."""
-    text = (Path(__file__).parent.parent / "docs" / "claims" / "offers.md").read_text(encoding="utf-8")
-    for figure in ("182,332.39", "194,238.36", "2,554.98", "13,182.69", "34,686.43", "8,276.73"):
-        assert figure in text
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.integers(1, 120), st.decimals("0", "15", places=2), st.integers(0, 60), st.booleans(),
-    st.decimals("1", "9999999", places=2),
-)  # fmt: skip
-def test_payments_pay_a_lease_off(n: int, percent: Decimal, left: int, begin: bool, price: Decimal) -> None:
-    """Month by month, with interest on what is owed: the final share is left, but for half a cent a month."""
-    due = "begin" if begin else "end"
-    lease = Lease(months=n, interest_percent=float(percent), final_percent=left, at_end="buy", due=due)
-    paid = Decimal(str(lease.payment(np.array([float(price)]))[0]))
-    owed, rate = price, percent / 1200
-    for _ in range(n):
-        owed = (owed - paid) * (1 + rate) if begin else owed * (1 + rate) - paid
-    growth = (1 + rate) ** n
-    assert abs(owed - price * left / 100) <= Decimal("0.0051") * n * growth + Decimal("0.001")
 
 
 @settings(max_examples=60, deadline=None)
@@ -126,10 +89,8 @@ def test_without_interest_and_change_years_are_years() -> None:
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"lease": {"months": 36, "interest_percent": -1}}, "costs: lease.interest_percent: -1 was given"),
-        ({"lease": {"months": -3, "interest_percent": 1}}, "costs: lease.months: -3 was given"),
-        ({"lease": {"months": 72, "interest_percent": 1}}, "lease.months: 72 was given; years = 5 has fewer"),
-        ({"lease": {"months": 36, "interest_percent": 1}}, "returned before years = 5 are over"),
+        ({"lease": {"months": 36}}, "costs: lease: unknown key; it was removed: a purchase is reckoned"),
+        ({"energy_prices": "p.csv"}, "usd_per_kwh"),
         ({"residual_percent": 5, "depreciation_years": 7}, "give one of residual_percent and depreciation_years"),
         ({"lines": [{"name": "x"}]}, "costs: lines[1]: give exactly one of usd and percent"),
         ({"lines": [{"name": "x", "kind": "discount", "usd": 5000}]}, "what is taken off is a [[packages.discounts]]"),
@@ -168,7 +129,6 @@ generate = {{ seed = 1, n_jobs = 100 }}
 sample = 1
 [costs]
 tax_percent = 19
-lease = {{ months = 60, interest_percent = 5 }}
 [[costs.lines]]
 name = "=storage"
 usd = 12_000.50
@@ -181,31 +141,6 @@ name = "insurance"
 percent = 1.5
 when = "year"
 """
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", ["return", "buy"])
-def test_a_lease_stands_beside_the_purchase(tmp_path: Path, end: str) -> None:
-    """What both cost differs by what the payments are worth more than the price, and by what is left in the end."""
-    study = tmp_path / "s.toml"
-    terms = f'months = 60, interest_percent = 5, final_percent = 10, at_end = "{end}", due = "begin"'
-    text = STUDY.format(quotes=QUOTES).replace("months = 60, interest_percent = 5", terms)
-    study.write_text(text.replace("[costs]", "[costs]\ninterest_percent = 3\nresidual_percent = 8"), encoding="utf-8")
-    run_sweep(load_plan(load_study(study)), "serial")
-    made = report(study, tmp_path / "r.html", k=2, verify=False)
-    table = lease_beside_purchase(made.recommendation)
-    bought, leased = table["bought_usd"].tolist(), table["leased_usd"].tolist()
-    price, monthly = order_usd(made.recommendation), leased[1]
-    assert bought[:5] == [price, 0, 0, price, price] and bought[5] > 0
-    assert leased[0] == monthly > 0 and leased[2] == pytest.approx(price / 10 if end == "buy" else 0, abs=0.006)
-    assert leased[3] == pytest.approx(60 * monthly + leased[2]) and leased[5] == (bought[5] if end == "buy" else 0)
-    # By hand: the payments of 60 months, the first one today, at 3 % a year.
-    worth = sum(monthly * 1.03 ** (-month / 12) for month in range(60)) + leased[2] * 1.03**-5
-    assert leased[4] == pytest.approx(worth, abs=0.01)
-    assert leased[6] - bought[6] == pytest.approx((worth - price) + (bought[5] - leased[5]), abs=0.03)
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert table["item"].iloc[1] == "paid each further month, 59 times"
-    assert "Buy or lease" in page and f"{leased[6]:,.2f}" in page
 
 
 @pytest.mark.slow
@@ -238,12 +173,12 @@ def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
     assert lines["line_total_usd"].iloc[:-1].sum() == pytest.approx(by_name["total"][12])
     text = page.read_text(encoding="utf-8")
     assert "12,000.50, whatever is bought: US$ 57,999.50 of the budget are left for servers" in text
-    assert "Leased: 60 payments of US$" in text and "insurance" in text
+    assert "insurance" in text
     order = by_name["total"][12]
     assert f"budget US$ 70,000, {order / 700:.1f}&nbsp;% used" in text and f"whole order US$ {order:,.0f}" in text
     sums = [[row[n].value for row in load_workbook(out)["Costs"].iter_rows(min_row=3)] for n in (0, 2)]
     told = dict(zip(*sums, strict=True))
-    parts = "purchase fixed energy space network licence support staff lines tax lease residual".split()
+    parts = "purchase fixed energy space network licence support staff lines tax residual".split()
     assert round(sum(told[f"{part}_usd"] or 0 for part in parts), 2) == told["tco_usd"]
 
 

@@ -263,7 +263,7 @@ def _cost_sheet(done: Recommendation) -> list[list[object]]:
     ]
     for name, unit in COST_UNITS.items():
         values = [float(one[name]) for one in costs]
-        if name == "carbon_t_per_year" and study.costs.carbon is None:
+        if name == "carbon_t_per_year" and study.costs.carbon_g_per_kwh is None:
             continue
         shown = [round(value, 2) if unit == "US$" else value for value in values]
         rows.append([name, unit, *("" if math.isnan(value) else value for value in shown)])
