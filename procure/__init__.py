@@ -6,7 +6,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 Which servers should we buy? (stable)
     `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
-    `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `plan_purchases`, `report`.
+    `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `report`.
 Which jobs are to be run? (stable)
     `import_log`, `read_log`, `generate`, `describe`, `slice_day`, `merge`, `choose_days` with `DayRule` and `Probe`,
     `scale_load`, `scale_run_time`.
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from procure.recommender.award import award
     from procure.recommender.backtest import evaluate
     from procure.recommender.forward import forward
-    from procure.recommender.parts import plan_purchases
     from procure.recommender.rent import compare_rent
     from procure.recommender.training import train
     from procure.recommender.what_if import what_if
@@ -135,7 +134,6 @@ _HOME = {
     "merge": "procure.workload",
     "package_costs": "procure.study.costs",
     "package_nodes": "procure.packages",
-    "plan_purchases": "procure.recommender.parts",
     "predict_queue": "procure.queue_time.answer",
     "read_log": "procure.workload",
     "read_policy": "procure.learn.store",
@@ -204,7 +202,6 @@ __all__ = [
     "merge",
     "package_costs",
     "package_nodes",
-    "plan_purchases",
     "predict_queue",
     "read_log",
     "read_policy",

@@ -427,7 +427,6 @@ COST_UNITS = {
     "staff_usd": "US$",
     "lines_usd": "US$",
     "tax_usd": "US$",
-    "lease_usd": "US$",
     "residual_usd": "US$",
     "tco_usd": "US$",
     "usd_per_job": "US$/job",

@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -59,6 +59,8 @@ class Settings(BaseModel):
     """Settings that cannot change after they were checked, and that refuse a key they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    REMOVED: ClassVar[dict[str, str]] = {}
+    """Keys of earlier versions, with what to do instead."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -76,6 +78,8 @@ def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
     line = InitErrorDetails(type=kind, loc=location, input=detail["input"], ctx=detail.get("ctx", {}))
     if kind == "extra_forbidden" and len(location) == 1:
         legal = nearest(str(location[0]), model.model_fields)
+        if location[0] in getattr(model, "REMOVED", {}):
+            legal = f"it was removed: {model.REMOVED[str(location[0])]}"  # type: ignore[attr-defined]
         line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", {"legal": legal})
     elif kind == UNKNOWN_KEY:
         line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", detail["ctx"])

@@ -70,7 +70,7 @@ def test_every_column_by_hand() -> None:
         "purchase_usd": 1.0, "fixed_usd": 0.0, "n_nodes": 3, "busy_share": busy, "energy_kwh_per_year": kwh,
         "energy_usd": kwh * 0.4, "rack_units": 2 + 2.5 + 2, "space_usd": 6.5 * 6, "n_switches": 2,
         "n_cables": 4, "network_usd": 68.0, "licence_usd": 100.0, "support_usd": 80.0,
-        "staff_usd": 2000 + 42.0, "lines_usd": 0.0, "tax_usd": 0.0, "lease_usd": 0.0, "residual_usd": 0.0,
+        "staff_usd": 2000 + 42.0, "lines_usd": 0.0, "tax_usd": 0.0, "residual_usd": 0.0,
     }  # fmt: skip
     expected["tco_usd"] = sum(v for k, v in expected.items() if k.endswith("_usd"))
     expected["usd_per_job"] = expected["tco_usd"] / (101 / 1000 * 2 * 31_536_000)

@@ -1,4 +1,4 @@
-"""Costs of an offer whole: lines, tax, interest, price change, lease and what is left, to the cent."""
+"""Costs of an offer whole: lines, tax, interest, price change and what is left, to the cent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.offers import Line
 from procure.packages import PackageRules
 from procure.packages.costs import Costs, budget_notes, total_costs, whole_order
-from procure.packages.finance import Lease, cents, years_factor
+from procure.packages.finance import cents, years_factor
 from procure.packages.order import OrderLines, study_lines
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
@@ -43,7 +43,6 @@ PAPER = {
     "years": 5, "usd_per_kwh": 0.2, "interest_percent": 3, "price_change_percent": {"energy": 4}, "tax_percent": 20,
     "residual_percent": 10, "rack_height_units": 12, "lines": LINES,
 }  # fmt: skip
-LEASE = {"months": 60, "interest_percent": 6, "final_percent": 10, "at_end": "buy"}
 
 
 def of_ten_nodes(**more: object) -> pd.Series:
@@ -60,48 +59,13 @@ def of_ten_nodes(**more: object) -> pd.Series:
 
 
 def test_the_case_on_paper() -> None:
-    """Every figure of the case that docs/claims/offers.md computes by hand, to the cent."""
+    """Every figure of a case computed by hand, to the cent."""
     bought = of_ten_nodes().drop("package_id").astype("float64").round(2)
     paper = {
         "purchase_usd": 95950.00, "fixed_usd": 20000.00, "tax_usd": 23790.00, "lines_usd": 3000 + 13182.69,
-        "energy_usd": 34686.43, "residual_usd": -8276.73, "lease_usd": 0.0, "tco_usd": 182332.39,
+        "energy_usd": 34686.43, "residual_usd": -8276.73, "tco_usd": 182332.39,
     }  # fmt: skip
     assert bought[list(paper)].to_dict() == paper
-    leased = of_ten_nodes(lease=LEASE).drop("package_id").astype("float64").round(2)
-    assert (leased["lease_usd"], leased["tco_usd"]) == (11905.97, 194238.36)
-    assert Lease.model_validate(LEASE).payment(np.array([142740.0]))[0] == 2554.98
-
-
-def test_a_leased_system_that_goes_back_has_no_residual_value() -> None:
-    """Its last share is the lessor's, so nothing is paid for it and nothing is left."""
-    kept, returned = (of_ten_nodes(lease=LEASE | {"at_end": end}) for end in ("buy", "return"))
-    assert returned["residual_usd"] == 0
-    paid = cents(np.array(142740 * 0.1)) * 1.03**-5
-    assert kept["lease_usd"] - returned["lease_usd"] == pytest.approx(float(paid))
-
-
-def test_the_claims_page_holds_the_figures() -> None:
-    """What is written on paper is what the test computes."""
-    text = (Path(__file__).parent.parent / "docs" / "claims" / "offers.md").read_text(encoding="utf-8")
-    for figure in ("182,332.39", "142,740.00", "13,182.69", "34,686.43", "8,276.73"):
-        assert figure in text
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.integers(1, 120), st.decimals("0", "15", places=2), st.integers(0, 60), st.booleans(),
-    st.decimals("1", "9999999", places=2),
-)  # fmt: skip
-def test_payments_pay_a_lease_off(n: int, percent: Decimal, left: int, begin: bool, price: Decimal) -> None:
-    """Month by month, with interest on what is owed: the final share is left, but for half a cent a month."""
-    due = "begin" if begin else "end"
-    lease = Lease(months=n, interest_percent=float(percent), final_percent=left, at_end="buy", due=due)
-    paid = Decimal(str(lease.payment(np.array([float(price)]))[0]))
-    owed, rate = price, percent / 1200
-    for _ in range(n):
-        owed = (owed - paid) * (1 + rate) if begin else owed * (1 + rate) - paid
-    growth = (1 + rate) ** n
-    assert abs(owed - price * left / 100) <= Decimal("0.0051") * n * growth + Decimal("0.001")
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,10 +89,8 @@ def test_without_interest_and_change_years_are_years() -> None:
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"lease": {"months": 36, "interest_percent": -1}}, "costs: lease.interest_percent: -1 was given"),
-        ({"lease": {"months": -3, "interest_percent": 1}}, "costs: lease.months: -3 was given"),
-        ({"lease": {"months": 72, "interest_percent": 1}}, "lease.months: 72 was given; years = 5 has fewer"),
-        ({"lease": {"months": 36, "interest_percent": 1}}, "returned before years = 5 are over"),
+        ({"lease": {"months": 36}}, "costs: lease: unknown key; it was removed: a purchase is reckoned"),
+        ({"energy_prices": "p.csv"}, "usd_per_kwh"),
         ({"residual_percent": 5, "depreciation_years": 7}, "give one of residual_percent and depreciation_years"),
         ({"lines": [{"name": "x"}]}, "costs: lines[1]: give exactly one of usd and percent"),
         ({"lines": [{"name": "x", "kind": "discount", "usd": 5000}]}, "what is taken off is a [[packages.discounts]]"),
@@ -168,7 +130,6 @@ generate = {{ seed = 1, n_jobs = 100 }}
 sample = 1
 [costs]
 tax_percent = 19
-lease = {{ months = 60, interest_percent = 5 }}
 [[costs.lines]]
 name = "=storage"
 usd = 12_000.50
@@ -213,12 +174,12 @@ def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
     assert lines["line_total_usd"].iloc[:-1].sum() == pytest.approx(by_name["total"][12])
     text = page.read_text(encoding="utf-8")
     assert "12,000.50, whatever is bought: US$ 57,999.50 of the budget are left for servers" in text
-    assert "Leased: 60 payments of US$" in text and "insurance" in text
+    assert "insurance" in text
     order = by_name["total"][12]
     assert f"budget US$ 70,000, {order / 700:.1f}&nbsp;% used" in text and f"whole order US$ {order:,.0f}" in text
     sums = [[row[n].value for row in load_workbook(out)["Costs"].iter_rows(min_row=3)] for n in (0, 2)]
     told = dict(zip(*sums, strict=True))
-    parts = "purchase fixed energy space network licence support staff lines tax lease residual".split()
+    parts = "purchase fixed energy space network licence support staff lines tax residual".split()
     assert round(sum(told[f"{part}_usd"] or 0 for part in parts), 2) == told["tco_usd"]
 
 

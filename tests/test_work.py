@@ -112,21 +112,6 @@ def test_busy_share_and_jobs_against_a_slow_twin(rows: list[tuple], counts: list
     assert runs == [len(jobs) - left_out[0]]
 
 
-def test_a_job_that_no_node_holds_takes_no_energy_by_the_hour_either(tmp_path: Path) -> None:
-    """The same costs with and without it; and the mean of the hours is the busy share, at the package's speeds."""
-    flat = "hour,usd_per_kwh\n" + "".join(f"{hour},1\n" for hour in range(24))
-    (tmp_path / "prices.csv").write_text(flat, encoding="utf-8")
-    rows = [(hour * 3_600, 9_000, 1, 6, 0, "") for hour in range(200)]
-    packages = pd.DataFrame([[1, 1, 0, 0], [3, 0, 0, 1]], columns=list(TYPES)).assign(package_id="p", price_usd=1.0)
-    by_hour, flat_costs = Costs(energy_prices=tmp_path / "prices.csv"), Costs(usd_per_kwh=1)
-    found = []
-    for more in ([], [(0, 90_000, 1, 500, 0, ""), (0, 90_000, 9, 1, 0, "")]):
-        jobs = job_table([*rows, *more])
-        work = {"w": work_of(jobs, QUOTES, OWN, scaled(jobs))}
-        found += [total_costs(packages, QUOTES, costs, work, None, OWN)["tco_usd"] for costs in (by_hour, flat_costs)]
-    assert all(one.tolist() == pytest.approx(found[0].tolist()) for one in found)
-
-
 def test_a_package_that_runs_no_job_has_no_cost_per_job() -> None:
     """It is idle, and its cost per job is missing rather than low."""
     jobs = job_table([(0, 100, 1, 4, 4, "h100"), (50, 100, 1, 4, 4, "h100")])

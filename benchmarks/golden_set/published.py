@@ -129,7 +129,8 @@ def trees(_: Place) -> dict[str, object]:
     four = four.assign(run_time=[360, 360, 57_600, 60], requested_time=[600, 600, 57_600, 60])
     found = {}
     for name, tree, jobs in (
-        ("order of starts", (3, 4, 8), four), ("Cab 2x", (4, 18, 18), cab(1296, 2)), ("Pinot 3x", (8, 18, 18), cab(2592, 3)),
+        ("order of starts", (3, 4, 8), four), ("Cab 2x", (4, 18, 18), cab(1296, 2)),
+        ("Pinot 3x", (8, 18, 18), cab(2592, 3)),
     ):  # fmt: skip
         nodes = procure.fat_tree(*tree)
         for policy in ("any", "compact", "tiers", "isolated"):

@@ -111,7 +111,8 @@ def helios(place: Place) -> dict[str, object]:
     jobs = pd.DataFrame({"job_id": raw["u_id"].astype(str), "user": raw["user"].astype(str), "n_nodes": n_nodes})
     jobs = jobs.assign(
         submit_time=raw["interval"].cumsum().astype(int) // 4, run_time=raw["run_time"].astype(int),
-        requested_time=(raw["run_time"].astype(int) // 3600 + 1) * 3600, cpus_per_node=(raw["cpu_num"] // n_nodes).clip(1, 48),
+        requested_time=(raw["run_time"].astype(int) // 3600 + 1) * 3600,
+        cpus_per_node=(raw["cpu_num"] // n_nodes).clip(1, 48),
         gpus_per_node=-(-raw["gpu_num"] // n_nodes), gpu_type=np.where(raw["user"] % 3 == 0, "v100", ""),
     )  # fmt: skip
     return run(jobs, servers((6, 48, 256_000, 0), (10, 48, 256_000, 8), gpu_type="V100"))

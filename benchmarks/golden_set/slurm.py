@@ -1,4 +1,4 @@
-"""Policy slurm on a week of a centre and on every scenario that a real Slurm has run, from the configuration as read."""
+"""Policy slurm on a centre's week and on every scenario that a real Slurm has run, from the configuration as read."""
 
 from __future__ import annotations
 

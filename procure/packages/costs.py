@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from procure.errors import TableError
 from procure.packages.beside import Beside
-from procure.packages.energy import (
-    HOURS,
-    Curve,
-    known_zone,
-    read_carbon,
-    read_curves,
-    read_hourly_prices,
-    two_points,
-    watts_by_hour,
-)
-from procure.packages.finance import CostLine, Lease, Part, Percent, cents, years_factor
+from procure.packages.finance import CostLine, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
-from procure.packages.work import Work, week_sums, work_of
+from procure.packages.work import Work, work_of
 from procure.schemas import COST_UNITS
-from procure.settings import MOST_LISTED, InputFile, Money, PositiveInt, Settings
-from procure.text import listed, nearest
+from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
+from procure.text import listed
 
 HOURS_PER_YEAR = 8760
 
 
-_PARTS = "purchase fixed energy space network licence support staff lines tax lease residual".split()
+_PARTS = "purchase fixed energy space network licence support staff lines tax residual".split()
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -55,26 +44,17 @@ class Costs(Settings):
         Tax on all that is bought once; yearly prices are given with theirs.
     residual_percent, depreciation_years
         What is left of the servers' price in the end: a share of it, or what is not yet written off in equal parts
-        over these years. Of a leased system only where it is bought in the end.
+        over these years.
     rack_height_units
         Of one rack, for lines per rack.
     lines
         Lines of the whole offer that are no servers, see `procure.packages.finance.CostLine`.
-    lease
-        What is bought once is leased, see `procure.packages.finance.Lease`; None = bought.
     within_budget
         Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
     usd_per_kwh
-        US$ per kWh; None = energy is not priced, unless ``energy_prices`` does.
-    energy_prices
-        File of US$ per kWh by hour of the local clock, see `procure.packages.energy.HOURLY_PRICES`; it counts before
-        ``usd_per_kwh``.
-    carbon, country
-        File of carbon intensities by country, by hour or by both, and which country counts.
-    tz
-        Time zone of the local clock; None = UTC, or the log's own clock.
-    power_curves
-        File of measured watts by load and type, see `procure.packages.energy.CURVES`; they count before the quotes'.
+        US$ per kWh; None = energy is not priced.
+    carbon_g_per_kwh
+        g CO2 per kWh; None = carbon is not reckoned.
     pue
         Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
     idle_share
@@ -91,13 +71,18 @@ class Costs(Settings):
         US$ for one year: for the whole system, and for each node, existing ones included.
     """
 
+    REMOVED: ClassVar[dict[str, str]] = {
+        "lease": "a purchase is reckoned; compare a lease outside with tco_usd",
+        "energy_prices": "give the mean price: usd_per_kwh",
+        "carbon": "give one factor: carbon_g_per_kwh",
+        "country": "give one factor: carbon_g_per_kwh",
+        "tz": "energy has one price for all hours: usd_per_kwh",
+        "power_curves": "give power_w and idle_power_w in the quotes",
+    }
+
     years: Annotated[float, Field(gt=0, le=100)] = 5.0
     usd_per_kwh: NonNegative | None = None
-    energy_prices: InputFile | None = None
-    carbon: InputFile | None = None
-    country: str | None = None
-    tz: str | None = None
-    power_curves: InputFile | None = None
+    carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5000)] | None = None
     pue: Annotated[float, Field(ge=1)] = 1.0
     idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
     nodes_per_switch: PositiveInt | None = None
@@ -116,60 +101,13 @@ class Costs(Settings):
     depreciation_years: Annotated[float, Field(gt=0, le=100)] | None = None
     rack_height_units: PositiveInt = 42
     lines: Annotated[tuple[CostLine, ...], Field(max_length=MOST_LISTED)] = ()
-    lease: Lease | None = None
     within_budget: bool = False
-
-    @field_validator("tz")
-    @classmethod
-    def _is_zone(cls, tz: str | None) -> str | None:
-        try:
-            return tz if tz is None else known_zone(tz)
-        except TableError as error:
-            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _agree(self) -> Costs:
-        if self.country is not None and self.carbon is None:
-            raise ValueError("country chooses a row of the file that carbon names; carbon is not given")
         if self.depreciation_years is not None and self.residual_percent:
             raise ValueError("give one of residual_percent and depreciation_years")
-        if self.lease is None:
-            return self
-        if self.lease.months > self.years * 12:
-            raise ValueError(f"lease.months: {self.lease.months} was given; years = {self.years:g} has fewer")
-        if self.lease.months < self.years * 12 and self.lease.at_end == "return":
-            raise ValueError(
-                f"lease.months: {self.lease.months} was given; a system that is returned before years = "
-                f'{self.years:g} are over does not run to their end; at_end = "buy" keeps it'
-            )
         return self
-
-    @property
-    def prices_energy(self) -> bool:
-        """Whether energy has a price."""
-        return self.usd_per_kwh is not None or self.energy_prices is not None
-
-    @property
-    def by_hour(self) -> bool:
-        """Whether it matters for energy which hours are busy, and not only how many."""
-        return any(one is not None for one in (self.energy_prices, self.carbon, self.power_curves))
-
-    @cached_property
-    def hourly_usd_per_kwh(self) -> np.ndarray:
-        """US$ per kWh by hour of the week, float64[168]; 0 where energy has no price."""
-        if self.energy_prices is None:
-            return np.full(HOURS, self.usd_per_kwh or 0.0)
-        return read_hourly_prices(self.energy_prices)
-
-    @cached_property
-    def hourly_g_per_kwh(self) -> np.ndarray:
-        """Carbon intensity by hour of the week, g CO2 per kWh, float64[168]; NaN where none is given."""
-        return np.full(HOURS, np.nan) if self.carbon is None else read_carbon(self.carbon, self.country)
-
-    @cached_property
-    def curves(self) -> dict[str, Curve]:
-        """The measured power curves by type."""
-        return {} if self.power_curves is None else read_curves(self.power_curves)
 
     @property
     def beyond_budget(self) -> bool:
@@ -202,8 +140,6 @@ class Costs(Settings):
     @property
     def left(self) -> float:
         """The share of the servers' price that is left in the end."""
-        if self.lease is not None and self.lease.at_end == "return":
-            return 0.0
         if self.depreciation_years is not None:
             return max(0.0, 1 - self.years / self.depreciation_years)
         return self.residual_percent / 100
@@ -226,11 +162,9 @@ def total_costs(
     CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs that it can run are served. With several
     workloads shares and rates are their weighted means.
 
-    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. With prices
-    or carbon by the hour or with power curves, the same by each hour of the week, see
-    `procure.packages.energy.busy_by_hour`, with a node's load being the busy share of all.
+    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
     TCO = purchase + fixed + network + years × (energy + space + licences + support + staff), and what `Costs` has
-    beside: further lines, tax, the lease less what it finances, less what is left in the end. With interest or price
+    beside: further lines, tax, less what is left in the end. With interest or price
     changes, years are replaced by `procure.packages.finance.years_factor`.
     Per job: TCO / jobs served in those years; per core-hour: TCO / busy core-hours in those years.
 
@@ -267,7 +201,6 @@ def total_costs(
     """
     counts = count_matrix(packages, quotes)
     n_nodes = counts.sum(axis=1)
-    quotes = with_curves(quotes, costs, existing)
     n_switches = np.zeros_like(n_nodes)
     if costs.nodes_per_switch is not None:
         n_switches = -(-n_nodes // costs.nodes_per_switch)
@@ -288,10 +221,6 @@ def total_costs(
     watts = _watts(counts, load["busy_share"], quotes, costs, existing) + n_switches * costs.switch_power_w
     units = _sums(counts, _rack_units(quotes, counts, costs)) + n_switches * costs.switch_rack_units
     found = found.assign(**_running(watts, units, costs), n_switches=n_switches)
-    if costs.by_hour:
-        switches = (two_points(costs.switch_power_w, costs.switch_power_w), n_switches)
-        powered = [*_powered(counts, quotes, costs, existing), switches]
-        found = found.assign(**_energy(powered, counts, cpus, works, costs))
     # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
     found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
     found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
@@ -361,114 +290,8 @@ def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
         As `total_costs`, of packages that may hold each of these types.
     """
     one_each = np.eye(len(quotes), dtype="int64")
-    assert len(costs.hourly_usd_per_kwh) == len(costs.hourly_g_per_kwh)
-    quotes = _measured(quotes, costs)
     _watts(one_each, np.zeros(len(quotes)), quotes, costs, None)
     _rack_units(quotes, one_each, costs)
-
-
-def with_curves(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return quotes with the ends of measured power curves as busy and idle watts.
-
-    Raises
-    ------
-    TableError
-        A curve is of no quoted type and no kind of existing nodes.
-    """
-    kinds = [] if existing is None else existing["kind"].astype(str).unique().tolist()
-    legal = [*quotes["name"], *kinds]
-    for name in costs.curves:
-        if name not in legal:
-            raise TableError(
-                f"{costs.power_curves}: no quote and no kind of existing nodes is named {name!r}; "
-                f"{nearest(name, legal)}"
-            )
-    return _measured(quotes, costs)
-
-
-def _measured(quotes: pd.DataFrame, costs: Costs) -> pd.DataFrame:
-    for column, load in (("power_w", 1.0), ("idle_power_w", 0.0)) if costs.curves else ():
-        measured = {name: float(curve.at(np.array(load))) for name, curve in costs.curves.items()}
-        stated = pd.Series(_stated(quotes, column), index=quotes.index)
-        quotes = quotes.assign(**{column: quotes["name"].map(measured).astype("float64").fillna(stated)})
-    return quotes
-
-
-Powered = tuple[Curve, np.ndarray]
-"""A power curve, and how many nodes of each package have it."""
-
-
-def _powered(counts: np.ndarray, quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None) -> list[Powered]:
-    """Return the curves of all types and of the existing nodes that state theirs."""
-    busy, names = _stated(quotes, "power_w"), quotes["name"].tolist()
-    ends = zip(names, _idle(quotes, busy, costs).tolist(), busy.tolist(), counts.T, strict=True)
-    found: list[Powered] = [(costs.curves.get(name, two_points(idle, full)), n) for name, idle, full, n in ends]
-    if existing is None:
-        return found
-    own_busy, own_idle = existing_watts(existing, quotes, costs)
-    kinds, one = existing["kind"].astype(str), np.ones(len(counts), dtype="int64")
-    linear = ~np.isnan(own_idle) & ~kinds.isin(list(costs.curves)).to_numpy()
-    found.append((two_points(own_idle[linear].sum(), own_busy[linear].sum()), one))
-    return found + [(curve, one * int((kinds == name).sum())) for name, curve in costs.curves.items()]
-
-
-def _energy(
-    powered: list[Powered], counts: np.ndarray, cpus: np.ndarray, works: Weighted, costs: Costs
-) -> dict[str, np.ndarray]:
-    """Return energy, its price and its carbon by the hours of a week."""
-    weights = np.stack([np.ones(HOURS), costs.hourly_usd_per_kwh, costs.hourly_g_per_kwh / 1e6], axis=1) / HOURS
-    points = {tuple(curve.load.tolist()) for curve, _ in powered}
-    sums = np.zeros((len(counts), weights.shape[1]))
-    for share, work in works:
-        at = week_sums(work, counts, cpus, points, weights, costs.tz)
-        for curve, n in powered:
-            watts = np.einsum("p,pkw->pw", n.astype("float64"), at[tuple(curve.load.tolist())] * curve.watts[:, None])
-            sums += share * np.where(n[:, np.newaxis] > 0, watts, 0.0)
-    kwh, usd, tonnes = (sums / 1000 * HOURS_PER_YEAR * costs.pue).T
-    found = {"energy_kwh_per_year": kwh, "carbon_t_per_year": tonnes}
-    return found | ({"energy_usd": usd * costs.factor("energy")} if costs.prices_energy else {})
-
-
-def energy_of_schedule(
-    schedule: pd.DataFrame,
-    nodes: pd.DataFrame,
-    quotes: pd.DataFrame,
-    costs: Costs,
-    window: tuple[int, int],
-    n_bought: int,
-) -> dict[str, float]:
-    """Reckon the energy of a year from a simulated schedule: each node by its own load at every moment.
-
-    Parameters
-    ----------
-    schedule, nodes
-        Of a simulation; existing nodes whose watts are not known are left out.
-    quotes, costs
-        As for `total_costs`.
-    window
-        First and last second that count; the year is as these are.
-    n_bought
-        Nodes that are new, for the number of switches.
-
-    Returns
-    -------
-    dict
-        ``energy_kwh_per_year``, ``energy_usd_per_year`` at today's prices, and ``carbon_t_per_year``, NaN where no
-        intensity is given.
-    """
-    busy, idle = existing_watts(nodes, with_curves(quotes, costs, nodes), costs)
-    pairs = {pair: two_points(*pair) for pair in {*zip(np.nan_to_num(idle), np.nan_to_num(busy), strict=True)}}
-    own = [pairs[pair] for pair in zip(np.nan_to_num(idle), np.nan_to_num(busy), strict=True)]
-    curves = [costs.curves.get(kind, curve) for kind, curve in zip(nodes["kind"], own, strict=True)]
-    watts = watts_by_hour(schedule, nodes, curves, window, costs.tz)
-    if costs.nodes_per_switch is not None:
-        watts = watts + -(-n_bought // costs.nodes_per_switch) * costs.switch_power_w
-    kwh = watts / 1000 * HOURS_PER_YEAR / HOURS * costs.pue
-    return {
-        "energy_kwh_per_year": float(kwh.sum()),
-        "energy_usd_per_year": float(kwh @ costs.hourly_usd_per_kwh),
-        "carbon_t_per_year": float(kwh @ costs.hourly_g_per_kwh) / 1e6,
-    }
 
 
 def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
@@ -476,7 +299,7 @@ def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np
     space = costs.usd_per_rack_unit_year
     return {
         "energy_kwh_per_year": kwh,
-        "carbon_t_per_year": np.nan,
+        "carbon_t_per_year": kwh * (np.nan if costs.carbon_g_per_kwh is None else costs.carbon_g_per_kwh / 1e6),
         "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.factor("energy") * costs.usd_per_kwh,
         "rack_units": units,
         "space_usd": units * costs.factor("space") * space if space > 0 else 0.0,
@@ -484,7 +307,7 @@ def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np
 
 
 def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
-    """Return what further lines, tax and a lease cost, and what is left in the end, below 0."""
+    """Return what further lines and tax cost, and what is left in the end, below 0."""
     bought = found["purchase_usd"].to_numpy()
     once, yearly = np.zeros(len(found)), np.zeros(len(found))
     for line in costs.lines:
@@ -493,14 +316,10 @@ def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
             once, yearly = (once + amount, yearly) if line.when == "once" else (once, yearly + amount)
     order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + once
     tax = cents(order * costs.tax_percent / 100)
-    lease = np.zeros(len(found))
-    if costs.lease is not None:
-        lease = costs.lease.present_value(order + tax, costs.interest_percent) - (order + tax)
     left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
     return {
         "lines_usd": once + yearly * costs.factor("lines"),
         "tax_usd": tax,
-        "lease_usd": lease,
         "residual_usd": 0.0 - left,
     }
 
@@ -580,9 +399,8 @@ def _watts(
     existing: pd.DataFrame | None,
 ) -> np.ndarray:
     """Return the mean watts of each package's nodes and of the existing ones that state theirs."""
-    asked = costs.prices_energy or costs.carbon is not None
-    given = (name for name in ("usd_per_kwh", "energy_prices", "carbon") if getattr(costs, name) is not None)
-    key = next(given, "usd_per_kwh")
+    asked = costs.usd_per_kwh is not None or costs.carbon_g_per_kwh is not None
+    key = "carbon_g_per_kwh" if costs.usd_per_kwh is None and asked else "usd_per_kwh"
     busy = _per_node("power_w", quotes, counts, asked, key)
     hint = "; [costs] idle_share gives it as a share of power_w"
     idle = _idle(quotes, busy, costs)
@@ -613,8 +431,6 @@ def existing_watts(existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs) -
 
     busy = known("power_w").to_numpy(dtype="float64", copy=True)
     idle = _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
-    for name, curve in costs.curves.items():
-        busy[kind == name], idle[kind == name] = curve.watts[-1], curve.watts[0]
     return busy, idle
 
 
@@ -673,15 +489,8 @@ def _given(costs: pd.DataFrame) -> list[str]:
 def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
     """Say in sentences what the costs leave out, and which nodes take no power."""
     notes = []
-    if not costs.prices_energy:
-        notes.append("costs: energy is not priced; [costs] usd_per_kwh or energy_prices prices it")
-    if costs.usd_per_kwh is not None and costs.energy_prices is not None:
-        notes.append("costs: usd_per_kwh is not used, since energy_prices is given")
-    if costs.by_hour:
-        notes.append(
-            f"costs: energy goes by the hours of a week ({costs.tz or 'times as in the log, UTC'}), busy as these jobs "
-            "are submitted and worked off, all nodes alike; a run keeps no load by the hour"
-        )
+    if costs.usd_per_kwh is None:
+        notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
     if costs.interest_percent:
         notes.append(
             f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"

@@ -1,4 +1,4 @@
-"""What money costs: amounts of later years, price changes, a lease, and what is left of a system in the end."""
+"""What money costs: amounts of later years, price changes, and what is left of a system in the end."""
 
 from __future__ import annotations
 
@@ -59,50 +59,6 @@ class CostLine(Settings):
     def off_budget(self) -> bool:
         """Whether it is taken off the budget for servers: it is paid once, and does not turn on what is bought."""
         return self.when == "once" and self.usd is not None and self.per != "rack"
-
-
-class Lease(Settings):
-    """What is bought once is leased instead: equal monthly payments at a rate of interest.
-
-    Parameters
-    ----------
-    months
-        How many payments.
-    interest_percent
-        Nominal interest of a year; a twelfth of it is that of a month.
-    final_percent
-        % of the price that the payments leave, which the lessor keeps the system for.
-    at_end
-        ``return`` the system, or ``buy`` it for ``final_percent`` of its price.
-    due
-        At the ``end`` or the ``begin`` of each month.
-    """
-
-    months: Annotated[int, Field(ge=1, le=1200)]
-    interest_percent: Percent
-    final_percent: Percent = 0.0
-    at_end: Literal["return", "buy"] = "return"
-    due: Literal["end", "begin"] = "end"
-
-    def payment(self, financed: np.ndarray) -> np.ndarray:
-        """Return the monthly payment, US$ to the cent (half a cent up), for prices, float64[n]."""
-        rate, n = self.interest_percent / 1200, self.months
-        left = self.final_percent / 100
-        factor = 1 / n if rate == 0 else rate / (1 - (1 + rate) ** -n)
-        owed = (1 - left) if rate == 0 else 1 - left * (1 + rate) ** -n
-        if self.due == "begin":
-            factor /= 1 + rate
-        return cents(np.asarray(financed) * owed * factor)
-
-    def present_value(self, financed: np.ndarray, interest_percent: float) -> np.ndarray:
-        """Return what all payments, and the purchase in the end, are worth on the first day at a study's interest."""
-        first = 0 if self.due == "begin" else 1
-        growth = 1 + interest_percent / 100
-        worth = math.fsum(growth ** (-month / 12) for month in range(first, self.months + first))
-        found = self.payment(financed) * worth
-        if self.at_end == "buy":
-            found = found + cents(financed * self.final_percent / 100) * growth ** (-self.months / 12)
-        return np.asarray(found)
 
 
 def cents(usd: np.ndarray) -> np.ndarray:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from procure.packages.energy import busy_by_hour, demand_by_hour, sums_at
 from procure.packages.runnable import fits, node_types, request_shapes, shape_of
 from procure.schemas import NODE
 from procure.tables import check
@@ -38,7 +37,6 @@ class Work:
     cpus: np.ndarray  # float64[n_kinds], of one node
     gpus: np.ndarray  # float64[n_kinds], of one node
     n_own: np.ndarray  # int64[n_existing_kinds], nodes of each of the last kinds
-    _hours: dict[str | None, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @cached_property
     def seconds(self) -> float:
@@ -79,12 +77,6 @@ class Work:
         return [
             (one.astype("float64"), (~self.able | one[:, np.newaxis]).all(axis=0).astype("float64")) for one in sets
         ]
-
-    def by_hour(self, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the hour of the week of each hour of the log, and `cpu_seconds` asked for in it, […, n_hours]."""
-        if tz not in self._hours:
-            self._hours[tz] = demand_by_hour(self.jobs, self.run_times, self.group, tz)
-        return self._hours[tz]
 
     def on(self, counts: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Say which part of the jobs packages run, and how fast, some packages at a time.
@@ -177,47 +169,3 @@ def work_of(
         types["gpus"].to_numpy(dtype="float64"),
         types["n"].to_numpy(dtype="int64")[n_types:],
     )
-
-
-def week_sums(
-    work: Work,
-    counts: np.ndarray,
-    cpus: np.ndarray,
-    points: Iterable[tuple[float, ...]],
-    weights: np.ndarray,
-    tz: str | None,
-) -> dict[tuple[float, ...], np.ndarray]:
-    """Return `procure.packages.energy.sums_at` the points of curves, of packages: [n_packages, n_points, n_weights].
-
-    Parameters
-    ----------
-    work
-        A workload.
-    counts, cpus
-        Of each package: int64[n_packages, n_types], and CPUs with those of existing nodes.
-    points
-        Loads of curves.
-    weights
-        float64[168, n_weights].
-    tz
-        The zone of the local clock.
-    """
-    points = list(points)
-    found = {one: np.zeros((len(counts), len(one), weights.shape[1])) for one in points}
-    if work.jobs.empty:
-        idle = np.zeros((1, len(weights)))
-        return {one: of + sums_at(idle, np.array(one), weights) for one, of in found.items()}
-    labels, asked = work.by_hour(tz)
-    size = max(1, _CELLS // len(labels))
-    for rows, _, share in work.on(counts):
-        systems, row = np.column_stack([cpus[rows], share]), np.arange(len(share))
-        if len(work.run_times) == 1:  # else hardly two are alike
-            systems, row = np.unique(systems, axis=0, return_inverse=True)
-        of_systems = []
-        for start in range(0, len(systems), size):
-            some = systems[start : start + size]
-            of_systems.append(busy_by_hour(some[:, 0], labels, np.ascontiguousarray(asked.T @ some[:, 1:].T)))
-        busy = np.concatenate(of_systems)
-        for one in points:
-            found[one][rows] = sums_at(busy, np.array(one), weights)[row.ravel()]
-    return found

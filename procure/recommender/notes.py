@@ -12,7 +12,7 @@ from procure.evaluation.ranking import agreement
 from procure.files.gpu_pools import models_of
 from procure.models import Case
 from procure.objectives import Quantity
-from procure.packages.costs import budget_notes, energy_of_schedule, whole_order
+from procure.packages.costs import budget_notes, whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
@@ -20,10 +20,9 @@ from procure.study.plan import Plan
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
-from procure.sweep.trial import about_limits, replayed
+from procure.sweep.trial import about_limits
 from procure.text import be, counted, duration, listed, with_unit
 from procure.workload.describe import multi_node_notes
-from procure.workload.past import PAST_NAMES
 
 
 def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int, others: pd.Series) -> str:
@@ -306,35 +305,6 @@ def about_policies(results: StudyResults, whole: Case, k: int) -> list[str]:
             f"{found.rank_of_first:,} there, where {both.index[found.best]} is best"
         )
     return lines
-
-
-def about_energy(results: StudyResults, row: int, simulated: bool) -> list[str]:
-    """Say what a package takes in energy a year and emits for it, where prices, carbon or curves are given as files."""
-    costs = results.plan.study.costs
-    found = results.costs.iloc[row]
-    if not costs.by_hour or np.isnan(found["energy_kwh_per_year"]):
-        return []
-    text = f"energy: the first package takes {found['energy_kwh_per_year'] / 1000:,.1f} MWh a year"
-    if costs.carbon is not None:
-        text += (
-            f", {found['carbon_t_per_year']:,.2f} t CO2{f' in {costs.country}' if costs.country else ''} (over "
-            f"{costs.years:g} years {found['carbon_t_per_year'] * costs.years:,.1f} t), by {costs.carbon.name}"
-        )
-    if not simulated:
-        return [text]
-    case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
-    run, nodes = replayed(results.plan, results.counts[row], case.name, results.policy)
-    jobs = run.schedule
-    begin = int(jobs["submit_time"].min()) + results.plan.warm_up(case.name)
-    end = int(jobs["submit_time"].max())
-    if end <= begin:
-        return [text]
-    n_bought = int(results.counts[row].sum())
-    exact = energy_of_schedule(jobs, nodes, results.plan.quotes, costs, (begin, end), n_bought)
-    said = [f"{exact['energy_kwh_per_year'] / 1000:,.1f} MWh"]
-    said += [f"US$ {exact['energy_usd_per_year']:,.2f} at today's prices"] if costs.prices_energy else []
-    said += [f"{exact['carbon_t_per_year']:,.2f} t CO2"] if costs.carbon is not None else []
-    return [f"{text}; by its simulated schedule on {case.name}, node by node, {listed(said)}"]
 
 
 def about_budget(results: StudyResults, rows: np.ndarray) -> list[str]:

@@ -241,9 +241,6 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
         found.append(notes.model_errors(done.models if len(others) else ()))
     if len(values.costs.columns):
         found += cost_notes(results.plan.quotes, results.plan.study.costs, results.plan.existing)
-    if done.front is None:
-        row = int(done.ranking["row"].iloc[0])
-        found += notes.about_energy(results, row, bool(values.simulated[row]))
     if done.front is None and results.plan.study.costs.beyond_budget:
         found += notes.about_budget(results, done.ranking["row"].to_numpy()[: done.k])
     if done.confirmed or criteria.need_runs:

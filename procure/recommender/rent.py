@@ -391,6 +391,6 @@ def _notes(
         notes.append(
             f"{counted(len(plan.existing), 'existing node')} serve beside what is bought, and not where all is rented"
         )
-    if not plan.study.costs.prices_energy:
+    if plan.study.costs.usd_per_kwh is None:
         notes.append("costs: energy is not priced, so buying looks cheaper than it is; [costs] usd_per_kwh prices it")
     return notes

@@ -33,7 +33,7 @@ from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import most_robust, stability
-from procure.reports import applications, award, confidence, days, explain, lease, pareto
+from procure.reports import applications, award, confidence, days, explain, pareto
 from procure.reports.answer import Answer, answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
@@ -157,7 +157,6 @@ def report(
             Section("why", "Why the first package", explain.section(explanations)),
             Section("days", "The days", _days(results)),
             Section("front", "What the wait costs", _front(recommendation)),
-            Section("lease", "Buy or lease", lease.section(recommendation)),
             Section("award", "The award matrix", _award(recommendation)),
             Section("applications", "Speeds of applications", _applications(recommendation)),
         ],
@@ -241,8 +240,6 @@ def _costs(done: Recommendation) -> list[str]:
             "budget: what turns on the order (racks, network, tax, percentages) is not taken off it"
         )
     if study.costs != Costs():
-        if study.costs.lease is not None:
-            lines.append(_leased(done, row))
         used = done.results.costs.iloc[row]["usd_per_core_hour"]
         lines.append(f"over {study.costs.years:g} years US$ {used:,.3f} per core-hour used")
     return lines
@@ -269,18 +266,6 @@ def _left(done: Recommendation, left: float) -> list[str]:
 
 def _with_tax(costs: Costs) -> str:
     return f" with {costs.tax_percent:g} % of tax" if costs.tax_percent else ""
-
-
-def _leased(done: Recommendation, row: int) -> str:
-    """Say what the lease of the first package costs a month, and against buying it."""
-    costs, found = done.results.plan.study.costs, done.results.costs.iloc[row]
-    assert costs.lease is not None
-    monthly = float(costs.lease.payment(np.array([order_usd(done)]))[0])
-    more = float(found["lease_usd"])
-    return (
-        f"leased: {costs.lease.months} payments of US$ {monthly:,.2f}, worth US$ {abs(more):,.2f} "
-        f"{'more' if more > 0 else 'less'} on the first day than the price"
-    )
 
 
 def _sureness(done: Recommendation) -> Markup:

@@ -120,7 +120,7 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
         for what, unit, of in told
         if not np.isnan(of).any()
     ]
-    for row in shown if not results.plan.study.costs.prices_energy else ():
+    for row in shown if results.plan.study.costs.usd_per_kwh is None else ():
         if str(row["what"]).startswith(ENERGY):
             row |= {"unit": ""} | dict.fromkeys(("first", "second")[: len(rows)], NOT_PRICED)
     return shown
@@ -269,10 +269,10 @@ def _cost_sheet(done: Recommendation) -> list[list[object]]:
     ]
     for name, unit in COST_UNITS.items():
         values = [float(one[name]) for one in costs]
-        if name == "carbon_t_per_year" and study.costs.carbon is None:
+        if name == "carbon_t_per_year" and study.costs.carbon_g_per_kwh is None:
             continue
         shown: list[object] = [round(value, 2) if unit == "US$" else value for value in values]
-        if name == "energy_usd" and not study.costs.prices_energy:
+        if name == "energy_usd" and study.costs.usd_per_kwh is None:
             shown = [NOT_PRICED] * len(costs)
         rows.append([name, unit, *("" if value != value else value for value in shown)])
     return rows

@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import named_pools
 from procure.packages import count_packages, read_quotes
-from procure.packages.costs import budget_notes, check_prices, with_curves
+from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import OfferReading
@@ -106,7 +106,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         raise TableError(complaint(str(path), lines)) from None
     study = load_study(path)
     table = _try(lines, study.read_quotes)
-    existing = _try(lines, study.read_existing_nodes)
+    _try(lines, study.read_existing_nodes)
     for policy in study.simulate.policies:
         _try(lines, partial(refuse_on_packages, policy))
     seen: set[str] = set()
@@ -137,7 +137,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
             _try(lines, partial(_check_pools, study))
         _try(lines, partial(check_points, study.award, table["vendor"]))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
-        _try(lines, lambda: check_prices(_with_curves(study, table, existing), study.costs))
+        _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:
             _try(lines, partial(check_folds, study, size["n_sampled"], size["n_distinct"]))
@@ -203,11 +203,6 @@ def application_notes(study: Study) -> list[str]:
         return []
     applications = Applications(study, study.read_quotes(), study.read_existing_nodes())
     return applications.notes({one.name: read_workload(one) for one in study.workloads})
-
-
-def _with_curves(study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the quotes that may be bought, watts as measured; a curve of what nobody offers is an error."""
-    return with_curves(quotes, study.costs, existing)[offered(study, quotes)]
 
 
 _MIG_SLICE = re.compile(r"\d+g[._]\d+gb", re.IGNORECASE)
