@@ -84,7 +84,7 @@ def package_costs(
     weights = {each.name: each.weight for each in study.scenarios}
     workloads = works_of(study, quotes, existing, read_scenarios(study, note))
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
-    shown = costs if study.costs.usd_per_kwh is not None else costs.assign(energy_usd=np.nan)  # it has no price, and not none
+    shown = costs if study.costs.usd_per_kwh is not None else costs.assign(energy_usd=np.nan)  # no price is not 0
     table = costs_side_by_side(shown) if package_ids else cost_ranges(shown)
     title = f"costs over {study.costs.years:g} years"
     if not package_ids:
