@@ -156,6 +156,7 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
     replaced = log.end == NEVER
     known = ids.get_indexer_for(texts(state["job_id"]))
     replaced[rows[known[known >= 0]]] = True
+    state = in_its_terms(site, state)
     return log.followed_by(read_jobs(state, numbered=False), replaced) if len(state) else log.without(replaced)
 
 
@@ -194,7 +195,7 @@ def situations(
     """Put jobs into the queue, each without the others, see `situation`; beside them all features, a row each."""
     now = moment_of(site, state) if now is None else now
     log = past(site, state) if log is None else log
-    requests = [replace(one, partition=one.partition or usual_partition(site)) for one in requests]
+    requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
     same = log.same(ask)
     features = features_now(log, ask, site.seen, site.about.get("replay", False), same)
@@ -203,6 +204,21 @@ def situations(
         for place, one in enumerate(requests)
     ]
     return found, features
+
+
+def knows_partitions(site: SiteModel) -> bool:
+    """Return whether any job of the model's log was in a named partition; if none was, it knows one queue."""
+    return any(site.about["partitions"])
+
+
+def in_its_terms(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
+    """Return a state of the queue as one queue where the model knows no partitions, else as it is."""
+    return state if knows_partitions(site) else state.assign(partition="")
+
+
+def partition_of(site: SiteModel, asked: str) -> str:
+    """Return the partition, known to the model, of a job that asks for one or (empty) for none."""
+    return (asked or usual_partition(site)) if knows_partitions(site) else ""
 
 
 def usual_partition(site: SiteModel) -> str:
@@ -216,7 +232,7 @@ def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
         return site.history
     history = site.history
     history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
-    return pd.concat([history, state], ignore_index=True)
+    return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
 
 
 def forecast(
