@@ -91,6 +91,20 @@ def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: igno
     assert "held" in result.stdout and "JobArr" in result.stdout
 
 
+def test_the_users_environment_changes_nothing(squeue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """What would have squeue show other or fewer jobs is not handed on; lists of array tasks are whole."""
+    squeue(PRINTED)
+    for name in ("SQUEUE_PARTITION", "SQUEUE_USERS", "SLURM_CLUSTERS", "SACCT_FORMAT", "SCONTROL_ALL"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SLURM_CONF", "kept")
+    script = tmp_path / "squeue"
+    script.write_text(script.read_text().replace("exit 0", f"env > {tmp_path}/env"))
+    live_state()
+    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
+    assert not any(name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")) for name in told)
+    assert (told["SLURM_BITSTR_LEN"], told["SLURM_TIME_FORMAT"], told["SLURM_CONF"]) == ("0", "%s", "kept")
+
+
 def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
     """Nothing waits, nothing runs: a forecast all the same, and an empty list to watch."""
     squeue(PRINTED.splitlines()[0] + "\n")

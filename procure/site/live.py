@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import read_bytes
 from procure.text import listed
+from procure.workload.slurm_env import slurm_environment
 from procure.workload.slurm_text import expand_nodes
 
 SQUEUE = ("squeue", "--all", "--array-unique", "--states=PD,R,CG,CF,S", "--format=%i|%P|%T|%D|%Q|%r|%N|%Y")
@@ -32,7 +32,7 @@ def ask(command: tuple[str, ...], file: Path | None) -> str:
     if file is not None:
         return read_bytes(file).decode("utf-8", errors="replace")
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=slurm_environment())
     except (FileNotFoundError, subprocess.TimeoutExpired):
         raise TableError(f"{command[0]} is not here or does not answer; give files that hold what it prints") from None
     if done.returncode:
