@@ -306,6 +306,24 @@ def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untype
     assert wide["upper_90"] > narrow["upper_90"]
 
 
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 400_000), st.sampled_from("aabz")), min_size=3, max_size=8))
+def test_a_like_job_behind_another_is_never_stated_to_start_sooner(site, queued) -> None:  # type: ignore[no-untyped-def]
+    """Of jobs of one request, each stated quantile is in order of submission, in the list and asked for one by one."""
+    now = int(site.about["end"]) + 600
+    one = queue_of(site, 1).iloc[[1]]
+    state = pd.concat(
+        [one.assign(job_id=f"q{i}", submit_time=now - age, user=user) for i, (age, user) in enumerate(queued)],
+        ignore_index=True,
+    )
+    for user in set(state["user"]):
+        found = room.pending_waits(site, state, user, now)
+        for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90"):
+            assert (found[name].diff().dropna() >= -1e-6).all(), name
+        last = room.pending_waits(site, state, user, now, job_id=found["job_id"].iloc[-1])
+        assert last["median"].tolist() == pytest.approx(found["median"].tolist()[-1:])
+
+
 def test_a_pending_jobs_wait_counts(site) -> None:  # type: ignore[no-untyped-def]
     """What remains is the mean of three views: given the wait so far, in its place now, and as said at submission."""
     state = queue_of(site)

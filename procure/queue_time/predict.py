@@ -409,7 +409,9 @@ def pending_waits(
 ) -> pd.DataFrame:
     """Predict when a user's pending jobs start, given how long each has waited.
 
-    All of them, the first ``most``, or the one of a ``job_id``.
+    All of them, the first ``most``, or the one of a ``job_id``. A job is never stated to start before one of the same
+    request that was submitted before it, of which for a ``job_id`` the first ``most`` are looked at: each of its
+    quantiles is at least that of the other.
 
     Returns
     -------
@@ -421,17 +423,24 @@ def pending_waits(
     table = _known(site, state)
     log = read_jobs(table)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
-    mine = waits & (table["user"] == user).to_numpy()[log.order]
-    if job_id is not None:
-        mine &= (table["job_id"].astype(str) == job_id).to_numpy()[log.order]
-    mine = np.flatnonzero(mine)[:most]
+    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])
+    jobs = list(table.iloc[log.order[mine]].itertuples())
+    kept = _looked_at(jobs, job_id, most)
+    jobs, mine = [jobs[place] for place in kept], mine[kept]
     submitted = features_of(log, log.take(log.order[mine]), site.seen, site.about.get("replay", False))
-    rows = []
+    rows, soonest = [], dict[Request, np.ndarray]()
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
-        job, waited = next(table.iloc[[log.order[row]]].itertuples()), max(now - int(submit[row]), 0)
+        job, waited = jobs[place], max(now - int(submit[row]), 0)
         request = Request.of(job)
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
         fresh = situation(site, request, now=now, log=others).features
+        if isinstance(site.model, QueueTimeModel):
+            said = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        else:
+            said = medians(stated(site, fresh))
+        said = soonest[request] = np.maximum(said, soonest.get(request, 0.0))
+        if job_id is not None and str(job.job_id) != job_id:
+            continue
         about = {
             "job_id": str(job.job_id),
             "cpus": request.cpus,
@@ -439,8 +448,17 @@ def pending_waits(
             "partition": request.partition,
             "waited": waited,
         }
-        if isinstance(site.model, QueueTimeModel):
-            rows.append(about | read_off(rest(site.model, submitted.iloc[[place]], fresh, waited), 0))
-        else:
-            rows.append(about | forecast(site, fresh))
+        rows.append(about | read_off(Distribution(said) if said.ndim == 2 else said, 0))
     return pd.DataFrame(rows)
+
+
+def _looked_at(jobs: Sequence[Any], job_id: str | None, most: int | None) -> list[int]:
+    """Return which of a user's pending jobs are looked at: the first, or the one of an id and the first ones like it.
+
+    These are of the same request and were submitted before it.
+    """
+    if job_id is None:
+        return list(range(len(jobs)))[:most]
+    own = [place for place, job in enumerate(jobs) if str(job.job_id) == job_id]
+    like = [place for place in range(max(own, default=0)) if Request.of(jobs[place]) == Request.of(jobs[own[-1]])]
+    return sorted({*like[:most], *own})
