@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import store
+from procure.queue_time.cautions import cautions
+from procure.queue_time.predict import Request, pending_waits, situation
 from procure.queue_time.state import FIELDS, live_state
-from tests.test_queue_time_model import busy_model
+from procure.queue_time.training import train
+from procure.queue_time.why import neighbours
+from tests.test_queue_time_model import QUICK, busy_model, busy_site
 
 RUN = CliRunner()
 PRINTED = """\
@@ -87,6 +91,20 @@ def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: igno
     assert "held" in result.stdout and "JobArr" in result.stdout
 
 
+def test_the_users_environment_changes_nothing(squeue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """What would have squeue show other or fewer jobs is not handed on; lists of array tasks are whole."""
+    squeue(PRINTED)
+    for name in ("SQUEUE_PARTITION", "SQUEUE_USERS", "SLURM_CLUSTERS", "SACCT_FORMAT", "SCONTROL_ALL"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SLURM_CONF", "kept")
+    script = tmp_path / "squeue"
+    script.write_text(script.read_text().replace("exit 0", f"env > {tmp_path}/env"))
+    live_state()
+    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
+    assert not any(name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")) for name in told)
+    assert (told["SLURM_BITSTR_LEN"], told["SLURM_TIME_FORMAT"], told["SLURM_CONF"]) == ("0", "%s", "kept")
+
+
 def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
     """Nothing waits, nothing runs: a forecast all the same, and an empty list to watch."""
     squeue(PRINTED.splitlines()[0] + "\n")
@@ -136,3 +154,17 @@ def test_jobs_that_cannot_start_do_not_compete(squeue, reason: str) -> None:  # 
     """A pending job beyond its partition's limits waits for nothing that ends by itself, as a held one does."""
     squeue(PRINTED.replace("|Resources|", f"|{reason}|"))
     assert "102" not in set(live_state()["job_id"])
+
+
+@pytest.mark.parametrize("partition", ["", "batch"])
+def test_a_model_without_partitions_sees_the_whole_queue(squeue, partition: str) -> None:  # type: ignore[no-untyped-def]
+    """All that waits is ahead and all that runs counts, whatever partition is asked for; a caution says so."""
+    squeue(PRINTED.replace("103_[1-3%2]|alice|batch", "103_[1-3%2]|alice|long"))
+    site, queue = train(busy_site(300).assign(partition=""), settings=QUICK), live_state()
+    asked = Request(4, 3600, partition=partition, user="alice")
+    here = situation(site, asked, queue)
+    near = neighbours(here)
+    assert near.ahead == 3
+    assert here.features["partition_depth"].iloc[0] == 3 and here.features["cpus_in_use"].iloc[0] > 0
+    assert "no_partitions" in [one.code for one in cautions(site, asked, here, near, queue)]
+    assert len(pending_waits(site, queue, "alice")) == 3

@@ -555,6 +555,24 @@ def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
     assert line == "jobs in the queue 400 now, 1 to 198 in training"
 
 
+def test_the_window_after_friday_night_is_on_saturday(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trend is called for the weekday and the hour at which the window after the log's last one begins."""
+    saturday = int(pd.Timestamp("2020-09-12").timestamp())
+    jobs = busy_site(300).assign(submit_time=saturday - trend.WINDOW * np.arange(300, 0, -1))
+    asked: list[pd.DataFrame] = []
+    monkeypatch.setattr(trend, "chance_of_rise", lambda fitted, row: asked.append(row) or np.array([0.5]))
+    jobs["start_time"] = jobs["submit_time"] + 10
+    trend.call_now({}, jobs, training.site_features(jobs))
+    assert asked[0]["hour"].item() == 0 and asked[0]["weekday"].item() == 5
+
+
+def test_a_refit_keeps_the_settings_of_the_model(jobs: pd.DataFrame) -> None:
+    """Boosters trained again are as many, and as large, as those of the model that is continued."""
+    site = train(jobs.iloc[:300], settings=QUICK)
+    again = training.update(site, jobs.iloc[:400], refit=True)[0]
+    assert isinstance(again.model, QueueTimeModel) and again.model.settings == QUICK
+
+
 def test_a_trend_of_noise_is_called_noise() -> None:
     """On waits that do not depend on the past the permutation test finds nothing, and the share of calls shows."""
     jobs = busy_site(800, 7)

@@ -55,6 +55,9 @@ def test_what_a_forecast_does_not_count_is_said(tmp_path: Path) -> None:
         ((), "no #SBATCH line"),
         (("-n many",), "--ntasks=many is not a whole number"),
         (('-J "x',), "line 2: a quotation"),
+        (("-n 2", "--time=$LIMIT"), "line 3: --time=.LIMIT"),
+        (("--mem=lots", "-t 60"), "line 2: --mem=lots"),
+        (("-t 60", "--mem-per-cpu=lots"), "line 3: --mem-per-cpu=lots"),
     ],
 )
 def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, lines: tuple[str, ...], text: str) -> None:

@@ -26,6 +26,7 @@ from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
+from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model, busy_site
 
 RUN = CliRunner()
@@ -181,6 +182,24 @@ def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untype
     assert wide["upper_90"] > narrow["upper_90"]
 
 
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 400_000), st.sampled_from("aabz")), min_size=3, max_size=8))
+def test_a_like_job_behind_another_is_never_stated_to_start_sooner(site, queued) -> None:  # type: ignore[no-untyped-def]
+    """Of jobs of one request, each stated quantile is in order of submission, in the list and asked for one by one."""
+    now = int(site.about["end"]) + 600
+    one = queue_of(site, 1).iloc[[1]]
+    state = pd.concat(
+        [one.assign(job_id=f"q{i}", submit_time=now - age, user=user) for i, (age, user) in enumerate(queued)],
+        ignore_index=True,
+    )
+    for user in set(state["user"]):
+        found = room.pending_waits(site, state, user, now)
+        for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90"):
+            assert (found[name].diff().dropna() >= -1e-6).all(), name
+        last = room.pending_waits(site, state, user, now, job_id=found["job_id"].iloc[-1])
+        assert last["median"].tolist() == pytest.approx(found["median"].tolist()[-1:])
+
+
 def test_a_pending_jobs_wait_counts(site) -> None:  # type: ignore[no-untyped-def]
     """What remains is the mean of three views: given the wait so far, in its place now, and as said at submission."""
     state = queue_of(site)
@@ -254,6 +273,51 @@ def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type:
     done = RUN.invoke(app, [*words, "--what-if", "--format", "json"])
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.stdout)) > 2 and set(asked) == {1_700_000_000}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 1e6), st.floats(1, 10)), min_size=1, max_size=6),
+    st.data(),
+)
+def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(rows, data) -> None:  # type: ignore[no-untyped-def]
+    """A way is named where it cuts the median by a fifth, a minute or more, and beyond the noise of the model."""
+    table = pd.DataFrame(
+        [
+            {
+                "cpus": c,
+                "requested_time": 64 * 3600 // c,
+                "partition": "",
+                "median": m,
+                "upper_50": m * u**0.5,
+                "upper_90": m * u,
+            }
+            for c, m, u in rows
+        ]
+    ).sort_values("median", ignore_index=True)
+    table["as_asked"] = np.arange(len(table)) == data.draw(st.integers(0, len(table) - 1))
+    said, asked = room.conclude(table), table[table["as_asked"]].iloc[0]
+    saved = asked["median"] - table["median"]
+    worth = table[(saved >= max(60, 0.2 * asked["median"])) & (table["upper_50"] < asked["median"])]
+    if len(worth):
+        best = worth.iloc[0]
+        assert said.startswith(f"Ask for {counted(int(best['cpus']), 'CPU')}")
+        assert roughly(best["median"]) in said and roughly(asked["median"] - best["median"]) in said
+        assert ("not surely" in said) == (best["upper_90"] >= asked["median"])
+    else:
+        assert said.startswith("Ask as you did") and roughly(asked["median"]) in said
+
+
+def test_ways_stay_within_what_jobs_of_the_partition_asked_for(site) -> None:  # type: ignore[no-untyped-def]
+    """No way but the one asked for has more CPUs, nodes or a longer limit than any job of its partition had."""
+    jobs = site.history
+    for limit in (3600, int(0.9 * jobs["requested_time"].max())):
+        rows = room.what_if(site, Request(16, limit, partition="batch"), queue_of(site))
+        for way in rows[~rows["as_asked"]].itertuples():
+            there = jobs[jobs["partition"] == way.partition]
+            assert way.cpus <= (there["n_nodes"] * there["cpus_per_node"]).max()
+            assert way.requested_time <= there["requested_time"].max()
+        assert len(rows) > 1
 
 
 def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type: ignore[no-untyped-def]

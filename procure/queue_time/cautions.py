@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from procure.queue_time.drift import warnings
-from procure.queue_time.predict import Request, Situation
+from procure.queue_time.predict import Request, Situation, knows_partitions
 from procure.queue_time.store import GROWN, SiteModel
 from procure.queue_time.why import Neighbours
 from procure.text import be, counted, roughly
@@ -85,10 +85,13 @@ def _of_the_job(site: SiteModel, asked: Request, here: Situation, near: Neighbou
 
 
 def _of_the_state(site: SiteModel, state: pd.DataFrame) -> list[Caution]:
-    """Return a caution where none of the jobs that wait or run is in a partition that the model knows."""
+    """Return a caution where the model knows none of the partitions in which jobs wait or run."""
     seen, known = set(state["partition"]), set(site.about["partitions"])
-    if not seen or seen & known or known == {""}:
+    if not seen or seen & known:
         return []
+    if not knows_partitions(site):
+        text = "The model's log names no partitions: the jobs of all of them count as ahead of yours or as running."
+        return [Caution("no_partitions", text)]
     text = "The model knows no partition of the state of the queue: one of them may be another cluster's."
     return [Caution("other_cluster", text, 0.3)]
 

@@ -156,6 +156,7 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
     replaced = log.end == NEVER
     known = ids.get_indexer_for(texts(state["job_id"]))
     replaced[rows[known[known >= 0]]] = True
+    state = in_its_terms(site, state)
     return log.followed_by(read_jobs(state, numbered=False), replaced) if len(state) else log.without(replaced)
 
 
@@ -194,7 +195,7 @@ def situations(
     """Put jobs into the queue, each without the others, see `situation`; beside them all features, a row each."""
     now = moment_of(site, state) if now is None else now
     log = past(site, state) if log is None else log
-    requests = [replace(one, partition=one.partition or usual_partition(site)) for one in requests]
+    requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
     same = log.same(ask)
     features = features_now(log, ask, site.seen, site.about.get("replay", False), same)
@@ -203,6 +204,21 @@ def situations(
         for place, one in enumerate(requests)
     ]
     return found, features
+
+
+def knows_partitions(site: SiteModel) -> bool:
+    """Return whether any job of the model's log was in a named partition; if none was, it knows one queue."""
+    return any(site.about["partitions"])
+
+
+def in_its_terms(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
+    """Return a state of the queue as one queue where the model knows no partitions, else as it is."""
+    return state if knows_partitions(site) else state.assign(partition="")
+
+
+def partition_of(site: SiteModel, asked: str) -> str:
+    """Return the partition, known to the model, of a job that asks for one or (empty) for none."""
+    return (asked or usual_partition(site)) if knows_partitions(site) else ""
 
 
 def usual_partition(site: SiteModel) -> str:
@@ -216,7 +232,7 @@ def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
         return site.history
     history = site.history
     history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
-    return pd.concat([history, state], ignore_index=True)
+    return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
 
 
 def forecast(
@@ -315,8 +331,9 @@ def what_if(
 ) -> pd.DataFrame:
     """Rank the same work in other sizes, times and partitions by its expected start.
 
-    Sizes keep CPUs × time; the soonest median is first. ``doubt`` tells how much wider than stated each forecast is
-    made, see `answer.doubt_in`.
+    Sizes keep CPUs × time; the soonest median is first. A way beside the job as asked stays within what jobs of its
+    partition asked for in the history that the model keeps: no more CPUs, nodes or memory, no longer a limit.
+    ``doubt`` tells how much wider than stated each forecast is made, see `answer.doubt_in`.
     """
     choices = [request]
     for factor in (0.25, 0.5, 2, 4):
@@ -330,7 +347,9 @@ def what_if(
         for name in site.partitions[:6]
         if name and name != (request.partition or usual_partition(site))
     ]
-    choices = [one for one in dict.fromkeys(choices) if can_run(site, one, state)]
+    choices = [
+        one for one in dict.fromkeys(choices) if can_run(site, one, state) and (one == request or _was_seen(site, one))
+    ]
     found, features = situations(site, choices, state, now)
     said = stated(site, features)
     rows = []
@@ -341,18 +360,34 @@ def what_if(
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
 
 
+def _was_seen(site: SiteModel, request: Request) -> bool:
+    """Return whether no amount of a request is beyond the largest that jobs of its partition asked for."""
+    most = site.largest.get(partition_of(site, request.partition))
+    asked = {
+        "cpus": request.cpus, "nodes": request.nodes, "mem": request.nodes * request.mem_mb,
+        "limit": request.requested_time,
+    }  # fmt: skip
+    return most is not None and all(asked[name] <= most[name] for name in asked)
+
+
 def conclude(choices: pd.DataFrame) -> str:
     """Say in a sentence which of the ways of `what_if` to take.
 
-    Another way is worth naming where it cuts the median wait by a fifth, a minute or more.
+    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and by more than the model's
+    own noise: three in four such jobs are to start before the median of the job as asked, that is, the stated interval
+    of one in two ends before it. Of the ways that do, the soonest is named; a point method states no interval.
     """
     asked = choices[choices["as_asked"]].iloc[0]
-    best = choices.iloc[0]
+    saves = asked["median"] - choices["median"]
+    worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
+    if not worth.any():
+        when = roughly(asked["median"])
+        when = when if when == "at once" else f"in about {when}"
+        return f"Ask as you did, to start {when}: no other way to do the same work is likely to start much sooner."
+    best = choices[worth].iloc[0]
     when = roughly(best["median"])
     when = when if when == "at once" else f"in about {when}"
     saved = asked["median"] - best["median"]
-    if saved < max(60, 0.2 * asked["median"]):
-        return f"Ask as you did: no other way to do the same work is expected to start much sooner than {when}."
     less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
     limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
     limit += ", if your job ends by then" if less else ""
@@ -374,7 +409,9 @@ def pending_waits(
 ) -> pd.DataFrame:
     """Predict when a user's pending jobs start, given how long each has waited.
 
-    All of them, the first ``most``, or the one of a ``job_id``.
+    All of them, the first ``most``, or the one of a ``job_id``. A job is never stated to start before one of the same
+    request that was submitted before it, of which for a ``job_id`` the first ``most`` are looked at: each of its
+    quantiles is at least that of the other.
 
     Returns
     -------
@@ -386,17 +423,24 @@ def pending_waits(
     table = _known(site, state)
     log = read_jobs(table)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
-    mine = waits & (table["user"] == user).to_numpy()[log.order]
-    if job_id is not None:
-        mine &= (table["job_id"].astype(str) == job_id).to_numpy()[log.order]
-    mine = np.flatnonzero(mine)[:most]
+    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])
+    jobs = list(table.iloc[log.order[mine]].itertuples())
+    kept = _looked_at(jobs, job_id, most)
+    jobs, mine = [jobs[place] for place in kept], mine[kept]
     submitted = features_of(log, log.take(log.order[mine]), site.seen, site.about.get("replay", False))
-    rows = []
+    rows, soonest = [], dict[Request, np.ndarray]()
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
-        job, waited = next(table.iloc[[log.order[row]]].itertuples()), max(now - int(submit[row]), 0)
+        job, waited = jobs[place], max(now - int(submit[row]), 0)
         request = Request.of(job)
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
         fresh = situation(site, request, now=now, log=others).features
+        if isinstance(site.model, QueueTimeModel):
+            said = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        else:
+            said = medians(stated(site, fresh))
+        said = soonest[request] = np.maximum(said, soonest.get(request, 0.0))
+        if job_id is not None and str(job.job_id) != job_id:
+            continue
         about = {
             "job_id": str(job.job_id),
             "cpus": request.cpus,
@@ -404,8 +448,17 @@ def pending_waits(
             "partition": request.partition,
             "waited": waited,
         }
-        if isinstance(site.model, QueueTimeModel):
-            rows.append(about | read_off(rest(site.model, submitted.iloc[[place]], fresh, waited), 0))
-        else:
-            rows.append(about | forecast(site, fresh))
+        rows.append(about | read_off(Distribution(said) if said.ndim == 2 else said, 0))
     return pd.DataFrame(rows)
+
+
+def _looked_at(jobs: Sequence[Any], job_id: str | None, most: int | None) -> list[int]:
+    """Return which of a user's pending jobs are looked at: the first, or the one of an id and the first ones like it.
+
+    These are of the same request and were submitted before it.
+    """
+    if job_id is None:
+        return list(range(len(jobs)))[:most]
+    own = [place for place, job in enumerate(jobs) if str(job.job_id) == job_id]
+    like = [place for place in range(max(own, default=0)) if Request.of(jobs[place]) == Request.of(jobs[own[-1]])]
+    return sorted({*like[:most], *own})

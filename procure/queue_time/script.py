@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def read_script(path: Path) -> Script:
     if not path.is_file():
         raise TableError(f"{path}: no such file; a batch script with #SBATCH lines is needed")
     given: dict[str, str] = {}
+    lines: dict[str, int] = {}
     het = False
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not line.startswith("#SBATCH"):
@@ -58,14 +60,23 @@ def read_script(path: Path) -> Script:
             words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
         except ValueError:
             raise TableError(f"{path}, line {number}: a quotation mark is not closed") from None
-        given |= _options(words)
+        found = _options(words)
+        given |= found
+        lines |= dict.fromkeys(found, number)
     if not given:
         raise TableError(f"{path}: no #SBATCH line before the first command; give --cpus and --time instead")
     try:
-        request = _request(given)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from None
-    return Script(request, _notes(given, het))
+        return Script(_request(given), _notes(given, het))
+    except _Unreadable as error:
+        raise TableError(f"{path}, line {lines[error.name]}: --{error.name}={given[error.name]} {error}") from None
+
+
+class _Unreadable(Exception):
+    """The text of an option ``name`` cannot be read, and why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
 
 
 def _options(words: list[str]) -> dict[str, str]:
@@ -106,10 +117,9 @@ def _request(given: dict[str, str]) -> Request:
             number = parts[-1].split("(")[0]
             gpus = max(gpus, nodes * (int(number) if number.isdigit() else 1))
             model = next((part for part in parts[1:] if not part[:1].isdigit()), model)
-    memory = slurm_memory_limit(given["mem"]) if given.get("mem") else 0
-    if not memory and given.get("mem-per-cpu"):
-        memory = slurm_memory_limit(given["mem-per-cpu"]) * -(-cpus // nodes)
-    limit = slurm_limit(given["time"]) if given.get("time") else 0
+    memory = _amount(given, "mem", slurm_memory_limit)
+    memory = memory or _amount(given, "mem-per-cpu", slurm_memory_limit) * -(-cpus // nodes)
+    limit = _amount(given, "time", slurm_limit)
     return Request(cpus, limit, memory, gpus, nodes, given.get("partition", "").split(",")[0], gpu_type=model)
 
 
@@ -117,8 +127,15 @@ def _whole(name: str, text: str, default: int) -> int:
     if not text:
         return default
     if not re.fullmatch(r"\d{1,9}", text):
-        raise TableError(f"--{name}={text} is not a whole number")
+        raise _Unreadable(name, "is not a whole number")
     return int(text)
+
+
+def _amount(given: dict[str, str], name: str, read: Callable[[str], int]) -> int:
+    try:
+        return read(given[name]) if given.get(name) else 0
+    except ValueError as error:
+        raise _Unreadable(name, f"cannot be read: {error}") from None
 
 
 def _notes(given: dict[str, str], het: bool) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload.clock import moment, zone
+from procure.workload.slurm_env import slurm_environment
 from procure.workload.slurm_text import array_tasks, refuse_many_tasks, slurm_duration, slurm_memory
 
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
@@ -96,7 +96,7 @@ def live_state(tz: str | None = None, held: bool = False) -> pd.DataFrame:
     """Ask squeue for the queue as it is now, with its times as Unix seconds; see `read_state`."""
     try:
         asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
-        environment = os.environ | {"SLURM_TIME_FORMAT": "%s"}
+        environment = slurm_environment(SLURM_TIME_FORMAT="%s")
         done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False, env=environment)
     except FileNotFoundError:
         raise TableError("squeue is not installed here; give a state file with --state") from None

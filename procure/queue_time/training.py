@@ -142,8 +142,8 @@ def update(
         both = _joined(site.history, jobs, np.ones(len(jobs), bool))
         waits = both["start_time"].isna() & both["end_time"].isna()
         both = both.assign(state=np.where(waits, "PENDING", ""))
-        k = site.model.k if isinstance(site.model, Published) else 0
-        return train(both, site.method, k, replay=site.about.get("replay", False)), [], int(new.sum())
+        k, own = (site.model.k, None) if isinstance(site.model, Published) else (0, site.model.settings)
+        return train(both, site.method, k, own, site.about.get("replay", False)), [], int(new.sum())
     joined = _joined(site.history, jobs, new)
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     # With no new job the last one stands in, so that the loads of now are known.

@@ -210,7 +210,8 @@ def call_now(fitted: dict[str, Any], jobs: pd.DataFrame, features: pd.DataFrame)
     table = windows(jobs, features)
     following = table.iloc[[-1]].copy()
     following["window"] += 1
-    following["hour"] = (following["hour"] + WINDOW // 3600) % 24
+    hour = following["hour"] + WINDOW // 3600
+    following["hour"], following["weekday"] = hour % 24, (following["weekday"] + hour // 24) % 7
     row = steps(pd.concat([table.tail(3), following], ignore_index=True)).iloc[[-1]]
     return {
         "chance_up": float(chance_of_rise(fitted, row)[0]),

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import subprocess
 import time as clock
 
 from procure.errors import TableError
+from procure.workload.slurm_env import slurm_environment
 
 PATIENCE = 60
 """Seconds that a command of Slurm may take."""
 SPELT = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times as Unix seconds, and lists of array tasks whole."""
-_NOT_TAKEN = re.compile(r"SLURM_CLUSTERS|(SQUEUE|SINFO|SACCT|SCONTROL)_\w+")
-"""Variables that would have Slurm's commands show another cluster, or a part of the jobs."""
 
 
 def stamp(seconds: int) -> str:
@@ -34,7 +31,7 @@ def run_slurm(command: list[str]) -> str:
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            env={name: value for name, value in os.environ.items() if not _NOT_TAKEN.fullmatch(name)} | SPELT,
+            env=slurm_environment(**SPELT),
         )
     except subprocess.TimeoutExpired:
         raise TableError(f"{name} has not answered within {PATIENCE} s") from None

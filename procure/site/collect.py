@@ -9,6 +9,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.workload.read_sacct import FIELDS
+from procure.workload.slurm_env import slurm_environment
 
 COMMANDS = {
     "config.txt": "scontrol show config",
@@ -48,7 +49,7 @@ def collect(folder: str | Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
     for name, command in COMMANDS.items():
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=slurm_environment())
         if done.returncode or not done.stdout.strip():
             failed.append(f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}")
         else:
