@@ -76,6 +76,7 @@ def _money(given: str) -> str:
 
 
 _NOTHING = {"", "nan", "NaN", "None", "<NA>"}
+"""What a cell of numbers holds where there is none; in a column of text these are names, but for the first."""
 _KINDS = {"int": "i", "float": "f"}
 """NumPy's letter of each dtype of a schema's numbers."""
 
@@ -87,11 +88,11 @@ def _listed(values: pd.Series) -> list:
     return values.tolist() if values.dtype == object else list(values)
 
 
-def _gone(values: pd.Series, given: list | None) -> np.ndarray:
+def _gone(values: pd.Series, given: list | None, nothing: set[str]) -> np.ndarray:
     """Tell which values are missing; ``given`` are the same one by one where they may be text."""
     missing = np.asarray(values.isna())
     if given is not None:
-        missing = missing | np.array([str(value).strip() in _NOTHING for value in given], dtype=bool)
+        missing = missing | np.array([str(value).strip() in nothing for value in given], dtype=bool)
     return missing
 
 
@@ -138,7 +139,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         return values if values.dtype == column.pandas_dtype else values.astype(column.pandas_dtype)
     maybe_text = values.dtype == object or pd.api.types.is_string_dtype(values.dtype)
     given = _listed(values) if maybe_text or column.dtype == "str" else None
-    missing = _gone(values, given if maybe_text else None)
+    missing = _gone(values, given if maybe_text else None, {""} if column.dtype == "str" else _NOTHING)
 
     def refuse(bad: Any, what: str, show: bool = True) -> None:
         for row in np.flatnonzero(np.asarray(bad, dtype=bool))[:1]:

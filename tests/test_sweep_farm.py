@@ -264,6 +264,9 @@ def test_two_fields_are_minutes_and_seconds_to_slurm():
     """LSF reads 10:30 as hours and minutes, sbatch as minutes and seconds: so do workers leave."""
     assert lifetime_arguments("10:30", "slurm") == lifetime_arguments("0:10:30")
     assert lifetime_arguments("10:30", "lsf") == lifetime_arguments("10:30:00")
+    for farm in ("pbs", "sge"):  # whose bare number is seconds
+        assert lifetime_arguments("3600", farm) == lifetime_arguments("1:00:00")
+        assert lifetime_arguments("10:30", farm) == lifetime_arguments("0:10:30")
 
 
 @pytest.mark.parametrize("walltime", ["soon", "0:00:00", "-5", "1:x"])

@@ -37,16 +37,20 @@ def infer_outages(laid: Laid) -> list[Outage]:
     A day shows missing capacity where jobs waited that the nominal capacity had room for, throughout, and where the
     smallest of them would not have fitted on what was there: the nodes, of those that these jobs may use, that ran
     anything on that day; of one node the most that was in use. Two such days in a row are an outage, of the nodes that
-    ran nothing on them, or of the least that was missing. An outage shows before the last submission: what ran beside
+    ran nothing on them, or of the least that was missing. None begins before the first start, none shows after the last
+    submission: what ran beside
     the jobs that were left then is no part of a log that is cut there.
     """
     n_days = int(laid.log.event_at[-1]) // DAY + 1
     cut = int(laid.log.submit[-1]) // DAY
+    started = laid.log.start[laid.log.start < NOBODY]
+    first = -(-int(started.min()) // DAY) if len(started) else n_days
     if not laid.has_nodes:
         every = np.ones(len(laid.jobs), bool)
         used, least = _levels(laid.log, every, laid.log.cpus)
         days = _Days.of(laid.log, used, least, n_days)
         shows, pressed = days.show(laid.total_cpus, days.most)
+        shows[:first] = False
         return [
             Outage(0, laid.total_cpus - int(days.most[a:b].max()), a * DAY, b * DAY, float(pressed[a:b].mean()), ALL)
             for a, b in _runs(shows, cut)
@@ -60,6 +64,7 @@ def infer_outages(laid: Laid) -> list[Outage]:
         shows, pressed = days.show(int(cpus[nodes].sum()), (busy & nodes[:, None]).T @ cpus)
         shown[nodes] = np.maximum(shown[nodes], shows)
         pressing[nodes] = np.maximum(pressing[nodes], pressed)
+    shown[:, :first] = 0  # before the first start nothing is known of any node
     return [
         Outage(
             node,

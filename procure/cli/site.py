@@ -40,20 +40,27 @@ def collect(
         Path | None,
         typer.Option("--run", metavar="DIR", help="Run them here and keep what they print in DIR."),
     ] = None,
+    begin: Annotated[
+        str, typer.Option("--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end.")
+    ] = "",
+    end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
 ) -> None:
     """Print, or run, the read-only commands that tell a centre's rules and jobs.
 
     Examples:
-    procure site collect --print-commands
+    procure site collect --print-commands --from 2026-03-01 --to 2026-04-01
+    procure site collect --run slurm/ --from 2026-03-01 --to 2026-04-01
     """
+    with common.bad_option("--from / --to"):
+        lines = shell_lines(str(run or "slurm"), begin, end)
     if run is None and not print_commands:
         raise typer.BadParameter("give --print-commands, or --run DIR on a node where scontrol is")
     if print_commands:
-        for line in shell_lines(str(run or "slurm")):
+        for line in lines:
             common.echo(line)
         return
     assert run is not None
-    for line in collect_commands(run):
+    for line in collect_commands(run, begin, end):
         common.note(f"careful: {line}")
     common.note(f"written to {run}; next: procure site read {run} --out site")
 

@@ -30,7 +30,8 @@ def fit(
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
 
     A rule is kept only where a replay of jobs that it was not learnt from comes closer to the log. Each is a table
-    [[rules]] of site.toml with its evidence; strike it out to ignore it. `procure site check` says how far off it is.
+    \\[\\[rules]] of site.toml with its evidence; strike it out to ignore it. `procure site check` says how far off
+    it is.
 
     Examples:
     procure site fit jobs.parquet --nodes nodes.csv --tz Europe/Stockholm --out site/

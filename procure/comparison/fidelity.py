@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.comparison.classes import size_class
-from procure.errors import TableError
+from procure.comparison.site_check import pair_waits
 from procure.run import Run
 
 
@@ -32,16 +32,8 @@ def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
     TableError
         The log holds no start times.
     """
-    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
-        raise TableError("the jobs have no start_time: their logged waits are not known, so nothing to replay")
-    since = jobs["submit_time"].astype("Int64")
-    if "eligible_time" in jobs:
-        since = jobs["eligible_time"].astype("Int64").fillna(since)
-    logged = (jobs["start_time"].astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
-    began = run.schedule["start_time"] - jobs["submit_time"]
-    simulated = began.astype("Float64").to_numpy(np.float64, na_value=np.nan)
-    frame = pd.DataFrame({"class": size_class(jobs), "logged": logged, "simulated": simulated})
-    frame = frame.dropna()
+    waits = pair_waits(jobs, run.schedule)
+    frame = waits.assign(**{"class": np.asarray(size_class(jobs))}).dropna()
     parts = [(str(name), part) for name, part in frame.groupby("class", observed=True)]
     return pd.DataFrame([_fidelity(name, part) for name, part in [*parts, ("all", frame)]])
 

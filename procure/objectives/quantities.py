@@ -140,6 +140,12 @@ def of_class(name: str) -> bool:
     return any(name.endswith(end) and name != end[1:] for end in _OF_CLASS)
 
 
+def quantity_of(name: str) -> Quantity:
+    """Return an objective, or one of a class of jobs that a study may have, by its name."""
+    end = max((end for end in _OF_CLASS if name.endswith(end) and name != end[1:]), key=len, default="")
+    return OBJECTIVES[name] if name in OBJECTIVES else objectives_of([name.removesuffix(end)])[name]
+
+
 def objectives_of(classes: Iterable[str] = ()) -> dict[str, Quantity]:
     """Return `OBJECTIVES`, and those of a study's own classes of jobs, by name."""
     return OBJECTIVES | {one.name: one for name in classes for one in quantities_of_class(name)}

@@ -117,7 +117,8 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
             if not equals or key.lower().rstrip("s") in ("name", "account", "user", "cluster", "partition")
             else part
         )
-        into[key.lower().rstrip("+-") if equals else "name"] = value if equals else word
+        sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith("qos") else ""
+        into[key.lower().rstrip("+-") + sign if equals else "name"] = value if equals else word
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
     if kind == "cluster":
         if "qos" in given:
@@ -238,6 +239,18 @@ def _limit(record: dict[str, Any], key: str, value: str) -> bool:
     return True
 
 
+def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
+    """Return the QOS of an association: its own, else those of its account, of the accounts above, of the cluster."""
+    account, seen = record, set[str]()
+    while not account.get("qos"):
+        above = account["account"] if account.get("user") else account.get("parent", "")
+        if not above or above in seen:
+            return found.cluster_qos or ("normal",)
+        seen.add(above)
+        account = found.associations.get((above, "", ""), {"account": above})
+    return tuple(account["qos"])
+
+
 def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     for key, value in given.items():
@@ -245,6 +258,10 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
             record["shares"] = "parent" if value.lower() == "parent" or value == "2147483647" else int(value)
         elif key in ("qos", "qoslevel", "qoslist", "qoslevels"):
             record["qos"] = tuple(filter(None, value.lstrip("+,").split(",")))
+        elif key[:-1] in ("qos", "qoslevel", "qoslist", "qoslevels") and key[-1] in "+-":
+            named = [one for one in value.split(",") if one]
+            kept = [one for one in _held_qos(record, found) if one not in named]
+            record["qos"] = tuple(kept + named if key[-1] == "+" else kept)
         elif key in ("defaultqos", "defqos"):
             record["default_qos"] = value
         elif key == "rawusage":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from datetime import date, timedelta
 from pathlib import Path
 
 from procure.errors import TableError
@@ -19,22 +20,54 @@ COMMANDS = {
     "topology.conf": "scontrol show topology",
     "qos.txt": "sacctmgr show qos --parsable",
     "assoc.txt": "sacctmgr show assoc --parsable",
-    "event.txt": "sacctmgr show event --parsable start=2025-01-01",
+    "event.txt": "sacctmgr show event --parsable start={begin}",
     "jobs.psv": (
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
-        f"--starttime=2025-01-01 --endtime=2025-02-01 --format={FIELDS}"
+        f"--starttime={{begin}} --endtime={{end}} --format={FIELDS}"
     ),
 }
-"""By the file that takes what each prints."""
+"""By the file that takes what each prints; ``begin`` and ``end`` are days."""
+DAYS = 31
+"""So many days before the end are asked for where no begin is given."""
+TIMEOUT = {"jobs.psv": 3600}
+"""Seconds after which a command is given up, by file; 60 for every other."""
 
 
-def shell_lines(folder: str = "slurm") -> list[str]:
-    """Return the commands as lines of a shell."""
-    return [f"mkdir -p {folder}", *(f"{command} > {folder}/{name}" for name, command in COMMANDS.items())]
+def commands(begin: str = "", end: str = "") -> dict[str, str]:
+    """Return the commands by the file that takes what each prints.
+
+    Parameters
+    ----------
+    begin, end
+        First day and the day after the last one, YYYY-MM-DD, in the cluster's time; by default `DAYS` until today.
+
+    Raises
+    ------
+    ValueError
+        One is no day, or the end is not after the begin.
+    """
+    until = _day(end) if end else date.today()
+    since = _day(begin) if begin else until - timedelta(days=DAYS)
+    if since >= until:
+        raise ValueError(f"{since} to {until} is no span of days; the end is after the begin")
+    return {name: text.format(begin=since, end=until) for name, text in COMMANDS.items()}
 
 
-def collect(folder: str | Path) -> list[str]:
-    """Run the commands and keep what they print; returns a sentence for each that failed.
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no day; write it as 2026-03-01") from None
+
+
+def shell_lines(folder: str = "slurm", begin: str = "", end: str = "") -> list[str]:
+    """Return the commands as lines of a shell; see `commands`."""
+    lines = commands(begin, end).items()
+    return [f"mkdir -p {folder}", *(f"{command} > {folder}/{name}" for name, command in lines)]
+
+
+def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
+    """Run the `commands` and keep what they print; returns a sentence for each that failed or printed nothing.
 
     Raises
     ------
@@ -48,8 +81,15 @@ def collect(folder: str | Path) -> list[str]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    for name, command in COMMANDS.items():
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=slurm_environment())
+    for name, command in commands(begin, end).items():
+        wait = TIMEOUT.get(name, 60)
+        try:
+            done = subprocess.run(
+                ["sh", "-c", command], capture_output=True, text=True, env=slurm_environment(), timeout=wait
+            )
+        except subprocess.TimeoutExpired:
+            failed.append(f"{command.split('--')[0].strip()}: gave no answer within {wait:,} s")
+            continue
         if done.returncode or not done.stdout.strip():
             failed.append(f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}")
         else:

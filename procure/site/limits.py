@@ -183,11 +183,12 @@ def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, fl
                     seen.add(f"{name} {what}")
                     if (amounts[what] if whole else -(-amounts[what] // n_nodes)) > bound:
                         return f"{name} {what} of {called}"
-        for what, bound in (limits.grp_tres | limits.max_tres_per_user | limits.max_tres_per_account).items():
+        at_once = limits.grp_tres, limits.max_tres_per_user, limits.max_tres_per_account
+        for what, bound in (each for bounds in at_once for each in bounds.items()):
             if amounts.get(what, 0) > bound:
                 return f"a limit on {what} of {called}"
-        minutes = limits.grp_tres_run_mins | limits.grp_tres_mins | limits.max_tres_mins_per_job
-        for what, bound in minutes.items():
+        minutes = limits.grp_tres_run_mins, limits.grp_tres_mins, limits.max_tres_mins_per_job
+        for what, bound in (each for bounds in minutes for each in bounds.items()):
             if amounts.get(what, 0) * limit / 60 > bound:
                 return f"a limit on minutes of {what} of {called}"
         for what, bound in limits.min_tres_per_job.items():

@@ -239,16 +239,20 @@ class Known:
             if match:
                 rows.setdefault(match[1], []).append(row)
         found = []
-        names = self.text("job_name")
-        for job, text in enumerate(self.text("dependency")):
+        alike: dict[tuple[str, str], list[int]] = {}
+        """Like jobs from the last singleton on, which waits for all before it."""
+        texts = self.text("dependency")
+        for job, (text, name, user) in enumerate(zip(texts, self.text("job_name"), self.user, strict=True)):
             on: list[tuple[str, int]] = []
+            before = alike.setdefault((name, user), [])
             for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
                 kind, _, jobs = item.partition(":")
                 if kind == "singleton":
-                    same = [n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]]
-                    on += [("afterany", n) for n in same]
-                for name in filter(None, jobs.split(":")):
-                    on += [(kind, row) for row in rows.get(name.partition("+")[0], []) if row != job]
+                    on += [("afterany", n) for n in before]
+                    before.clear()
+                for one in filter(None, jobs.split(":")):
+                    on += [(kind, row) for row in rows.get(one.partition("+")[0], []) if row != job]
+            before.append(job)
             found.append(on)
         return found
 

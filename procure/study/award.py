@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
 from procure.errors import TableError
-from procure.objectives.quantities import OBJECTIVES, Quantity
+from procure.objectives.quantities import OBJECTIVES, Quantity, of_class, quantity_of
 from procure.settings import Settings
 from procure.text import nearest, seconds
 
@@ -73,7 +73,8 @@ class Award(Settings):
     @model_validator(mode="after")
     def _agree(self) -> Award:
         for name in self.weights:
-            if name not in self.points and SHORT.get(name, name) not in _ALONE:
+            wanted = SHORT.get(name, name)
+            if name not in self.points and wanted not in _ALONE and (wanted in OBJECTIVES or not of_class(wanted)):
                 legal = nearest(name, [*SHORT, *_ALONE])
                 raise ValueError(f"weights.{name}: is neither an objective nor among [award.points]; {legal}")
         total = math.fsum(self.weights.values())
@@ -97,7 +98,7 @@ class Award(Settings):
     @property
     def quantities(self) -> dict[str, Quantity]:
         """The criteria that are objectives, by their names here."""
-        return {name: OBJECTIVES[SHORT.get(name, name)] for name in self.weights if name not in self.points}
+        return {name: quantity_of(SHORT.get(name, name)) for name in self.weights if name not in self.points}
 
 
 def shares(values: pd.DataFrame, award: Award) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
 from procure.objectives.job_classes import JobClass, parse_classes
-from procure.objectives.quantities import of_class
+from procure.objectives.quantities import objectives_of, of_class
 from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
@@ -54,6 +54,7 @@ from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, read_settings
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.text import nearest
 from procure.workload.applications import Application
 from procure.workload.gpu_models import GpuModel
 from procure.workload.speed_ratios import speed_notes
@@ -236,6 +237,14 @@ class Study(Settings):
         if isinstance(site, dict) and isinstance(site.get("path"), str) and isinstance(packages, dict):
             return values | {"packages": {"existing_nodes": f"{site['path']}/{NODES}"} | packages}
         return values
+
+    @model_validator(mode="after")
+    def _award_knows_its_classes(self) -> Study:
+        legal = objectives_of(self.classes)
+        for name, one in self.award.quantities.items() if self.award is not None else ():
+            if one.name not in legal:
+                raise ValueError(f"award.weights.{name}: no class of [classes] has it; {nearest(one.name, legal)}")
+        return self
 
     @field_validator("workloads")
     @classmethod

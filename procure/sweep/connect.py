@@ -272,6 +272,10 @@ def _import_dask_jobqueue(farm: str) -> Any:
     return dask_jobqueue
 
 
+_NO_SECONDS = {"slurm": r"\d+", "pbs": "(?!)", "sge": "(?!)"}
+"""The wall times that end in minutes, by farm."""
+
+
 def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     """Let a worker leave before its job's limit, and not all workers at one moment.
 
@@ -280,9 +284,10 @@ def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     walltime
         ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes.
     farm
-        For ``slurm``, two fields are minutes and seconds, as `sbatch` reads them.
+        For ``slurm``, two fields are minutes and seconds, as `sbatch` reads them. For ``pbs`` and ``sge`` they are,
+        too, and one field is seconds.
     """
-    without_seconds = re.fullmatch(r"\d+" if farm == "slurm" else r"\d+(:\d+)?", walltime)
+    without_seconds = re.fullmatch(_NO_SECONDS.get(farm, r"\d+(:\d+)?"), walltime)
     try:
         seconds = int(clock_seconds(f"{walltime}:00" if without_seconds else walltime))
     except ValueError:

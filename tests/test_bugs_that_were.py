@@ -1,0 +1,118 @@
+"""Wrong results that were seen in use: each is asked for by the files and commands that a user has."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from policy_cases import job_table, node_table
+from small_study import QUOTES
+
+from procure.comparison.fidelity import replay
+from procure.errors import TableError
+from procure.run import simulate
+from procure.schemas import JOB, NODE
+from procure.site import Limits, Partition, Qos, Site
+from procure.site.accounting import read_accounting
+from procure.site.collect import collect, commands
+from procure.site.limits import exceeded
+from procure.site.names import Known
+from procure.study import load_study
+from procure.tables import check, read, write
+
+
+def test_collect_asks_for_the_days_that_are_given(procure) -> None:
+    """Jobs and node events of these days; by default of the last 31; a day that is none is bad usage."""
+    code, out, _ = procure("site", "collect", "--print-commands", "--from", "2026-03-01", "--to", "2026-04-01")
+    assert code == 0 and "--starttime=2026-03-01 --endtime=2026-04-01" in out and "start=2026-03-01" in out
+    assert "2025-01" not in " ".join(commands().values())
+    for begin in ("March", "2026-04-01"):
+        assert procure("site", "collect", "--print-commands", "--from", begin, "--to", "2026-04-01")[0] == 2
+
+
+def test_collect_says_what_gave_no_answer(tmp_path, monkeypatch) -> None:
+    """An empty answer and a command that hangs are sentences; what the others printed is kept."""
+    for name, text in (("scontrol", "[ $2 = node ] && sleep 9; [ $2 = config ] && echo x"), ("sacctmgr", "echo y")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("procure.site.collect.TIMEOUT", dict.fromkeys(["node.txt"], 1))
+    failed = collect(tmp_path / "slurm")
+    assert any("show node" in one and "within 1 s" in one for one in failed)
+    assert any("show partition" in one and "printed nothing" in one for one in failed)
+    assert (tmp_path / "slurm" / "config.txt").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "held"),
+    [("qos+=long", ("normal", "long")), ("qos-=normal", ("short",)), ("qos=long", ("long",))],
+)
+def test_a_qos_is_added_and_taken_away(line, held) -> None:
+    """`qos+=` keeps what an association has, its own or its account's; `qos-=` takes away."""
+    first = "normal" if "+" in line else "normal,short"
+    for target in ("add user alice account=phys", "add account phys"):
+        text = f"add account phys\n{target} qos={first}\nmodify user where name=alice account=phys set {line}\n"
+        found = read_accounting([("a.txt", "add user alice account=phys\n" + text)])
+        assert found.associations["phys", "alice", ""]["qos"] == held
+
+
+def test_the_smaller_of_two_bounds_counts() -> None:
+    """A job beyond GrpTRES is set aside, though the limit of its user is larger."""
+    limits = Limits(grp_tres={"cpu": 100}, max_tres_per_user={"cpu": 1000})
+    site = Site(qos=(Qos(name="normal", limits=limits),), enforce=("limits",))
+    assert "cpu" in exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 200.0}, 1, 0)
+    assert not exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 100.0}, 1, 0)
+
+
+def test_a_replay_to_the_second_errs_by_nothing() -> None:
+    """Waits are counted from eligibility on both sides."""
+    jobs = check(job_table(submit_time=[0, 0], run_time=[100, 100], cpus_per_node=4), JOB)
+    run = simulate(jobs, check(node_table(1, cpus=4), NODE), "fcfs")
+    logged = jobs.assign(start_time=run.schedule["start_time"], eligible_time=[0, 40])
+    assert run.schedule["start_time"].tolist() == [0, 100]
+    assert replay(logged, run)["mean_absolute_error"].tolist()[-1] == 0
+
+
+def test_twenty_thousand_singletons_are_laid_out_at_once() -> None:
+    """Each waits for the like jobs since the singleton before it, which waits for all others."""
+    n = 20_000
+    jobs = check(
+        pd.DataFrame({"job_id": [str(i) for i in range(n)], "user": "u", "job_name": "x", "submit_time": range(n),
+                      "run_time": 1, "cpus_per_node": 1, "dependency": ["singleton"] * n}), JOB,
+    )  # fmt: skip
+    site = Site(partitions=(Partition(name="p", nodes="n0", default=True),))
+    on = Known(site, check(node_table(1, cpus=4), NODE), jobs).dependencies()
+    assert len(on["on"]) == n - 1
+
+
+def test_users_and_nodes_may_be_called_nan(tmp_path) -> None:
+    """`nan`, `None` and `NaN` are names where the file holds these texts."""
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,user,submit_time,run_time,cpus_per_node\n1,nan,0,5,1\n2,None,0,5,1\n3,,0,5,1\n"
+    )
+    jobs = read(tmp_path / "jobs.csv", JOB)
+    assert jobs["user"].tolist() == ["nan", "None", ""]
+    assert read(write(jobs, tmp_path / "jobs.parquet"), JOB)["user"].tolist() == ["nan", "None", ""]
+    assert check(pd.DataFrame({"job_id": ["1", "2"], "user": [None, float("nan")], "submit_time": 0, "run_time": 1,
+                               "cpus_per_node": 1}), JOB)["user"].tolist() == ["", ""]  # fmt: skip
+
+
+def test_an_award_goes_by_a_class_of_the_study(tmp_path) -> None:
+    """A criterion may be an objective of a class in `[classes]`; of another it is named."""
+    path = tmp_path / "s.toml"
+    text = (
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\n[[workloads]]\nname = "w"\n'
+        'generate = { seed = 1, n_jobs = 50 }\n[classes]\nsmall = "cpus<=4"\n'
+        "[award]\nweights = { price = 70, small-p95-wait = 30 }\n"
+    )
+    path.write_text(text)
+    award = load_study(path).award
+    assert award is not None and award.quantities["small-p95-wait"].unit == "s"
+    path.write_text(text.replace("small-p95", "large-p95"))
+    with pytest.raises(TableError, match=r"award\.weights\.large-p95-wait"):
+        load_study(path)
+
+
+def test_help_shows_the_table_of_rules(procure) -> None:
+    """Square brackets in a text of help are no markup."""
+    code, out, _ = procure("site", "fit", "--help")
+    assert code == 0 and "[[rules]]" in out
