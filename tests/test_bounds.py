@@ -23,7 +23,7 @@ from procure.workload import generate
 from procure.workload.futures import Futures, draw_futures
 
 BOUNDED_BY_THE_LIBRARY = {
-    "plan --years", "plan --candidates", "plan --beam", "plan --draws", "workload futures --draws",
+    "workload futures --draws",
 }  # fmt: skip
 STUDY = """
 quotes = "q.csv"
@@ -66,7 +66,7 @@ def test_every_whole_number_on_the_command_line_has_an_upper_bound():
     "line",
     [
         "coschedule regret --seeds 1000000000000", "coschedule regret --largest 1000000000000",
-        "plan s.toml --years 2 --budget-per-year 1 --draws 1000000000000", "warm --processes 1000000000000",
+        "warm --processes 1000000000000",
         "recommend s.toml --resamples 1000000000000", "search s.toml --seed 99999999999999999999",
     ],
 )  # fmt: skip

@@ -11,10 +11,10 @@ from procure.comparison.fidelity import replay
 from procure.errors import TableError
 from procure.run import simulate
 from procure.schemas import JOB, NODE
-from procure.site import Limits, Partition, Qos, Site
 from procure.site.accounting import read_accounting
 from procure.site.collect import collect, commands
 from procure.site.limits import exceeded
+from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
 from procure.study import load_study
 from procure.tables import check, read, write

@@ -232,7 +232,7 @@ WRONG_VALUES = [
     (("recommend", "s.toml", "--format", "xml"), "'xml' is not one of 'table', 'json', 'csv'"),
     (("packages", "q.csv", "--max-power", "much"), "'much' was given; a number is needed"),
     (
-        ("coschedule", "run", "--limit-a", "soon", "--", "a", "--", "b"),
+        ("coschedule", "run", "--share", "soon", "--", "a", "--", "b"),
         "'soon' was given; a number is needed",
     ),
     (("topology", "make", "--pods", "two"), "'two' was given; a whole number is needed"),

@@ -555,6 +555,20 @@ def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
     assert line == "jobs in the queue 400 now, 1 to 198 in training"
 
 
+def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFrame) -> None:
+    """A rule that says zero states the quantiles of the training rows' waits; no rule states one number alone."""
+    found = evaluate(jobs.iloc[:400], ["chronological"], ["gbt"], k=2)
+    [split] = found.splits["chronological"]
+    known = np.expm1(np.quantile(np.log1p(found.wait[split.train]), metrics.LEVELS))
+    losses = {row["method"]: row["pinball"] for row in found.rows}
+    for name in NAIVE:
+        rows, one = found.forecasts["chronological", name]
+        assert one.quantiles is not None and (np.diff(one.quantiles, axis=1) >= 0).all()
+        assert losses[name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
+    zero = found.forecasts["chronological", "zero"][1].quantiles
+    assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
+
+
 def test_the_window_after_friday_night_is_on_saturday(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trend is called for the weekday and the hour at which the window after the log's last one begins."""
     saturday = int(pd.Timestamp("2020-09-12").timestamp())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from procure.queue_time import recent
 from procure.queue_time.experts import guess
-from procure.queue_time.metrics import Forecast
+from procure.queue_time.metrics import LEVELS, Forecast
 
 _WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 
@@ -50,6 +52,20 @@ def guesses(
         estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[test]
         found["slurm"] = Forecast(np.where(np.isnan(estimate), middle, np.nan_to_num(estimate)))
     return found
+
+
+def with_errors(said: Forecast, before: np.ndarray, wait: np.ndarray) -> Forecast:
+    """Give a rule that says a number the quantiles of its own errors, learnt from the time before.
+
+    Parameters
+    ----------
+    said
+        What the rule says of the jobs that are judged; its point stays.
+    before, wait
+        What it said of jobs whose wait was known by then, and these waits; seconds. Errors are ratios of 1 + seconds.
+    """
+    errors = np.quantile(np.log1p(wait) - np.log1p(before), LEVELS)
+    return replace(said, quantiles=np.maximum(np.expm1(np.log1p(said.point)[:, None] + errors), 0.0))
 
 
 def _by_partition(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
-from procure.queue_time.baselines import guesses
+from procure.queue_time.baselines import guesses, with_errors
 from procure.queue_time.booster import fit_plain, predict
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
@@ -245,9 +245,10 @@ def _evaluate_split(
             forecasts[method] = _read_five(_plain(found, group, seed, LEVELS))
         else:
             forecasts[method] = _theirs(found, group, method, seed, k or 0, how.progress)
-    naive = [guesses(found.jobs, found.features, found.wait, split.train, split.test) for split in group]
+    naive = [_naive(found, split) for split in group]
     for guess in naive[0]:
-        forecasts[guess] = Forecast(np.concatenate([part[guess].point for part in naive]))
+        point, five = (np.concatenate([getattr(part[guess], of) for part in naive]) for of in ("point", "quantiles"))
+        forecasts[guess] = Forecast(point, five)
     like = forecasts.get("lightgbm-like")
     forecasts["hgb"] = Forecast(like.point if like else _plain(found, group, seed, LEVELS[[2]])[:, 0])
     burst = bursts(found.jobs)[test]
@@ -263,6 +264,14 @@ def _evaluate_split(
                 chance = forecast.chances[label["deadline"]]
                 row |= calibration(chance, wait <= label["deadline"], burst)
             found.rows.append(head | label | counts | row)
+
+
+def _naive(found: Evaluation, split: Split) -> dict[str, Forecast]:
+    """Return what every naive rule says of the test rows, with the quantiles of its errors on the training rows."""
+    said, before = (
+        guesses(found.jobs, found.features, found.wait, split.train, rows) for rows in (split.test, split.train)
+    )
+    return {name: with_errors(one, before[name].point, found.wait[split.train]) for name, one in said.items()}
 
 
 def _trained_again(

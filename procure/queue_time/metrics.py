@@ -153,7 +153,7 @@ def calibration(
 
 
 def _quantiles(forecast: Forecast) -> np.ndarray:
-    """Return a forecast's quantiles at `LEVELS`; a method that gives a number states it at each."""
+    """Return a forecast's quantiles at `LEVELS`; a number without known errors is stated at each."""
     return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
 
 
