@@ -7,6 +7,7 @@ import pytest
 from policy_cases import job_table, node_table
 from small_study import QUOTES
 
+from procure.account.account import account_waits
 from procure.comparison.fidelity import replay
 from procure.errors import TableError
 from procure.run import simulate
@@ -116,3 +117,26 @@ def test_help_shows_the_table_of_rules(procure) -> None:
     """Square brackets in a text of help are no markup."""
     code, out, _ = procure("site", "fit", "--help")
     assert code == 0 and "[[rules]]" in out
+
+
+def test_serve_init_follows_no_link_that_was_planted(tmp_path, procure) -> None:
+    """A link in place of a folder is one error, and what it points to keeps its mode; settings are not for all."""
+    private, folder = tmp_path / "private", tmp_path / "serve"
+    private.mkdir(mode=0o700)
+    folder.mkdir()
+    (folder / "studies").symlink_to(private)
+    code, _, err = procure("serve", "init", "--dir", folder)
+    assert code == 1 and "is a link" in err and private.stat().st_mode & 0o777 == 0o700
+    (folder / "studies").unlink()
+    assert procure("serve", "init", "--dir", folder)[0] == 0
+    assert (folder / "config.toml").stat().st_mode & 0o777 == 0o640
+
+
+def test_no_node_is_missing_before_the_first_start() -> None:
+    """A log whose first jobs wait for days tells nothing of these days."""
+    jobs = check(job_table(submit_time=[0, 0, *range(1, 400)], run_time=3000, cpus_per_node=1), JOB)
+    nodes = check(node_table(4, cpus=1), NODE)
+    late = jobs.assign(submit_time=jobs["submit_time"] * 900 + 6 * 86_400)
+    log = simulate(late, nodes, "fcfs").schedule
+    log = log.assign(submit_time=[0, 0, *log["submit_time"].iloc[2:]])
+    assert all(one.begin >= 6 * 86_400 for one in account_waits(check(log, JOB), nodes).outages)

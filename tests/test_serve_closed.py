@@ -83,6 +83,12 @@ def test_a_reservation_of_some_nodes_leaves_the_others() -> None:
     assert closed((-60, 9000, "c1,c3", 16, "", "ann")).first_start(ask(0.01), NOW) == 9000
 
 
+def test_reservations_at_one_moment_add_up() -> None:
+    """Each leaves a node of two; both together leave none until the first ends."""
+    both = closed((-60, 9000, "c1", 8, "", "ann"), (-60, 20_000, "c3", 8, "", "ann"))
+    assert both.first_start(ask(0.5), NOW) == 9000
+
+
 @pytest.mark.parametrize(
     "left_out", [(1800, 9000, "c[1-3]", 4, "", "ann"), (1800, 9000, "c[1-3]", 24, "TIME_FLOAT", "")]
 )

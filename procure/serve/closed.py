@@ -73,18 +73,19 @@ class Closed:
         if part is None or part.n_nodes - part.n_closed < request.nodes:
             return 0
         left, at = part.n_nodes - part.n_closed - request.nodes, now
-        narrow = [
-            one
+        others = [
+            (one.start, one.end, one.nodes.get(request.partition, 0))
             for one in self.kept
-            if one.nodes.get(request.partition, 0) > left and not (request.user and request.user in one.users)
+            if not (request.user and request.user in one.users)
         ]
         limit = request.requested_time or part.most_time or np.inf
         for _ in range(_MOST_STEPS):
-            until = at + limit
-            ends = [one.end for one in narrow if one.start < until and one.end > at]
-            if not ends:
+            held = [one for one in others if one[0] < at + limit and one[1] > at and one[2]]
+            # Reservations at one moment hold different nodes: they add up, and the most are held as one begins.
+            moments = [at, *(start for start, _, _ in held if start > at)]
+            if all(sum(n for start, end, n in held if start <= one < end) <= left for one in moments):
                 return at - now
-            at = max(ends)
+            at = min(end for _, end, _ in held)
         return at - now
 
     def cautions(self, request: Request, now: int, late: float) -> list[str]:

@@ -30,8 +30,7 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)  # the socket is reached through it; its files are their owner's alone
         for name in ("studies", "run"):
-            (folder / name).mkdir(exist_ok=True)
-            (folder / name).chmod(0o755)
+            _open_folder(folder / name)
     except OSError as error:
         raise TableError(f"{folder}: cannot be written: {error.strerror}") from None
     folder = folder.resolve()
@@ -56,11 +55,24 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
             text = text.replace(mark, value)
         with whole_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-        path.chmod(0o644)
+            temporary.chmod(0o640 if name == "config.toml" else 0o644)  # others run or include the rest
         written.append(path)
     if os.getuid() == 0:
         _give(folder)
     return written
+
+
+def _open_folder(path: Path) -> None:
+    """Make a folder that every account may enter; a link that somebody put in its place is refused, not followed."""
+    path.mkdir(exist_ok=True)
+    try:
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        raise TableError(f"{path}: is a link, not a folder; remove it, and see who made it") from None
+    try:
+        os.fchmod(held, 0o755)
+    finally:
+        os.close(held)
 
 
 def _give(folder: Path) -> None:
