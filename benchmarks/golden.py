@@ -138,7 +138,7 @@ def write(name: str, found: dict[str, dict]) -> int:
     """Write a section's file; parts that were skipped stay as they are."""
     every, held = section(name), read(name)
     if failed := [f"{part}: {values[FAILED]}" for part, values in found.items() if FAILED in values]:
-        raise SystemExit(f"{name} | {failed[0]}; nothing of it is written")
+        raise SystemExit("\n".join([*failed, f"{name}: nothing is written"]))
     values = {part: found.get(part, held["values"].get(part)) for part in every.PARTS}
     values = {part: one for part, one in values.items() if one is not None}
     parts = ",\n".join(f"{json.dumps(part)}: {_lines(one)}" for part, one in values.items())
