@@ -140,3 +140,26 @@ def test_no_node_is_missing_before_the_first_start() -> None:
     log = simulate(late, nodes, "fcfs").schedule
     log = log.assign(submit_time=[0, 0, *log["submit_time"].iloc[2:]])
     assert all(one.begin >= 6 * 86_400 for one in account_waits(check(log, JOB), nodes).outages)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("assoc.txt", "Cluster|Account|User|Share|\nc|phys|alice|lots|"),
+        ("qos.txt", "Name|Priority|\nlong|high|"),
+        ("slurm.conf", "NodeName=n2 CPUs=many RealMemory=100"),
+        ("slurm.conf", "PartitionName=q Nodes=n1 PriorityTier=first"),
+        ("slurm.conf", "PriorityWeightAge=heavy"),
+    ],
+)
+def test_a_setting_that_is_no_number_is_named_by_file_and_value(tmp_path, procure, name, line) -> None:
+    """No text of Python or of a library reaches a user; file, line, what was given and what is needed do."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    base = "NodeName=n1 CPUs=4 RealMemory=100\nPartitionName=p Nodes=n1 Default=YES\n"
+    (folder / "slurm.conf").write_text(base + (line + "\n" if name == "slurm.conf" else ""))
+    if name != "slurm.conf":
+        (folder / name).write_text(line + "\n")
+    code, _, err = procure("site", "read", folder, "--out", tmp_path / "site")
+    assert code == 1 and name in err and any(word in err for word in ("lots", "high", "many", "first", "heavy"))
+    assert "invalid literal" not in err and "pydantic" not in err and "number is needed" in " ".join(err.split())

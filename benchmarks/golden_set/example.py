@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pandas as pd
-from golden_set.base import Part, Place, table
-from golden_set.doors import ROOT, answer, command
 
 import procure
+from golden_set.base import Part, Place, table
+from golden_set.doors import ROOT, answer, command
 
 TOTALS = ["total_mem_gb", "total_cpus", "total_gpus"]
 
@@ -54,11 +54,15 @@ def example(place: Place) -> dict[str, object]:
     for rule in ("runs-all", "published"):
         for row in answer("evaluate", path, "--rule", rule):
             key = f"3.5 {rule} {row['feature_set']} {row['model']} at {row['k']}"
-            found[key] = {name: row[name] for name in ("n_ranked", "n_hits", "precision", "recall", "f1", "regret_share")}
+            found[key] = {
+                name: row[name] for name in ("n_ranked", "n_hits", "precision", "recall", "f1", "regret_share")
+            }
     top = answer("recommend", path, "-k", 50, "--rule", "published")
     found["first by published"] = [[row["package_id"], row["mean_wait_time"]] for row in top[:5]]
     top = answer("recommend", path, "-k", 50)
-    found["3.6 nodes of the top 50"] = pd.DataFrame([row["counts"] for row in top]).sum().astype(int).sort_index().to_dict()
+    found["3.6 nodes of the top 50"] = (
+        pd.DataFrame([row["counts"] for row in top]).sum().astype(int).sort_index().to_dict()
+    )
     for row in top:
         found[f"top {row['rank']}"] = [row[name] for name in ("package_id", "mean_wait_time", "price_usd", "simulated")]
     command("report", path, "-k", 5, "--out", place.folder / "r.html", "--bill", place.folder / "bill.csv")

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
+from procure.errors import TableError
 from procure.site.model import Association, Limits, Mode, NotUnderstood, Qos
 from procure.workload.slurm_text import slurm_duration, slurm_memory
 
@@ -254,22 +255,29 @@ def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
 def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     for key, value in given.items():
-        if key in ("fairshare", "share", "shares", "fairshares"):
-            record["shares"] = "parent" if value.lower() == "parent" or value == "2147483647" else int(value)
-        elif key in ("qos", "qoslevel", "qoslist", "qoslevels"):
-            record["qos"] = tuple(filter(None, value.lstrip("+,").split(",")))
-        elif key[:-1] in ("qos", "qoslevel", "qoslist", "qoslevels") and key[-1] in "+-":
-            named = [one for one in value.split(",") if one]
-            kept = [one for one in _held_qos(record, found) if one not in named]
-            record["qos"] = tuple(kept + named if key[-1] == "+" else kept)
-        elif key in ("defaultqos", "defqos"):
-            record["default_qos"] = value
-        elif key == "rawusage":
-            record["usage"] = float(value)
-        elif key == "priority":
-            record["priority"] = int(value)
-        elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
-            _not_known("association", key, value, where, found)
+        try:
+            _take_assoc(record, key, value, where, found)
+        except ValueError:
+            raise TableError(f"{where}: {key}={value!r} of an association: a number is needed") from None
+
+
+def _take_assoc(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> None:
+    if key in ("fairshare", "share", "shares", "fairshares"):
+        record["shares"] = "parent" if value.lower() == "parent" or value == "2147483647" else int(value)
+    elif key in ("qos", "qoslevel", "qoslist", "qoslevels"):
+        record["qos"] = tuple(filter(None, value.lstrip("+,").split(",")))
+    elif key[:-1] in ("qos", "qoslevel", "qoslist", "qoslevels") and key[-1] in "+-":
+        named = [one for one in value.split(",") if one]
+        kept = [one for one in _held_qos(record, found) if one not in named]
+        record["qos"] = tuple(kept + named if key[-1] == "+" else kept)
+    elif key in ("defaultqos", "defqos"):
+        record["default_qos"] = value
+    elif key == "rawusage":
+        record["usage"] = float(value)
+    elif key == "priority":
+        record["priority"] = int(value)
+    elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
+        _not_known("association", key, value, where, found)
 
 
 def _take_limit(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> bool:
@@ -284,25 +292,32 @@ def _take_limit(record: dict[str, Any], key: str, value: str, where: str, found:
 def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of a QOS, by their names in lower case; what is not modelled is noted."""
     for key, value in given.items():
-        key = _OF_QOS.get(key, key)
-        if key == "priority":
-            record["priority"] = int(value)
-        elif key == "preempt":
-            record["preempt"] = tuple(filter(None, value.split(",")))
-        elif key == "preemptmode":
-            mode = mode_of(value)
-            if mode is not None or value.lower() != "cluster":
-                record["preempt_mode"] = mode
-        elif key in ("preemptexempttime", "preemptexempt"):
-            record["exempt_time"] = int(slurm_duration(value)) if not value.startswith("-") else None
-        elif key == "usagefactor":
-            record["usage_factor"] = float(value)
-        elif key == "flags":
-            record["flags"] = tuple(filter(None, value.split(",")))
-        elif key == "gracetime":
-            record["grace_time"] = 0 if value.startswith("-") else _grace(value)
-        elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
-            _not_known("QOS", key, value, where, found)
+        try:
+            _take_qos(record, key, value, where, found)
+        except ValueError:
+            raise TableError(f"{where}: {key}={value!r} of a QOS: a number is needed") from None
+
+
+def _take_qos(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> None:
+    key = _OF_QOS.get(key, key)
+    if key == "priority":
+        record["priority"] = int(value)
+    elif key == "preempt":
+        record["preempt"] = tuple(filter(None, value.split(",")))
+    elif key == "preemptmode":
+        mode = mode_of(value)
+        if mode is not None or value.lower() != "cluster":
+            record["preempt_mode"] = mode
+    elif key in ("preemptexempttime", "preemptexempt"):
+        record["exempt_time"] = int(slurm_duration(value)) if not value.startswith("-") else None
+    elif key == "usagefactor":
+        record["usage_factor"] = float(value)
+    elif key == "flags":
+        record["flags"] = tuple(filter(None, value.split(",")))
+    elif key == "gracetime":
+        record["grace_time"] = 0 if value.startswith("-") else _grace(value)
+    elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
+        _not_known("QOS", key, value, where, found)
 
 
 def _grace(text: str) -> int:

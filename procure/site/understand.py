@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.files.gpu_pools import joined_pools
+from procure.settings import complaint, problems
 from procure.site.accounting import mode_of, read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.model import (
@@ -135,12 +137,23 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     try:
         nodes, events = _nodes(found)
         site = _site(found, events, tz)
+    except ValidationError as error:
+        raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
-        if isinstance(error, TableError):
-            raise TableError(f"{folder}: {error}") from None
-        raise TableError(f"{folder}: {error}") from None
+        said = str(error) if isinstance(error, TableError) else _no_number(Path(folder), str(error))
+        raise TableError(f"{folder}: {said}") from None
     check_site(site, nodes, str(folder))
     return SiteFolder(site, nodes)
+
+
+def _no_number(folder: Path, said: str) -> str:
+    """Name the line of a value that Python could not read as a number."""
+    value = said.rpartition(": ")[2].strip("'\"")
+    for path in sorted(one for one in folder.iterdir() if one.is_file()):
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if match := re.search(rf"(\w+)=[^\s=]*{re.escape(value)}", line):
+                return f"{path.name} line {number}, {match[1]}: {value!r} was given; a number is needed"
+    return f"{value!r} was given; a number is needed"
 
 
 def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site:
