@@ -128,6 +128,9 @@ def test_serve_init_follows_no_link_that_was_planted(tmp_path, procure) -> None:
     code, _, err = procure("serve", "init", "--dir", folder)
     assert code == 1 and "is a link" in err and private.stat().st_mode & 0o777 == 0o700
     (folder / "studies").unlink()
+    (folder / "config.toml").symlink_to(private / "theirs.toml")
+    assert procure("serve", "init", "--dir", folder)[0] == 1
+    (folder / "config.toml").unlink()
     assert procure("serve", "init", "--dir", folder)[0] == 0
     assert (folder / "config.toml").stat().st_mode & 0o777 == 0o640
 

@@ -48,6 +48,8 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
     written = []
     for name in NAMES:
         path = folder / name
+        if path.is_symlink():
+            raise TableError(f"{path}: is a link, not a file; remove it, and see who made it")
         if path.exists():
             continue
         text = (_HERE / name).read_text(encoding="utf-8")
