@@ -87,6 +87,8 @@ def test_reservations_at_one_moment_add_up() -> None:
     """Each leaves a node of two; both together leave none until the first ends."""
     both = closed((-60, 9000, "c1", 8, "", "ann"), (-60, 20_000, "c3", 8, "", "ann"))
     assert both.first_start(ask(0.5), NOW) == 9000
+    later = closed((-60, 3600, "c1", 8, "", "ann"), (7200, 9000, "c3", 8, "", "ann"))
+    assert later.first_start(ask(4), NOW) == 3600  # no node is free for the whole of its run before
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,8 @@ class Closed:
         limit = request.requested_time or part.most_time or np.inf
         for _ in range(_MOST_STEPS):
             held = [one for one in others if one[0] < at + limit and one[1] > at and one[2]]
-            # Reservations at one moment hold different nodes: they add up, and the most are held as one begins.
-            moments = [at, *(start for start, _, _ in held if start > at)]
-            if all(sum(n for start, end, n in held if start <= one < end) <= left for one in moments):
+            # A job keeps its nodes: those that are held at any moment of its run are none of them.
+            if sum(n for _, _, n in held) <= left:
                 return at - now
             at = min(end for _, end, _ in held)
         return at - now
