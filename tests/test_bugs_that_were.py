@@ -119,6 +119,14 @@ def test_help_shows_the_table_of_rules(procure) -> None:
     assert code == 0 and "[[rules]]" in out
 
 
+def test_a_reservation_without_a_name_is_one_error(tmp_path, procure) -> None:
+    """What lacks is named, where Slurm prints it."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 Default=YES\n")
+    (tmp_path / "reservation.txt").write_text("ReservationName= StartTime=1700000000 EndTime=1700003600 Nodes=n1\n")
+    code, _, err = procure("site", "read", tmp_path, "--out", tmp_path / "site")
+    assert code == 1 and "reservationname" in err and "internal error" not in err
+
+
 def test_serve_init_follows_no_link_that_was_planted(tmp_path, procure) -> None:
     """A link in place of a folder is one error, and what it points to keeps its mode; settings are not for all."""
     private, folder = tmp_path / "private", tmp_path / "serve"

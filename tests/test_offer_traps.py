@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openpyxl import Workbook
+from openpyxl import Workbook, load_workbook
 
 from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.workload.gpu_table import find_gpu, propose_mapping
@@ -193,6 +193,40 @@ def test_a_row_that_is_no_server_is_refused_or_listed(tmp_path: Path, row: list)
         None,
         "F3" if 0.05 in row else "A3",
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "cell"),
+    [
+        ([*HEAD, None], [*ROW, "price of two nodes"], "G2"),
+        ([*HEAD, None], [*ROW, "see page 4"], "G2"),
+        ([*HEAD, "Bemerkung"], [*ROW, "ab 50 Stück, 5 % Rabatt"], "G2"),
+        (HEAD, ["A (Preis je Chassis)", *ROW[1:]], "A2"),
+    ],
+)
+def test_what_stands_beside_a_server_s_cells_never_passes_in_silence(
+    tmp_path: Path, head: list, row: list, cell: str
+) -> None:
+    """Text without a heading, in a column of remarks, or in a name: refused where it tells of a price, else listed."""
+    holds(offer(tmp_path / "a.xlsx", row, head=head), "name", None, cell)
+
+
+def test_a_vendor_that_is_merged_over_rows_is_not_lost(tmp_path: Path) -> None:
+    """The cells beneath it hold nothing; nobody knows that they mean the same."""
+    path = offer(tmp_path / "a.xlsx", [*ROW, "Alder"], ["B", *ROW[1:], None], head=[*HEAD, "Anbieter"])
+    book = load_workbook(path)
+    book.active.merge_cells("G2:G3")
+    book.save(path)
+    holds(path, "name", None, "G3")
+
+
+def test_tax_is_taken_out_of_no_net_price_and_never_forgotten(tmp_path: Path) -> None:
+    """`--tax` beside a net heading is refused; of a quote table in its own columns it is taken out."""
+    taxed = READING.model_copy(update={"tax_percent": 20.0})
+    path = offer(tmp_path / "a.xlsx", ROW, head=[*HEAD[:5], "Einzelpreis netto (EUR)"])
+    holds(path, "name", None, "F2", taxed)
+    (tmp_path / "a.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nA,compute,64,512,0,12000\n")
+    assert read_quote_file(tmp_path / "a.csv", taxed).quotes["price_usd"].tolist() == [10_000]
 
 
 def test_a_bare_number_under_price_usd_is_in_dollars(tmp_path: Path) -> None:

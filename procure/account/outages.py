@@ -37,9 +37,8 @@ def infer_outages(laid: Laid) -> list[Outage]:
     A day shows missing capacity where jobs waited that the nominal capacity had room for, throughout, and where the
     smallest of them would not have fitted on what was there: the nodes, of those that these jobs may use, that ran
     anything on that day; of one node the most that was in use. Two such days in a row are an outage, of the nodes that
-    ran nothing on them, or of the least that was missing. None begins before the first start, none shows after the last
-    submission: what ran beside
-    the jobs that were left then is no part of a log that is cut there.
+    ran nothing on them, or of the least that was missing. None begins before the first start, none shows after the
+    last submission: what ran beside the jobs that were left then is no part of a log that is cut there.
     """
     n_days = int(laid.log.event_at[-1]) // DAY + 1
     cut = int(laid.log.submit[-1]) // DAY

@@ -42,12 +42,13 @@ MONEY = {column.name for column in QUOTE.columns if column.money} | {"total"}
 
 @dataclass(frozen=True)
 class Heading:
-    """What a heading says: its column, the unit in it, whether prices are with tax, how the user named it."""
+    """What a heading says: its column, the unit in it, whether prices are with or without tax, who named it."""
 
     cell: Cell
     column: str = ""
     unit: str = ""
     with_tax: bool = False
+    without_tax: bool = False
     stated: str = ""
 
     @property
@@ -70,6 +71,7 @@ class Table:
     unread: list[Heading] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     is_lines: bool = False
+    row: list[Cell] = field(default_factory=list)
 
 
 def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Heading:
@@ -88,7 +90,7 @@ def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Headi
     for name, given in reading.columns.items():
         for text in given:
             if normal(text) in (normal(cell.text), normal(base)):
-                return Heading(cell, name, unit, bool(_GROSS.search(cell.text)), text)
+                return Heading(cell, name, unit, bool(_GROSS.search(cell.text)), bool(_NET.search(cell.text)), text)
     with_tax = bool(_GROSS.search(cell.text))
     plain = normal(base)
     known = _LINE_COLUMNS if of_lines else SYNONYMS
@@ -96,7 +98,7 @@ def heading_of(cell: Cell, reading: Reading, *, of_lines: bool = False) -> Headi
     if not name:
         bare = normal(re.sub(r"[(\[]\s*[)\]]", "", _NET.sub("", _GROSS.sub("", base))))
         name = found if (found := SYNONYMS.get(bare, "")) in MONEY else ""
-    return Heading(cell, name, unit, with_tax)
+    return Heading(cell, name, unit, with_tax, bool(_NET.search(cell.text)))
 
 
 def _is_unit(text: str) -> bool:
@@ -113,7 +115,7 @@ def header_of(sheet: str, row: list[Cell], reading: Reading) -> Table | None:
     least = 2 if any(one.is_stated for _, one in headings) else 3
     if len(known) < least or not known & {"name", "price_usd", "cpus"}:
         return None
-    table = Table(is_lines=is_lines)
+    table = Table(is_lines=is_lines, row=row)
     for n, one in headings:
         if one.column in ("", "none"):
             table.unread.append(one)

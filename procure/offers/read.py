@@ -161,8 +161,27 @@ class _SheetReader:
         elif priced & set(table.columns) and not priced & set(found):
             self.left_out(next(iter(found.values())), "has no price, and is not read")
         else:
+            self.beside(table, row, found)
             self.server(table, found)
         return True
+
+    def beside(self, table: Table, row: list[Cell], found: dict[str, Cell]) -> None:
+        """Look at what a server's row holds beside the cells that are read: no condition passes in silence."""
+        read = set(table.columns.values())
+        settled = {id(one.cell) for one in table.unread if one.column == "none"}
+        headed = {n for n, cell in enumerate(table.row) if not cell.is_empty}
+        for n, cell in enumerate(row):
+            if n in read and cell.is_covered:
+                self.error(cell, "", "is merged with another cell; write the value in each")
+            elif n in read or cell.is_empty or self.is_ignored(cell) or (n in headed and id(table.row[n]) in settled):
+                continue
+            elif said := question(cell, self.reading):
+                self.error(cell, "", f"{said} {self.how_ignored(cell)}")
+            elif n not in headed:
+                self.left_out(cell, "has no heading, and is not read")
+        name = found.get("name")
+        if name is not None and not self.is_ignored(name) and (said := question(name, self.reading)):
+            self.error(name, "name", f"{said} {self.how_ignored(name)}")
 
     def no_server(self, row: list[Cell]) -> None:
         """List a row without cores and memory, such as a switch or a sum; a discount or a tax is asked about."""
@@ -202,6 +221,8 @@ class _SheetReader:
         kind = QUOTE.by_name[name].dtype if name in QUOTE.by_name else "int"
         if name in MONEY:
             own = self.own_currency(cell, heading)
+            if heading.without_tax and self.reading.tax_percent:
+                raise Unreadable("is a price without tax by its heading, and --tax would take tax out of it")
             values[name] = cells.read_money(cell, heading.unit or own, self.reading, with_tax=heading.with_tax)
         elif name == "gpus":
             values[name], model = cells.read_gpus(cell, self.reading)

@@ -209,7 +209,7 @@ def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
 def _read(path: Path, reading: OfferReading) -> QuoteFile:
     if path.suffix == ".parquet" or (not is_workbook(path) and is_parquet(read_bytes(path))):
         return _without_example(path, check_quotes(read(path, QUOTE), str(path)))
-    if not is_workbook(path) and not (reading.columns or reading.category):
+    if not is_workbook(path) and not (reading.columns or reading.category or reading.tax_percent):
         own = _own_table(path)
         if own is not None:
             return own

@@ -577,6 +577,9 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
     def names(key: str) -> tuple[str, ...]:
         return tuple(filter(None, record.get(key, "").split(",")))
 
+    needed = ("reservationname", "starttime", "endtime")
+    if missing := [key for key in needed if not record.get(key)]:
+        raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
     return Reservation(
         name=record["reservationname"], start=moment(record["starttime"]), end=moment(record["endtime"]),
         nodes=record.get("nodes", ""), flags=names("flags"), users=names("users"), accounts=names("accounts"),
