@@ -166,12 +166,15 @@ _NO_RULE: dict[str, Any] = {
 }  # fmt: skip
 
 
+ALL_RULES = "all these rules"
+
+
 def without_each(rules: PackageRules) -> dict[str, PackageRules]:
     """Return the rules without each one that is set, by how a study file writes it; of several, also without all."""
     free = {name: value for name, value in _NO_RULE.items() if getattr(rules, name) != value}
     written = {name: toml(rules.model_dump(mode="json", exclude_none=True)[name]) for name in free}
     found = {f"{name} = {written[name]}": rules.model_copy(update={name: free[name]}) for name in free}
-    return found | ({"all these rules": rules.model_copy(update=free)} if len(free) > 1 else {})
+    return found | ({ALL_RULES: rules.model_copy(update=free)} if len(free) > 1 else {})
 
 
 class WholeOrderRules(PackageRules):

@@ -12,7 +12,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.models.case import Case, make_case, simulated_values
 from procure.models.fluid import backlog_waits
-from procure.packages.rules import without_each
+from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
@@ -70,16 +70,17 @@ class RuleCost:
 
     def sentence(self) -> str:
         """Say it."""
+        rule = self.rule if self.rule == ALL_RULES else f"`{self.rule}`"
         if not self.n_simulated:
-            return f"`{self.rule}` forbids no package that was found for the same money"
+            return f"{rule} {'forbid' if self.rule == ALL_RULES else 'forbids'} no package found for the same money"
         of = "the same money waits" if self.objective == "mean-wait" else f"the same money has {self.objective}"
         tried = counted(self.n_simulated, "package")
         if self.package_id is None:
-            return f"without `{self.rule}` none of {tried} simulated for the same money is better"
+            return f"without {rule} none of {tried} simulated for the same money is better"
         more = self.before_left_out - self.jobs_left_out
         runs = f", runs {counted(more, 'job')} more" if more else ""
         return (
-            f"without `{self.rule}` {of} {with_unit(self.value, self.unit)}{runs}, not "
+            f"without {rule} {of} {with_unit(self.value, self.unit)}{runs}, not "
             f"{with_unit(self.before, self.unit)}: {self.package_id}, the best of {tried} simulated"
         )
 
