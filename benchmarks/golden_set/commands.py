@@ -2,7 +2,7 @@
 
 Left out by rule (`tidy`): sentences and paths (any text with a space or a slash is held as ``…``), keys in `VOLATILE`,
 and rows of a table beyond the eighth, of which the number is held. Left out whole: what needs a network, a live
-Slurm, a server or real processes (`doctor`, `serve`, `site collect`, `window snapshot`, `coschedule run`), and `plan`.
+Slurm, a server or real processes (`doctor`, `serve`, `site collect`, `coschedule run`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from golden_set.base import Part, Place
 from golden_set.doors import ROOT, answer, command
 
-VOLATILE = {"elapsed", "kernel_seconds", "mean_seconds", "p95_seconds", "train_seconds", "size_mb"}
+VOLATILE = {"elapsed", "seconds", "kernel_seconds", "mean_seconds", "p95_seconds", "train_seconds", "size_mb"}
 MOST_ROWS = 8
 JOBS = "! workload generate --recipe campus --n-jobs 3000 --out jobs.parquet\n"
 NODES = "node_id,cpus,mem_mb,gpus,gpu_type\n" + "".join(
@@ -41,7 +41,7 @@ workload describe jobs.parquet
 workload slice jobs.parquet --day 2024-03-12 --tz UTC --out day.parquet
 workload days jobs.parquet --tz UTC --by clustering -n 4 --out days
 quotes check {ROOT}/quotes/example-2023.csv
-packages {ROOT}/quotes/example-2023.csv --budget 100000
+packages {ROOT}/quotes/example-2023.csv --rules published --budget 100000
 ! study init new.toml --quotes {ROOT}/quotes/example-2023.csv --budget 100000
 study check new.toml
 ! sweep study.toml --farm serial
@@ -79,7 +79,7 @@ site check fitted --jobs log.parquet
 LEARN = f"""{LOGGED}
 forecast evaluate log.parquet --tz UTC
 learn train --jobs log.parquet --nodes nodes.csv --out site.policy --generations 2 --min-jobs 20 --processes 1
-learn evaluate site.policy --jobs log.parquet --nodes nodes.csv --continuous
+learn evaluate site.policy --jobs log.parquet --nodes nodes.csv
 compare --jobs jobs.parquet --nodes nodes.csv --policies easy:place=best,easy:order=learned,file=site.policy
 """
 NETWORK = """! topology make --pods 2 --leaves 3 --nodes 4 --out tree.csv
