@@ -75,7 +75,7 @@ def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[lis
 )
 def test_the_bound_is_near_the_number(rules: dict[str, object]) -> None:
     """On the example quotes it misses at most a tenth, whatever the rules."""
-    offer = make_offer(read_quotes(EXAMPLE), PackageRules(**rules))
+    offer = make_offer(read_quotes(EXAMPLE), PackageRules(**{"rules": "published", **rules}))
     n = sum(len(each.counts) for each in blocks(offer))
     assert n > 100 and 0.9 * n <= least_number(offer) <= n
 

@@ -34,6 +34,7 @@ Gpu2,gpu,64,900,4,25000,12
 STUDY = """name = "{name}"
 quotes = "quotes.csv"
 [packages]
+rules = "published"
 budget_usd = 60_000
 {rules}
 [[workloads]]

@@ -70,7 +70,7 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
     >>> import procure
     >>> quotes = procure.read_quotes("quotes.csv")
     >>> len(procure.expand_packages(quotes, procure.PackageRules(budget_usd=90_000)))
-    29
+    40
     """
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)

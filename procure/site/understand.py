@@ -140,7 +140,8 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
-        said = str(error) if isinstance(error, TableError) else _no_number(Path(folder), str(error))
+        is_own = isinstance(error, TableError) or not str(error).startswith(("invalid literal", "could not convert"))
+        said = str(error) if is_own else _no_number(Path(folder), str(error))
         raise TableError(f"{folder}: {said}") from None
     check_site(site, nodes, str(folder))
     return SiteFolder(site, nodes)
