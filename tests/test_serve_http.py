@@ -302,6 +302,42 @@ def test_a_caller_has_a_rate(place: Place) -> None:
     assert at_loopback == [200, 200, 200, 429, 200]
 
 
+def test_a_rate_is_of_questions_not_of_requests(place: Place) -> None:
+    """A POST of many costs as many; what it may not have it does not get, and another caller does."""
+    place = Place(place.folder, place.service.model_copy(update={"http": Http(rate=0.001, burst=150)}))
+    guard, service = application(place)
+    service.live.refresh()
+    app = SimpleNamespace(guard=guard, service=service)
+    body = json.dumps([{"cpus": 1, "time": "1h"}] * 100).encode()
+    statuses = [ask(app, "/v1/predict", client=MINE, method="POST", body=body)[0] for _ in range(2)]
+    assert statuses == [200, 429]
+    assert ask(app, QUESTION, client=MINE)[0] == 200 == ask(app, QUESTION, client=over_socket(1))[0]
+
+
+def test_many_questions_of_one_caller_come_in_turn_with_anothers(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks behind 400 questions of another is answered in the first batch."""
+    batches, answer = [], app.live.snapshot.answer
+
+    def watched(requests: list[Request]) -> list[Any]:
+        batches.append(requests)
+        return answer(requests)
+
+    monkeypatch.setattr(app.live.snapshot, "answer", watched)
+
+    async def run() -> None:
+        app.live.more = asyncio.Event()
+        many = asyncio.create_task(app.live.ask([Request(1, 60 + n) for n in range(400)], "ann"))
+        await asyncio.sleep(0)
+        one = asyncio.create_task(app.live.ask([Request(2, 60)], "ben"))
+        answers = asyncio.create_task(app.live.answer())
+        await one
+        assert not many.done() and Request(2, 60) in batches[0] and len(batches[0]) < 60
+        answers.cancel(), many.cancel()
+        await asyncio.gather(answers, many, return_exceptions=True)
+
+    asyncio.run(run())
+
+
 def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
     """Neither a path, a link nor a folder leads out of what was published."""
     folder = tmp_path / "studies"

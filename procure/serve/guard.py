@@ -107,8 +107,8 @@ class Guard:
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not length.isdigit() or int(length[:12]) > 1024 * self.how.body_kb:
             return caller, (413, f"the body has more than {self.how.body_kb} KiB")
-        if not self._may(caller.key):
-            return caller, (429, f"more than {self.how.rate:g} requests a second; wait a moment")
+        if not self.may(caller.key):
+            return caller, (429, f"more than {self.how.rate:g} questions a second; wait a moment")
         return caller, None
 
     def caller(self, scope: Scope) -> Caller:
@@ -131,15 +131,15 @@ class Guard:
                 return ""
         return self.names[uid]
 
-    def _may(self, key: str) -> bool:
-        """Take one from a caller's bucket, which fills at the rate."""
+    def may(self, key: str, n: int = 1) -> bool:
+        """Take ``n`` from a caller's bucket, which fills at the rate, if they are there: a question costs one."""
         now = clock.monotonic()
         left, at = self.left.pop(key, (float(self.how.burst), now))
         left = min(left + (now - at) * self.how.rate, float(self.how.burst))
-        self.left[key] = (left - 1 if left >= 1 else left, now)
+        self.left[key] = (left - n if left >= n else left, now)
         if len(self.left) > MOST_CALLERS:
             self.left.popitem(last=False)
-        return left >= 1
+        return left >= n
 
     async def _read(self, receive: Messages) -> Messages:
         """Read a whole body within the limits of size and time, before anything is done with it."""

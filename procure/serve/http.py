@@ -49,6 +49,7 @@ class Service:
     def __init__(self, place: Place) -> None:
         """Take the service's folder."""
         self.place, self.live, self.metrics = place, Live(place), Metrics()
+        self.may: Callable[[str, int], bool] = lambda key, n: True
 
     async def predict(self, asked: Asked) -> Response:
         """Answer one question of the address, or many of a body."""
@@ -59,6 +60,9 @@ class Service:
                 raise HTTPException(400, answer["error"])
             return PlainTextResponse(written(answer)) if as_text(asked) else json_of(answer)
         requests = of_body(await asked.body(), caller.user, MOST_TOGETHER)
+        if not self.may(caller.key, len(requests) - 1):  # the request itself has paid for one
+            text = f"more than {self.place.service.http.rate:g} questions a second; wait a moment"
+            raise HTTPException(429, text, {"retry-after": "1"})
         return json_of({"answers": await self._answers(requests, caller)})
 
     async def _answers(self, requests: list[Request], caller: Caller) -> list[dict[str, Any]]:
@@ -249,4 +253,6 @@ def application(place: Place) -> tuple[Guard, Service]:
     handlers = {HTTPException: _refused, Exception: _failed}
     inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     inner.router.redirect_slashes = False
-    return Guard(inner, place.service.http, service.metrics), service
+    guard = Guard(inner, place.service.http, service.metrics)
+    service.may = guard.may
+    return guard, service
