@@ -181,7 +181,7 @@ def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place,
     keeper.training, keeper.updated = Future(), now
     keeper.training.set_exception(KeyError("bad allocation"))
     assert keeper.look(now) is False and keeper.site is not None
-    assert "KeyError" in said["training"] and keeper.not_before == now + 300  # a young model's
+    assert "KeyError" in said["training"] and (keeper.tried, keeper.rest) == (now, 300)  # a young model's
 
 
 def test_a_look_that_fails_is_followed_by_the_next(
@@ -687,6 +687,33 @@ def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFram
     problems = {code: text for code, _, text in collector.store.problems()}
     assert "synchronise" in problems["clocks"] and "look" not in problems
     Snapshot(collector.keeper.site, collector.table(), fake.now)
+
+
+def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
+    """Two days ahead, then right again, while it runs or at a restart: all is asked and learnt within its interval."""
+    collector = fake.collector
+    collector._know(log)
+    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
+    collector.store.put_jobs(log)
+    right, fake.now = fake.now, fake.now + 2 * 86_400
+    collector.tick()
+    fake.now = right + 300
+    ended(fake, 1, "ann", right - 100, right, right + 200)
+    for again in (collector, None):
+        fake.commands.clear()
+        if again is None:
+            collector.store.remember(accounted=right + 2 * 86_400)
+            collector.close()
+            fake.collector = again = Collector(slurm_place(collector.place.folder))
+        again.tick()
+        assert {command[0] for command in fake.commands} == {"squeue", "sacct", "sinfo", "scontrol"}
+        assert (again.accounted, again.pruned) == (fake.now, fake.now)
+        assert again.store.rows("select end_time from jobs where job_id = 1") == [(right + 200,)]
+    assert collector.keeper.updated == fake.now and again.store.fact("began") <= fake.now
+    fake.now += 30
+    fake.queue.append(f"9|ben|long|PENDING|Priority|2|1|100M|N/A|1:00:00|{fake.now - 10}|N/A|1")
+    again.tick()
+    assert again.store.rows("select source from forecasts where job_id = 9") == [("poll",)]
 
 
 def test_a_model_learns_from_no_job_of_the_future(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_jobs_of_a_slurm_are_kept_once_from_queue_to_end(slurm: None, tmp_path: 
     end = time.time() + 120
     kept: dict[str, tuple] = {}
     while time.time() < end and not (ids <= kept.keys() and all(kept[one][2] for one in ids)):
-        collector.next_accounting = 0
+        collector.asked = 0
         collector.tick()
         rows = collector.store.rows("select job_id, submit_time, start_time, end_time from jobs")
         kept = {name: (submit, start, end) for name, submit, start, end in rows}

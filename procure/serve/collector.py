@@ -23,7 +23,7 @@ from procure.serve.keeper import Keeper
 from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
-from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm
+from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm, is_due
 from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table
 from procure.serve.young import young
 from procure.text import counted
@@ -74,7 +74,7 @@ class Collector:
         self.accounted = int(self.store.fact("accounted", 0))
         self.unkept, self.closed = "", Closed.of(self.store.fact("closed"))
         self.reread, self.at_once, self.alone = 0, DAY, set[str]()
-        self.next_accounting, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
+        self.asked, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
         self.known, self.open = self._remembered(), job_table([])
         if self.known.empty and self.keeper.site is not None:  # a model that came without its database
@@ -143,7 +143,7 @@ class Collector:
         self._say_young(now)
         if self.keeper.look(now):
             give_back()
-        if self.keeper.site is not None and self.store.fact("began") is None:
+        if self.keeper.site is not None and not 0 <= self.store.fact("began", -1) <= now:
             self.store.remember(began=now)  # a job that comes from now on has a forecast
         self._write()
         self._tidy(now)
@@ -171,11 +171,13 @@ class Collector:
 
     def _account(self, now: int) -> None:
         """Read the accounting since the last time, a day at once, and each hour what may have come late."""
-        if now < self.next_accounting:
+        if not self.replay and not is_due(self.asked, ACCOUNTING_EVERY, now):
             return
-        self.next_accounting = now if self.replay else now + ACCOUNTING_EVERY
+        self.asked = now
+        if self.accounted > now + FUTURE:  # by a clock that was ahead: what was read is not known
+            self.accounted = 0
         since = self.accounted or (0 if self.replay else now - self.service.source.history_days * DAY)
-        again = not self.replay and now - self.reread >= REREAD_EVERY
+        again = not self.replay and is_due(self.reread, REREAD_EVERY, now)
         since, users, n, n_odd = min(since, now - LATE) if again else since, set[str](), 0, 0
         while since < now:
             until = now if self.replay else min(since + self.at_once, now)
@@ -259,7 +261,7 @@ class Collector:
         if site is None:
             return
         table = self.table()
-        since = int(self.store.fact("began", now))
+        since = min(int(self.store.fact("began", now)), now)
         newer = np.flatnonzero((table["submit_time"] > max(since, now - self.surfaced)).to_numpy())
         keys = list(
             zip(table["job_id"].astype(str).iloc[newer], table["submit_time"].iloc[newer].map(int), strict=True)
@@ -298,7 +300,7 @@ class Collector:
 
     def _tidy(self, now: int) -> None:
         """Once a day, forget what is old, and what neither the queue nor the accounting has known for days."""
-        if now - self.pruned < 86_400:
+        if not is_due(self.pruned, DAY, now):
             return
         self.pruned = now
         self.store.db.execute("create temp table if not exists here (job_id text, submit_time integer)")

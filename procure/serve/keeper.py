@@ -25,6 +25,7 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.store import SiteModel
 from procure.queue_time.training import growth, train, update
 from procure.serve.settings import Place
+from procure.serve.sources import is_due
 from procure.serve.store import Store
 from procure.serve.young import FEW_ROWS
 
@@ -58,7 +59,7 @@ class Keeper:
         """
         self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
         self.site: SiteModel | None = None
-        self.updated, self.not_before, self.kept = 0, 0, 0.0
+        self.updated, self.tried, self.rest, self.kept = 0, 0, AGAIN_YOUNG, 0.0
         self.training: Future[tuple[SiteModel, tuple[float, float] | None]] | None = None
         if place.model.is_file():
             try:
@@ -75,7 +76,7 @@ class Keeper:
         changed = self._arrived(now) if self.training is not None and self.training.done() else False
         if self.site is None:
             return changed or self._first(now)
-        if now - self.updated < self.how.update_every and not self._hurries():
+        if not is_due(self.updated, self.how.update_every, now) and not self._hurries():
             return changed
         jobs = self.known(self._since(self.site), now)
         try:
@@ -86,7 +87,7 @@ class Keeper:
             return changed
         self.say("update", None)
         self._keep(now)
-        if due and self.training is None and now >= self.not_before:
+        if due and self.training is None and is_due(self.tried, self.rest, now):
             self._train(now)
         return True
 
@@ -119,7 +120,7 @@ class Keeper:
         self.store.remember(starts_known=n)
         if n < FEWEST:
             self.say("model", f"the starts of {n:,} jobs are known; the first model needs {FEWEST}")
-        elif self.training is None and now >= self.not_before:
+        elif self.training is None and is_due(self.tried, self.rest, now):
             self.say("model", f"the first model is being trained on the starts of {n:,} jobs")
             return self._train(now)
         return False
@@ -137,9 +138,8 @@ class Keeper:
         """Take what a training has brought, if its forecasts are no worse; return whether the model changed."""
         assert self.training is not None
         training, self.training = self.training, None
-        self.not_before = now + (
-            AGAIN if self.site is not None and self.site.about["n_rows"] >= FEW_ROWS else AGAIN_YOUNG
-        )
+        self.tried = now
+        self.rest = AGAIN if self.site is not None and self.site.about["n_rows"] >= FEW_ROWS else AGAIN_YOUNG
         try:
             new, losses = training.result()
         except TableError as error:

@@ -259,7 +259,7 @@ class Live:
 
     def _batch(self) -> list[tuple[Request, asyncio.Future[Answer]]]:
         """Take what is answered next: one question of each caller in turn, up to `MOST_AT_ONCE`."""
-        batch = []
+        batch: list[tuple[Request, asyncio.Future[Answer]]] = []
         while self.waiting and len(batch) < MOST_AT_ONCE:
             key = next(iter(self.waiting))
             own = self.waiting.pop(key)

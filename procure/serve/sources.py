@@ -68,6 +68,11 @@ class Origin(Protocol):
         """Return how many seconds to wait before the next look; below 0, there is nothing more to see."""
 
 
+def is_due(last: float, every: float, now: float) -> bool:
+    """Tell whether something is to be done again; a last time in the future is of a clock that was put right since."""
+    return not 0 <= now - last < every
+
+
 class Slurm:
     """Asks squeue, sinfo, scontrol and sacct, all of them about one cluster."""
 
@@ -94,7 +99,7 @@ class Slurm:
         ahead = int(jobs["submit_time"].max()) - now if len(jobs) else 0
         wrong = f"a job's submission lies {ahead:,} s ahead of this machine's clock: synchronise the clocks"
         self.say("clock", wrong if ahead > FUTURE else None)
-        if now - self.counted_at > SELDOM:
+        if is_due(self.counted_at, SELDOM, now):
             self.counted_at = now
             self._look_at_nodes(elsewhere, int(jobs["start_time"].notna().sum()))
         return Queue(now, jobs, self.cpus, self.closed)
