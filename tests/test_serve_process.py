@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -263,6 +264,30 @@ def test_the_filter_takes_an_answer_or_nothing(tmp_path: Path, answer: bytes | N
         assert subprocess.run(asked, capture_output=True, timeout=20, check=False).stdout == b""
         for one in held:
             one.close()
+
+
+@pytest.mark.parametrize("command", ["run", "collect", "check"])
+@pytest.mark.parametrize("what", ["damaged", "full"])
+def test_a_database_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, procure: Callable, monkeypatch: pytest.MonkeyPatch, command: str, what: str
+) -> None:
+    """Damaged in its middle, or on a full disk: which file, what is wrong and what to do; exit code 1."""
+    make_log().to_parquet(tmp_path / "log.parquet")
+    procure("serve", "init", "--dir", tmp_path, "--replay", tmp_path / "log.parquet")
+    path = tmp_path / "procure.sqlite"
+    store = Store(path, writer=True)
+    store.put_jobs(make_log())
+    store.close()
+    if what == "damaged":
+        with path.open("r+b") as stream:
+            stream.seek(4096)
+            stream.write(b"\x55" * (path.stat().st_size - 8192))
+    else:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        monkeypatch.setattr(Store, "rows", lambda *_: (_ for _ in ()).throw(error))
+    code, _, err = procure("serve", command, "--config", tmp_path / "config.toml")
+    assert code == 1 and str(path) in err and what in err and "internal error" not in err
 
 
 class Running:

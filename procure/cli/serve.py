@@ -62,12 +62,13 @@ def run(config: ConfigOption) -> None:
     try:
         from procure.serve.collector import lock, of_this
         from procure.serve.serving import run as answer
-        from procure.serve.store import Store
+        from procure.serve.store import Store, usable
     except ImportError as error:
         raise TableError(f"the service needs {error.name}: pip install 'procure-hpc[serve]'") from None
     lock(place).close()  # refused now, not in the log of a child
     if place.database.is_file():
-        with closing(Store(place.database, writer=True)) as store:
+        with usable(place.database), closing(Store(place.database, writer=True)) as store:
+            store.check()
             of_this(store, place)
     with suppress(KeyboardInterrupt):  # how it is told to stop
         answer(config.resolve(), place)
@@ -81,14 +82,15 @@ def collect(config: ConfigOption) -> None:
     procure serve collect --config /var/lib/procure/config.toml
     """
     from procure.serve.collector import Collector
-    from procure.serve.store import without_scikit_learn
+    from procure.serve.store import usable, without_scikit_learn
 
     without_scikit_learn()
     place, stop = _place(config), threading.Event()
     _begin_log()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    collector = Collector(place)
+    with usable(place.database):
+        collector = Collector(place)
     try:
         with watching(_Quiet()):
             collector.run(stop)
@@ -106,8 +108,11 @@ def check(config: ConfigOption, output: common.FormatOption = common.Format.TABL
     import pandas as pd
 
     from procure.serve.checks import check as look
+    from procure.serve.store import usable
 
-    found = look(_place(config))
+    place = _place(config)
+    with usable(place.database):
+        found = look(place)
     common.print_table(pd.DataFrame([one._asdict() for one in found]), output)
     if not all(one.ok for one in found):
         raise typer.Exit(1)

@@ -24,7 +24,7 @@ from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
 from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm, is_due
-from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table
+from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table, why
 from procure.serve.young import young
 from procure.text import counted
 
@@ -120,9 +120,9 @@ class Collector:
             rest = pause - (0 if self.replay else clock.monotonic() - began)
             _sleep(stop, max(rest, 0.0), parent)
 
-    def _not_kept(self, error: Exception) -> None:
+    def _not_kept(self, error: sqlite3.Error | OSError) -> None:
         """Say once that nothing can be kept, in the log too if the database cannot say it."""
-        text, known = f"what was seen could not be kept: {error}", self.unkept
+        text, known = f"what was seen could not be kept: {why(self.place.database, error)}", self.unkept
         self.unkept = text
         if text != known:
             LOG.warning("%s", text)

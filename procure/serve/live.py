@@ -27,7 +27,7 @@ from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
 from procure.serve.match import keep_asked, keep_standing, key_of, request_key
 from procure.serve.settings import Place
-from procure.serve.store import Store, give_back
+from procure.serve.store import LEAST_FREE, Store, give_back
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
@@ -41,8 +41,6 @@ MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
 """Seconds for which the record is not counted again."""
-LEAST_FREE = 2_000_000
-"""Bytes below which the service's disk is full."""
 SPANS = (0, 1, 7, 28, 90, 365)
 """Days of the record that may be asked for, 0 = all: each is counted once for all who ask."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import sqlite3
 import sys
 import time as clock
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,32 @@ create table if not exists facts (name text primary key, value text);
 """
 
 
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+LEAST_FREE = 2_000_000
+"""Bytes below which the service's disk is full."""
+
+
+def why(path: Path, error: sqlite3.Error | OSError) -> str:
+    """Say in a sentence why a database cannot be used, and what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL or (code in FULL and shutil.disk_usage(path.parent).free < LEAST_FREE):
+        return f"{path}: the disk is full; free some of it"
+    if code in DAMAGED:
+        then = "put a copy back, or move it away: jobs are read anew from the accounting, the record begins anew"
+        return f"{path}: the database is damaged; {then}"
+    return f"{path}: the database cannot be used ({getattr(error, 'strerror', None) or error}); see who owns it"
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Report in a sentence what is wrong with a database in here."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise TableError(why(path, error)) from None
+
+
 class Store:
     """The database of a service; one writer, any number of readers."""
 
@@ -75,11 +102,19 @@ class Store:
             if writer:
                 self.db.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise TableError(f"{path}: the database cannot be opened: {error}") from None
+            raise TableError(why(path, error)) from None
 
     def close(self) -> None:
         """Close it."""
         self.db.close()
+
+    def check(self) -> None:
+        """Read the whole of it once; raise what is wrong with it."""
+        [(found,)] = self.rows("pragma quick_check(1)")
+        if found != "ok":
+            error = sqlite3.DatabaseError(found)
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds."""
