@@ -8,8 +8,10 @@ import os
 import pwd
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ import pandas as pd
 import pytest
 from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place, over_socket, quick_model
 
+from procure.errors import TableError
 from procure.queue_time.answer import answer
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
@@ -502,6 +505,39 @@ def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:
     assert app.live.staleness() is None
     app.live.place = Place(app.live.place.folder, Service(source=Source(kind="slurm")))
     assert said in str(app.live.staleness())
+
+
+def test_a_database_that_is_deleted_is_said(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is kept goes nowhere then: `/ready` says so, and the collector's log once; questions are answered."""
+    for path in (place.database, place.model, place.queue, place.folder / "log.parquet"):
+        shutil.copy(path, tmp_path)
+    mine, stop = Place(tmp_path, place.service), threading.Event()
+    guard, service = application(mine)
+    service.live.refresh()
+    app = SimpleNamespace(guard=guard, service=service)
+    collector = Collector(mine)
+    mine.database.unlink()
+    assert "was deleted" in str(ask_json(app, "/ready")[1]["problems"]) and ask(app, QUESTION)[0] == 200
+    tick, looks = collector.tick, []
+    collector.tick = lambda: (looks.append(1), len(looks) > 2 and stop.set(), tick())  # type: ignore[method-assign]
+    collector.run(stop)
+    assert caplog.text.count("was deleted") == 1
+    collector.close()
+
+
+def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, log: pd.DataFrame) -> None:
+    """A collector that cannot begin leaves its reason in `/ready`; the next one that can takes it away."""
+    place, said = make_place(tmp_path, log), []
+    whole = (tmp_path / "log.parquet").read_bytes()
+    for content in (b"PAR1 no log PAR1", whole):
+        (tmp_path / "log.parquet").write_bytes(content)
+        with nullcontext() if content == whole else pytest.raises(TableError):
+            Collector(place).close()
+        guard, service = application(place)
+        service.live.refresh()
+        app = SimpleNamespace(guard=guard, service=service)
+        said.append("log.parquet" in str(ask_json(app, "/ready")[1]["problems"]))
+    assert said == [True, False]
 
 
 def test_a_full_disk_is_said_on_the_page(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:

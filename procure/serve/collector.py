@@ -63,11 +63,17 @@ class Collector:
         self.store = Store(place.database, writer=True)
         of_this(self.store, place)
         self.replay = self.service.source.kind == "replay"
-        self.origin: Origin = (
-            Replay(place, self.store.fact("moment"))
-            if self.replay
-            else Slurm(self.service.source, self.say, self.service.hide)
-        )
+        self.at = int(clock.time())
+        try:
+            self.origin: Origin = (
+                Replay(place, self.store.fact("moment"))
+                if self.replay
+                else Slurm(self.service.source, self.say, self.service.hide)
+            )
+        except TableError as error:
+            self.say("source", str(error))
+            raise
+        self.say("source", None)
         self.at = self.origin.now()
         hurried = self.replay and self.service.source.speed == 0
         self.keeper = Keeper(place, self.store, self.say, hurried)
@@ -95,6 +101,8 @@ class Collector:
             began = clock.monotonic()
             try:
                 self.tick()
+                if self.store.lost():
+                    raise FileNotFoundError
                 if self.unkept and not self.store.rows("select 1 from problems where code = 'disk'"):
                     LOG.info("disk: mended")  # which the database could not be told when it was full
                 self.unkept = ""

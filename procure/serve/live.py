@@ -72,6 +72,7 @@ class Live:
         self.mine: dict[tuple[str, str | None], Any] = {}
         self.turns: dict[str, asyncio.Lock] = {}
         self.began = clock.time()
+        self.broken = ""
 
     async def follow(self) -> None:
         """Look for newer files once a second, for ever."""
@@ -184,6 +185,10 @@ class Live:
     def readiness(self) -> dict[str, Any]:
         """Return whether questions can be answered, and what is amiss."""
         problems = list(self.problems)
+        if self.broken:
+            problems.append(self.broken)
+        if self.store is not None and (lost := self.store.lost()):
+            problems.append(lost)
         if shutil.disk_usage(self.place.folder).free < LEAST_FREE:  # of which the database cannot tell
             problems.append("The disk of the service is full: what happens in the queue cannot be kept.")
         if (stale := self.staleness()) is not None:

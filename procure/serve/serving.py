@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from procure.errors import TableError
 from procure.serve.guard import LOOPBACK, SOCKET
 from procure.serve.http import Service, application
+from procure.serve.live import Live
 from procure.serve.peers import uid_of
 from procure.serve.settings import Http, Place
 from procure.serve.store import few_heaps
@@ -28,6 +29,8 @@ from procure.serve.store import few_heaps
 LOG = logging.getLogger("procure.serve")
 AGAIN = 5
 """Seconds after which a collector that has ended is started again."""
+LASTS = 30
+"""Seconds after which one that runs is well."""
 LONGEST_HEAD = 16_384
 SELDOM = 60
 """Seconds in which a warning of the web server is written once."""
@@ -182,7 +185,10 @@ def run(config: Path, place: Place) -> None:
 
 
 async def _serve(server: uvicorn.Server, sockets: list[socket.socket], service: Service, config: Path) -> None:
-    tasks = [asyncio.create_task(one) for one in (service.live.follow(), service.live.answer(), _collect(config))]
+    tasks = [
+        asyncio.create_task(one)
+        for one in (service.live.follow(), service.live.answer(), _collect(config, service.live))
+    ]
     try:
         await server.serve(sockets=sockets)
     finally:
@@ -191,8 +197,8 @@ async def _serve(server: uvicorn.Server, sockets: list[socket.socket], service: 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _collect(config: Path) -> None:
-    """Keep a collector running."""
+async def _collect(config: Path, live: Live) -> None:
+    """Keep a collector running; say where it has ended until it has run for a while."""
     start = "from procure.cli.start import run; run()"
     command = [sys.executable, "-c", start, "serve", "collect", "--config", str(config)]
     while True:
@@ -201,7 +207,12 @@ async def _collect(config: Path) -> None:
         few = os.environ | {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
         child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL, env=few)
         try:
-            await child.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.wait(), LASTS)
+            if child.returncode is None:
+                live.broken = ""
+                await child.wait()
+            live.broken = "The collector has ended and is started again; the service's log says why."
         except asyncio.CancelledError:
             child.terminate()
             with contextlib.suppress(TimeoutError):

@@ -68,6 +68,8 @@ LEAST_FREE = 2_000_000
 
 def why(path: Path, error: sqlite3.Error | OSError) -> str:
     """Say in a sentence why a database cannot be used, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return f"{path}: was deleted or replaced while the service ran; restart the service"
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL or (code in FULL and shutil.disk_usage(path.parent).free < LEAST_FREE):
         return f"{path}: the disk is full; free some of it"
@@ -101,12 +103,20 @@ class Store:
             self.db.execute("pragma synchronous = normal")
             if writer:
                 self.db.executescript(_SCHEMA)
+            self.made = path.stat().st_ino
         except (OSError, sqlite3.Error) as error:
             raise TableError(why(path, error)) from None
 
     def close(self) -> None:
         """Close it."""
         self.db.close()
+
+    def lost(self) -> str | None:
+        """Say that what is kept here goes nowhere, as the file is another or none; None where it is there."""
+        with suppress(OSError):
+            if self.path.stat().st_ino == self.made:
+                return None
+        return why(self.path, FileNotFoundError())
 
     def check(self) -> None:
         """Read the whole of it once; raise what is wrong with it."""
