@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import pytest
@@ -27,7 +28,7 @@ from procure.serve import page
 from procure.serve.collector import Collector
 from procure.serve.engine import Snapshot
 from procure.serve.guard import LOOPBACK
-from procure.serve.http import application, open_study
+from procure.serve.http import application
 from procure.serve.keeper import ENDS
 from procure.serve.live import MOST_STANDING
 from procure.serve.match import key_of
@@ -226,7 +227,9 @@ def test_a_header_is_believed_from_the_proxy_alone(place: Place) -> None:
     app = SimpleNamespace(guard=guard, service=service)
     assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo")[1]["user"] == "cleo"
     assert ask_json(app, "/v1/pending", client=MINE)[0] == 403
-    assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="cleo\u00e9\n")[0] == 403
+    assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User="UNI\\ann lee")[1]["user"] == "UNI\\ann lee"
+    for name in ("cleo\u00e9\n", "(null)", " ", "cleo ", "a/b", "x" * 65):
+        assert ask_json(app, "/v1/pending", client=MINE, X_Remote_User=name)[0] == 403
     other = over_socket(pwd.getpwnam("nobody").pw_uid)
     assert ask_json(app, "/v1/pending", client=other, X_Remote_User="cleo")[1]["user"] == "nobody"
     scope = {"client": MINE, "headers": [(b"x-remote-user", b"cleo"), (b"x-remote-user", b"ann")]}
@@ -350,11 +353,11 @@ def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
     (folder / "link.html").symlink_to(tmp_path / "secret.html")
     (folder / "dir.html").mkdir()
     os.mkfifo(folder / "pipe.html")
-    with open_study(folder, "a") as stream:
+    with page.open_study(folder, "a") as stream:
         assert stream.read() == b"<h1>a</h1>"
     for name in ("../secret", "link", "dir", "pipe", "", ".", "..", "a\0", "a.html", "x" * 300, "/etc/passwd", "A"):
-        assert open_study(folder, name) is None, name
-    assert page.studies(folder) == ["a"]
+        assert page.open_study(folder, name) is None, name
+    assert page.studies(folder)[0] == ["a"]
 
 
 def test_a_published_study_is_shown_in_a_sandbox(app: Any, place: Place) -> None:
@@ -368,6 +371,30 @@ def test_a_published_study_is_shown_in_a_sandbox(app: Any, place: Place) -> None
     for path in ("/study/..%2fqueue", "/study/%2e%2e", "/study/none", "/study/a/b"):
         assert ask(app, path)[0] == 404
     assert 'href="study/nodes-2027"' in ask(app, "/")[2].decode()
+
+
+def test_what_is_listed_is_served(app: Any, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with a space, a sign or an accent is shown and opens; what cannot be opened is not listed."""
+    monkeypatch.setattr(page, "LARGEST_STUDY", 1000)
+    place.studies.mkdir(exist_ok=True)
+    names = ["nodes 2027", "Käufe", "100 % of #1?", "a+b&c"]
+    for name in (*names, ".hidden", "\u202eodd", os.fsdecode(b"\xff")):
+        (place.studies / f"{name}.html").write_text("<h1>x</h1>")
+    (place.studies / "large.html").write_text("x" * 2000)
+    found = re.findall(r'href="(study/[^"]*)"', ask(app, "/")[2].decode())
+    assert len(found) >= len(names) and all(ask(app, f"/{one}")[0] == 200 for one in found)
+    assert {f"study/{quote(name)}" for name in names} <= set(found)
+    assert {".hidden", "large"} < set(page.studies(place.studies)[1])
+
+
+def test_a_job_of_any_name_is_found(app: Any) -> None:
+    """A log may name jobs as it likes; whose they are decides."""
+    snapshot = app.live.snapshot
+    row = snapshot.table.index[(snapshot.table["user"] == ME) & snapshot.table["end_time"].notna()][0]
+    snapshot.table = snapshot.table.assign(
+        job_id=snapshot.table["job_id"].where(snapshot.table.index != row, "job a,1")
+    )
+    assert ask_json(app, "/v1/jobs/job%20a,1", client=MINE)[1]["state"] == "ended"
 
 
 def test_a_young_service_says_so_first(app: Any) -> None:

@@ -30,7 +30,7 @@ SOCKET = "procure-socket"
 """The client's host in a scope of a connection over the Unix socket; its port is the user id."""
 LOOPBACK = "loopback of user "
 """How the client's host begins in a scope of a connection to the loopback address; the user id follows."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]{0,63}")
+_NAME = re.compile(r"\w(?:[\w.@+$\\ -]{0,62}[\w.@+$-])?")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -119,7 +119,7 @@ class Guard:
         if port != self.proxy:
             return Caller(self._name(port), f"uid {port}")
         given = [value for name, value in scope["headers"] if name == self.header]
-        name = given[0].decode("latin-1") if len(given) == 1 else ""
+        name = given[0].decode(errors="replace") if len(given) == 1 else ""
         name = name if _NAME.fullmatch(name) else ""
         return Caller(name, f"user {name}" if name else "proxy")
 

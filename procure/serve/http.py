@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -32,10 +29,8 @@ from procure.text import plain
 LOG = logging.getLogger("procure.serve")
 MOST_TOGETHER = 100
 """Questions in one request."""
-_STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_JOB = re.compile(r"[0-9][0-9A-Za-z_+.\[\]%-]{0,59}")
-LARGEST_STUDY, PART = 60_000_000, 65_536
-"""Bytes of a report at most, and of the parts in which it is sent: who does not read it holds no more of them."""
+PART = 65_536
+"""Bytes of the parts in which a report is sent: who does not read it holds no more of them."""
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
@@ -92,7 +87,7 @@ class Service:
     async def job(self, asked: Asked) -> Response:
         """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
         user, job_id = self._own(asked), asked.path_params["id"]
-        found = await self.live.job(user, job_id) if _JOB.fullmatch(job_id) else None
+        found = await self.live.job(user, job_id)
         if found is None:
             raise HTTPException(404, "you have no such job that waits, runs, or ended lately")
         return json_of(found | self._age())
@@ -155,7 +150,7 @@ class Service:
     async def study(self, asked: Asked) -> Response:
         """Return a report that the administrator has put into ``studies``."""
         name = asked.path_params["name"]
-        stream = await run_in_threadpool(open_study, self.place.studies, name)
+        stream = await run_in_threadpool(page.open_study, self.place.studies, name)
         if stream is None:
             raise HTTPException(404, "no study of that name is published here")
 
@@ -204,21 +199,6 @@ def as_text(asked: Asked) -> bool:
 def json_of(value: Any, status: int = 200) -> Response:
     """Return JSON, in which nothing is NaN."""
     return JSONResponse(plain(value), status)
-
-
-def open_study(folder: Path, name: str) -> BinaryIO | None:
-    """Open ``NAME.html`` in a folder, a plain file there and no link; None where there is none."""
-    if not _STUDY.fullmatch(name):
-        return None
-    try:
-        number = os.open(folder / f"{name}.html", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except (OSError, ValueError):
-        return None
-    about = os.fstat(number)
-    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
-        os.close(number)
-        return None
-    return os.fdopen(number, "rb")
 
 
 async def _refused(asked: Asked, error: Exception) -> Response:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 import time as clock
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import jinja2
 from starlette.responses import Response
@@ -20,6 +22,8 @@ _HERE = Path(__file__).parent
 _TYPES = {"page.js": "text/javascript", "page.css": "text/css"}
 _TICKS = {0: "now", 600: "10 min", 3600: "1 h", 14_400: "4 h", 43_200: "12 h", 172_800: "2 d", 604_800: "7 d"}
 _TICKS |= {2_592_000: "30 d", 31_536_000: "1 year"}
+LARGEST_STUDY, LONGEST_NAME, MOST_STUDIES = 60_000_000, 200, 100
+"""Bytes of a report and characters of its name at most, and how many are listed."""
 WIDTH, LEFT = 640, 150
 """Of the drawings, in units of their own; a narrow screen scrolls them."""
 
@@ -77,7 +81,7 @@ def render(
         partitions=sorted(
             {str(one) for one in (live.site.about["partitions"] if live.site else [])} - {"", "ALL", *live.hide}
         ),
-        studies=studies(live.place.studies),
+        studies=studies(live.place.studies)[0],
         facts=live.model_facts(),
         width=WIDTH,
         left=LEFT,
@@ -110,12 +114,29 @@ def hours(live: Live) -> list[dict[str, Any]]:
     return [one | {"share": one["cpus"] / whole if whole else 0.0} for one in live.hours]
 
 
-def studies(folder: Path) -> list[str]:
-    """Return the names of the published reports."""
+def open_study(folder: Path, name: str) -> BinaryIO | None:
+    """Open ``NAME.html`` in a folder, a plain file there and no link; None where there is none."""
+    if not name.isprintable() or "/" in name or name[:1] in ("", ".") or len(name) > LONGEST_NAME:
+        return None
     try:
-        return sorted(path.stem for path in folder.glob("*.html") if path.is_file() and not path.is_symlink())[:100]
+        number = os.open(folder / f"{name}.html", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST_STUDY:
+        os.close(number)
+        return None
+    return os.fdopen(number, "rb")
+
+
+def studies(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the reports that are published, and of the files that are none."""
+    try:
+        names = sorted(path.stem for path in folder.glob("*.html"))
     except OSError:
-        return []
+        return [], []
+    shown = [name for name in names[:MOST_STUDIES] if (stream := open_study(folder, name)) and not stream.close()]
+    return shown, [name for name in names if name not in shown]
 
 
 @cache

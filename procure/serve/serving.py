@@ -22,9 +22,11 @@ from procure.errors import TableError
 from procure.serve.guard import LOOPBACK, SOCKET
 from procure.serve.http import Service, application
 from procure.serve.live import Live
+from procure.serve.page import studies
 from procure.serve.peers import uid_of
 from procure.serve.settings import Http, Place
 from procure.serve.store import few_heaps
+from procure.text import printable
 
 LOG = logging.getLogger("procure.serve")
 AGAIN = 5
@@ -162,6 +164,9 @@ def run(config: Path, place: Place) -> None:
     logging.getLogger("uvicorn.error").addFilter(Seldom())
     with contextlib.suppress(OSError):
         reached(place.studies)
+    for name in studies(place.studies)[1]:
+        text = "a report is a plain file that can be read, of at most 60 MB; 100 are published"
+        LOG.warning("%s is not published: %s", place.studies / f"{printable(name)}.html", text)
     sockets = listen(place)
     guard, service = application(place)
     settings = uvicorn.Config(
