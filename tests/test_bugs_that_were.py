@@ -140,7 +140,7 @@ def test_serve_init_follows_no_link_that_was_planted(tmp_path, procure) -> None:
     assert procure("serve", "init", "--dir", folder)[0] == 1
     (folder / "config.toml").unlink()
     assert procure("serve", "init", "--dir", folder)[0] == 0
-    assert (folder / "config.toml").stat().st_mode & 0o777 == 0o640
+    assert (folder / "config.toml").stat().st_mode & 0o777 == 0o600
 
 
 def test_no_node_is_missing_before_the_first_start() -> None:

@@ -23,6 +23,7 @@ import pytest
 import uvicorn
 from serve_cases import keep_model, make_log, quick_model
 
+from procure.errors import TableError
 from procure.serve import ask, files
 from procure.serve.peers import uid_of
 from procure.serve.serving import Seldom, protocol, reached
@@ -188,6 +189,29 @@ def test_root_gives_the_folder_to_the_units_account(tmp_path: Path, monkeypatch:
     files.init(tmp_path / "b")
     assert {name for name, _ in given} == {"b", "run", "studies", *files.NAMES}
     assert {ids for _, ids in given} == {(7, 8)}
+    given.clear()
+    (tmp_path / "b/config.toml").unlink()
+    files.init(tmp_path / "b")
+    assert given == [("config.toml", (7, 8))]  # what was there stays whose it is
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a link to another account")
+def test_a_link_or_folder_of_another_account_is_not_followed(tmp_path: Path) -> None:
+    """Who made it could put another in its place; one of root's own is followed."""
+    private, link = tmp_path / "private", tmp_path / "link"
+    private.mkdir(mode=0o700)
+    link.symlink_to(private)
+    os.chown(link, 65_534, 65_534, follow_symlinks=False)
+    for folder in (link, link / "within"):
+        with pytest.raises(TableError, match="65534"):
+            files.init(folder)
+    assert not any(private.iterdir())
+    os.chown(link, 0, 0, follow_symlinks=False)
+    files.init(link)
+    assert (private / "config.toml").is_file() and private.stat().st_mode & 0o777 == 0o711
+    os.chown(private, 65_534, 65_534)
+    with pytest.raises(TableError, match="is a folder of the account 65534"):
+        files.init(private)
 
 
 @pytest.mark.skipif(shutil.which("lua") is None, reason="lua is not installed here")
@@ -273,6 +297,8 @@ def test_a_database_that_cannot_be_used_is_one_sentence(
 ) -> None:
     """Damaged in its middle, or on a full disk: which file, what is wrong and what to do; exit code 1."""
     make_log().to_parquet(tmp_path / "log.parquet")
+    monkeypatch.setattr("procure.serve.store.without_scikit_learn", lambda: None)  # which is this process's, too
+    monkeypatch.setattr("os.umask", lambda mode: None)
     procure("serve", "init", "--dir", tmp_path, "--replay", tmp_path / "log.parquet")
     path = tmp_path / "procure.sqlite"
     store = Store(path, writer=True)

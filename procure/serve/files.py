@@ -19,21 +19,22 @@ NAMES = ("config.toml", "procure.service", "cli_filter.lua", "procure_widget.htm
 
 
 def init(folder: Path, replay: Path | None = None) -> list[Path]:
-    """Write the files of a service into a folder; those that are there already stay.
+    """Write the files of a service into a folder; what is there already stays, and stays whose it is.
 
     Raises
     ------
     TableError
-        The folder cannot be written.
+        The folder cannot be written, or another account could put something else in its place.
     """
+    _refuse_anothers(folder)
+    folder = folder.resolve()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o711)  # the socket is reached through it; its files are their owner's alone
-        for name in ("studies", "run"):
-            _open_folder(folder / name)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        modes = {folder: 0o711, folder / "studies": 0o755, folder / "run": 0o755}
+        made = [path for path, mode in modes.items() if _make(path, mode)]
+        folder.chmod(folder.stat().st_mode | 0o011)  # the socket is reached through it
     except OSError as error:
         raise TableError(f"{folder}: cannot be written: {error.strerror}") from None
-    folder = folder.resolve()
     source = 'kind = "slurm"'
     if replay is not None:
         source = f'kind = "replay"\nlog = "{_toml(str(replay.resolve()))}"\nspeed = 1000.0'
@@ -57,34 +58,46 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
             text = text.replace(mark, value)
         with whole_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            temporary.chmod(0o640 if name == "config.toml" else 0o644)  # others run or include the rest
+            temporary.chmod(0o600 if name == "config.toml" else 0o644)  # others run or include the rest
         written.append(path)
-    if os.getuid() == 0:
-        _give(folder)
+    if os.getuid() == 0 and (account := _account()) is not None:
+        for path in (*made, *written):
+            os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
     return written
 
 
-def _open_folder(path: Path) -> None:
-    """Make a folder that every account may enter; a link that somebody put in its place is refused, not followed."""
-    path.mkdir(exist_ok=True)
-    try:
-        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        raise TableError(f"{path}: is a link, not a folder; remove it, and see who made it") from None
-    try:
-        os.fchmod(held, 0o755)
-    finally:
-        os.close(held)
+def _refuse_anothers(folder: Path) -> None:
+    """Refuse a folder, or a link on the way to it, of an account that is neither root, this one nor the unit's."""
+    account = _account()
+    trusted = {0, os.getuid(), *([account.pw_uid] if account else [])}
+    whole = folder.absolute()
+    links = [path for path in (whole, *whole.parents) if path.is_symlink()]
+    for path in [*links, *([whole] if whole.exists() else [])]:
+        owner = path.lstat().st_uid if path in links else path.stat().st_uid
+        if owner not in trusted:
+            what = "is a link" if path in links else "is a folder"
+            raise TableError(
+                f"{path}: {what} of the account {owner}, which could put another in its place; use another"
+            )
 
 
-def _give(folder: Path) -> None:
-    """Give a folder that root has made to the account of the unit, where there is that account."""
+def _make(path: Path, mode: int) -> bool:
+    """Make a folder of a mode where there is none; return whether it was made. A link in its place is refused."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise TableError(f"{path}: is a link or a file, not a folder; remove it, and see who made it")
+    if path.exists():
+        return False
+    path.mkdir(mode=0o700)
+    path.chmod(mode)
+    return True
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Return the account of the unit, where there is one."""
     try:
-        account = pwd.getpwnam(ACCOUNT)
+        return pwd.getpwnam(ACCOUNT)
     except KeyError:
-        return
-    for path in (folder, folder / "studies", folder / "run", *(folder / name for name in NAMES)):
-        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
+        return None
 
 
 def _toml(text: str) -> str:
