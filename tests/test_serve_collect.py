@@ -27,7 +27,7 @@ from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.engine import Snapshot
 from procure.serve.keeper import ENDS, Keeper, losses
-from procure.serve.match import STANDING_FOR, keep_asked, keep_standing, request_key, take_asked
+from procure.serve.match import keep_asked, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
 
@@ -363,23 +363,6 @@ def test_what_was_told_after_the_start_is_no_forecast(tmp_path: Path) -> None:
     made = pd.DataFrame({"job_id": ["1"], "submit_time": 1000, "source": "late"} | dict.fromkeys(told, 1.0))
     for start, source in ((1001, "late"), (1002, "submission")):
         assert take_asked(store, jobs_of(("1", 1000, start, None)), made)["source"].to_list() == [source]
-
-
-def test_who_was_seen_too_late_has_the_forecast_that_was_written_down_before(tmp_path: Path) -> None:
-    """Of a late job alone, of its user and request, the last one from before its submission; old ones are forgotten."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    key = request_key(1, 60, 0, 1, "p")
-    for at in (960, 990, 1020):
-        told = dict.fromkeys(FORECAST_COLUMNS[5:], float(at)) | {"issued": at}
-        keep_standing(store, at, [("ann", key, told), ("ben", key, told), ("ann", request_key(2, 60, 0, 1, "p"), told)])
-    jobs = jobs_of(("1", 1000, 1001, 1009), ("2", 1000, None, None), ("3", 2000, 2000, 2001))
-    source = ["late", "poll", "late"]
-    made = pd.DataFrame({"job_id": list("123"), "submit_time": [1000, 1000, 2000], "source": source})
-    found = take_asked(store, jobs, made.assign(**dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 1.0)))
-    assert found["source"].to_list() == ["standing", "poll", "late"]
-    assert found["median"].to_list() == [990.0, 1.0, 1.0] and found["issued"].to_list() == [990.0, 1.0, 1.0]
-    keep_standing(store, 1000 + STANDING_FOR, [])
-    assert store.rows("select distinct issued from standing") == [(1020,)]
 
 
 def test_what_a_user_was_told_is_kept_within_bounds(tmp_path: Path) -> None:

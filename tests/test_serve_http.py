@@ -30,11 +30,8 @@ from procure.serve.engine import Snapshot
 from procure.serve.guard import LOOPBACK
 from procure.serve.http import application
 from procure.serve.keeper import ENDS
-from procure.serve.live import MOST_STANDING
-from procure.serve.match import key_of
 from procure.serve.questions import written_jobs
 from procure.serve.settings import Http, Place, Service, Source
-from procure.serve.store import Store
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 MINE = over_socket(os.getuid())
@@ -106,24 +103,6 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
     rows = body.decode().splitlines()[1:] if mine["jobs"] else []
     assert [row.split()[0] for row in rows[: len(mine["jobs"])]] == [job["job_id"] for job in mine["jobs"]]
     assert "\u202e" not in body.decode() and "none of your jobs" in written_jobs(mine | {"jobs": []})
-
-
-def test_the_next_job_of_each_request_is_forecast_after_a_look(app: Any, place: Place) -> None:
-    """What users have asked of the cluster lately is answered before anyone asks, and kept as it would be told."""
-    app.live._stand()
-    while app.live.standing:
-        app.live.write_down()
-    app.live.writing.shutdown(wait=True)
-    snapshot, store = app.live.snapshot, Store(place.database)
-    rows = store.rows("select user, request, forecast from standing")
-    kept = {(user, key): json.loads(told) for user, key, told in rows}
-    jobs = snapshot.table.assign(key=[key_of(job) for job in snapshot.table.itertuples(index=False)])
-    last = jobs.iloc[-1]
-    assert len(kept) == min(len(jobs.groupby(["user", "key"])), MOST_STANDING)
-    [answer] = snapshot.answer([Request.of(last)])
-    told = kept[last["user"], last["key"]]
-    assert told["median"] == pytest.approx(answer.median, rel=1e-3)
-    assert told["lower_90"] <= answer.interval_90[0] and told["upper_90"] >= answer.interval_90[1]
 
 
 def test_sums_laid_out_once_answer_as_sums_laid_out_for_each_question(app: Any) -> None:

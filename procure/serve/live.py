@@ -25,7 +25,7 @@ from procure.queue_time.store import SiteModel
 from procure.serve import ledger
 from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
-from procure.serve.match import keep_asked, keep_standing, key_of, request_key
+from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
 from procure.serve.store import LEAST_FREE, Store, give_back
 from procure.text import roughly
@@ -35,8 +35,6 @@ MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 16, 2000, 400
 """Questions that are laid out together (1 takes 10 ms, 16 take 25), that may wait in all, and of one caller."""
 TURNS = 16
 """Turns of the loop in which what has come meanwhile is read before an answer is computed."""
-MOST_STANDING, STANDING_AT_ONCE = 128, 16
-"""The last requests of which the next job's forecast is written down after each look, and how many in a turn."""
 MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
@@ -63,9 +61,6 @@ class Live:
         self.waiting: dict[str, deque[tuple[Request, asyncio.Future[Answer]]]] = {}
         self.of_caller: Counter[str] = Counter()
         self.more = asyncio.Event()
-        self.standing: deque[tuple[Snapshot, pd.DataFrame]] = deque()
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.writing = ThreadPoolExecutor(1, "writing")
         self.aside = ThreadPoolExecutor(1, "pending")
         self.counting = ThreadPoolExecutor(1, "record")
         self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
@@ -102,40 +97,7 @@ class Live:
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
             self._show(Snapshot(self.site, table, now, self.hide, closed))
             self.stamps[self.place.queue] = stamp
-            if self.place.service.source.kind == "slurm":
-                self._stand()
             give_back()
-
-    def _stand(self) -> None:
-        """Have the next job of each of the last requests forecast, between the questions that come."""
-        assert self.snapshot is not None
-        jobs = self.snapshot.table.tail(10 * MOST_STANDING)[::-1]
-        jobs = jobs.assign(key=[key_of(job) for job in jobs.itertuples(index=False)])
-        jobs = jobs.drop_duplicates(["user", "key"]).head(MOST_STANDING)
-        parts = [jobs.iloc[first : first + STANDING_AT_ONCE] for first in range(0, len(jobs), STANDING_AT_ONCE)]
-        self.standing = deque((self.snapshot, part) for part in parts)
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(self.more.set)
-
-    def write_down(self) -> None:
-        """Take a turn of the next jobs' forecasts."""
-        snapshot, jobs = self.standing.popleft()
-        if snapshot is not self.snapshot or self.store is None:
-            return
-        try:
-            answers = snapshot.answer([Request.of(job) for job in jobs.itertuples(index=False)])
-            now, rows = int(clock.time()), zip(jobs["user"], jobs["key"], answers, strict=True)
-            made = [(str(user), key, _forecast_of(answer, now)) for user, key, answer in rows if not answer.error]
-        except Exception as error:  # whatever it is, questions are answered
-            LOG.warning("forecasts of the next jobs could not be made: %s", where(error))
-            return
-        self.writing.submit(self._keep_standing, self.store, now, made)
-
-    def _keep_standing(self, store: Store, now: int, made: list[tuple[str, str, dict[str, float]]]) -> None:
-        try:
-            keep_standing(store, now, made)
-        except Exception as error:  # the disk is full, or another holds the file
-            LOG.warning("forecasts of the next jobs could not be written down: %s", where(error))
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
         """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""
@@ -231,16 +193,12 @@ class Live:
         Answers are computed in the loop itself: of a thread beside it each would wait for the other, by up to 5 ms at
         each of the dozen system calls of a request and the hundreds of NumPy's of an answer.
         """
-        self.loop = asyncio.get_running_loop()
         while True:
             await self.more.wait()
             for _ in range(TURNS):
                 await asyncio.sleep(0)
             if not self.waiting:
-                if self.standing:
-                    self.write_down()
-                if not self.waiting and not self.standing:
-                    self.more.clear()
+                self.more.clear()
                 continue
             batch = self._batch()
             snapshot, kept = self.snapshot, self.kept

@@ -1,9 +1,4 @@
-"""Tell which forecast was made before a job was seen: as it was submitted, or at a look before that.
-
-A user is told one as the job is being submitted. For what users have asked of the cluster lately, forecasts of the next
-such job are written down after each look, before anyone asks: who starts between two looks, or while the service is
-down, has one all the same.
-"""
+"""Tell which job is the one about which a user was told something as it was being submitted."""
 
 from __future__ import annotations
 
@@ -17,8 +12,6 @@ from procure.serve.store import Store
 BEFORE, AFTER = 300, 5
 """Seconds from the question to the submission at most, and, of two clocks, after it."""
 MOST_EACH = 300
-STANDING_FOR = 900
-"""Seconds for which a forecast of the next such job is kept: the accounting tells of a short job after minutes."""
 _VALUES = (
     "median lower_50 upper_50 lower_90 upper_90 chance_1h chance_4h chance_12h week_median last_five issued".split()
 )
@@ -27,12 +20,6 @@ _VALUES = (
 def request_key(cpus: int, seconds: int, gpus: int, nodes: int, partition: str) -> str:
     """Write what tells one request from another, as both sides can know it."""
     return json.dumps([cpus, seconds, gpus, nodes, partition])
-
-
-def key_of(job: Any) -> str:
-    """Write that of a row of a job table."""
-    cpus, gpus = int(job.n_nodes * job.cpus_per_node), int(job.n_nodes * job.gpus_per_node)
-    return request_key(cpus, int(job.requested_time), gpus, int(job.n_nodes), str(job.partition))
 
 
 def fits(request: str, job: Any) -> bool:
@@ -62,20 +49,8 @@ def keep_asked(store: Store, user: str, now: int, key: str, forecast: dict[str, 
     )
 
 
-def keep_standing(store: Store, now: int, made: list[tuple[str, str, dict[str, float]]]) -> None:
-    """Keep forecasts of the next job of a user with a request, written down at a moment: user, request, forecast."""
-    store.db.executemany(
-        "insert or replace into standing (user, request, issued, forecast) values (?, ?, ?, ?)",
-        [(user, key, now, json.dumps(forecast)) for user, key, forecast in made],
-    )
-    store.db.execute("delete from standing where issued < ?", (now - STANDING_FOR,))
-
-
 def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """Put what was told at submission, before the start, in the place of forecasts made later; each is used once.
-
-    Where nothing was told and the forecast would be late, what was written down of the next such job before this one
-    was submitted takes its place, the last of them.
 
     Parameters
     ----------
@@ -95,19 +70,9 @@ def take_asked(store: Store, jobs: pd.DataFrame, made: pd.DataFrame) -> pd.DataF
             "abs(asked - ?), number",
             (user, submit - BEFORE, until, submit),
         )
-        found, source = [row for row in found if fits(row[1], job)][:1], "submission"
-        for number, _, _ in found:
+        for number, _, text in [row for row in found if fits(row[1], job)][:1]:
             store.db.execute("delete from asked where number = ?", (number,))
-        if not found and made["source"].iloc[place] == "late":
-            found = store.rows(
-                "select issued, request, forecast from standing where user = ? and issued between ? and ? "
-                "order by issued desc, request",
-                (user, submit - BEFORE, submit),
-            )
-            found, source = [row for row in found if fits(row[1], job)][:1], "standing"
-        for _, _, text in found:
-            told = json.loads(text)
-            for name in _VALUES:
+            told = json.loads(text) | {"source": "submission"}
+            for name in (*_VALUES, "source"):
                 made.iloc[place, made.columns.get_loc(name)] = told[name]
-            made.iloc[place, made.columns.get_loc("source")] = source
     return made

@@ -30,7 +30,7 @@ FORECAST_COLUMNS = tuple(
         "chance_12h week_median last_five"
     ).split()
 )
-"""Of the ledger; ``source`` is ``poll``, ``submission`` or ``standing`` (see `match`) for a forecast that was made
+"""Of the ledger; ``source`` is ``poll`` or ``submission`` (see `match`) for a forecast that was made
 before its job started as far as was known, and ``late`` for one made from what had been known before the submission of
 a job that was first seen later; ``week_median`` and ``last_five`` are guesses that need no model."""
 ASKED_FOR = 5 * 86_400
@@ -52,8 +52,6 @@ create index if not exists forecasts_by_time on forecasts (submit_time) where wa
 create table if not exists asked (
   number integer primary key, user text, asked integer, request text, forecast text);
 create index if not exists asked_by_user on asked (user, number);
-create table if not exists standing (
-  user text, issued integer, request text, forecast text, primary key (user, issued, request)) without rowid;
 create table if not exists gaps (begin integer primary key, end integer, what text);
 create table if not exists problems (code text primary key, since integer, text text);
 create table if not exists facts (name text primary key, value text);
