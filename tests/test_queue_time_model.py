@@ -569,6 +569,17 @@ def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFram
     assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
 
 
+def test_each_fitted_rival_has_its_own_errors_of_jobs_unknown_to_it(jobs: pd.DataFrame) -> None:
+    """No fitted rival states one number at every level, be the split in time or drawn; its point stays as it was."""
+    found = evaluate(jobs.iloc[:400], ["chronological", "random"], ["gbt", "kmeans-gbt"], k=2)
+    losses = {(row["split"], row["method"]): row["pinball"] for row in found.rows}
+    for split in ("chronological", "random"):
+        for name in ("gbt", "kmeans-gbt", "hgb"):
+            rows, one = found.forecasts[split, name]
+            assert one.quantiles is not None and (one.quantiles[:, 0] < one.quantiles[:, -1]).all()
+            assert losses[split, name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
+
+
 def test_the_window_after_friday_night_is_on_saturday(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trend is called for the weekday and the hour at which the window after the log's last one begins."""
     saturday = int(pd.Timestamp("2020-09-12").timestamp())
