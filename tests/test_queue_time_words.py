@@ -63,7 +63,7 @@ def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: py
 
 def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """No feature of the model is without words, and none raises for a plain or an unknown job."""
-    for topic in {meaning(name).topic for name in feature_names()} - {"replay", "priority"}:
+    for topic in {meaning(name).topic for name in feature_names()} - {"priority"}:
         for request in (
             Request(4, 3600, user="a", partition="batch"),
             Request(64, 0),

@@ -146,7 +146,6 @@ def evaluate(
     k: int | None = None,
     deadline: float | None = None,
     settings: Settings | None = None,
-    replay: bool = False,
     every: float = 0,
     retrain_every: int | None = None,
     retrain_grown: float | None = None,
@@ -172,8 +171,6 @@ def evaluate(
         Seconds, in place of the training rows' mean wait.
     settings
         Of our model.
-    replay
-        Add the replay's answer to our model's features.
     every
         Seconds between updates of our model after its training, at which outcomes are learnt; 0 learns each as
         soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
@@ -195,7 +192,7 @@ def evaluate(
         raise ArgumentError("retrain_grown", f"{retrain_grown} was given; a share above 0 is needed")
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")
-    found = Evaluation(jobs, site_features(jobs, replay=replay), wait_times(jobs))
+    found = Evaluation(jobs, site_features(jobs), wait_times(jobs))
     rows = np.flatnonzero(~np.isnan(found.wait))
     if last is not None:
         rows = rows[rows >= len(jobs) - last]

@@ -206,7 +206,7 @@ def situations(
     requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
     same = log.same(ask)
-    features = features_now(log, ask, site.seen, site.about.get("replay", False), same)
+    features = features_now(log, ask, site.seen, same)
     found = [
         Situation(one, now, log, ask.one(place), features.iloc[place : place + 1], same[place])
         for place, one in enumerate(requests)
@@ -487,7 +487,7 @@ def _pending(
     if not kept:
         return
     jobs, mine = [jobs[place] for place in kept], mine[kept]
-    submitted = features_of(log, log.take(log.order[mine]), site.seen, site.about.get("replay", False))
+    submitted = features_of(log, log.take(log.order[mine]), site.seen)
     soonest = dict[tuple[Any, ...], np.ndarray]()
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
         job, waited = jobs[place], max(now - int(submit[row]), 0)
