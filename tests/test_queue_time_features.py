@@ -116,10 +116,9 @@ def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed:
     """Asking about some rows only is a shortcut: it gives exactly those rows of the whole."""
     jobs = random_jobs(seed).sample(frac=1, random_state=seed)
     asked = np.array(data.draw(st.lists(st.integers(0, len(jobs) - 1), min_size=1, max_size=5)))
-    replay = data.draw(st.booleans())
     most = {"cpus": float(seed % 400), "mem": 0.0, "gpus": 0.0}
-    whole = site_features(jobs, most, replay)
-    pd.testing.assert_frame_equal(site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True)
+    whole = site_features(jobs, most)
+    pd.testing.assert_frame_equal(site_features(jobs, most, asked), whole.iloc[asked], check_exact=True)
 
 
 def test_a_job_does_not_count_its_own_start() -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procure.errors import ArgumentError, TableError
-from procure.queue_time import calibrate, evaluation, metrics, report_mixture, splits, store, training, trend
+from procure.queue_time import calibrate, evaluation, metrics, splits, store, training, trend
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
@@ -32,7 +32,6 @@ from procure.queue_time.predict import (
     what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
-from procure.queue_time.report_mixture import pictures
 from procure.queue_time.training import growth, train, update
 from procure.schemas import JOB
 from procure.tables import check
@@ -464,14 +463,6 @@ def test_a_model_file_with_a_damaged_share_is_one_error(site: store.SiteModel, t
         store.load(tmp_path / "site.model")
 
 
-def test_weeks_are_drawn_by_the_rule_of_the_interval() -> None:
-    """Of a week in which many start at once the picture shows 0 and the 90 % quantile, of another 5 and 95 %."""
-    many = pd.Series([0.0] * 20 + list(range(1, 81)))
-    none = pd.Series(np.arange(1.0, 102))
-    np.testing.assert_allclose(report_mixture._came(many), [0, many.quantile(0.5), many.quantile(0.9)])
-    np.testing.assert_allclose(report_mixture._came(none), [8.5, 51, 98.5])
-
-
 @pytest.mark.slow
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:
     """Each split and method has a row per deadline, with the naive guesses beside, and ours beats zero."""
@@ -489,9 +480,6 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     words = verdict(found).splitlines()[0]
     assert words.startswith("chronological: procure's pinball loss is") and "90 % interval held" in words
     assert "bursts" in words or "burst," in words
-    [drawn] = pictures(found)
-    assert drawn["split"] == "chronological"
-    assert all("<svg" in drawn[name] for name in ("weights", "losses", "intervals"))
 
 
 def test_waits_over_a_day_are_judged_apart() -> None:
@@ -567,6 +555,17 @@ def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFram
         assert losses[name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
     zero = found.forecasts["chronological", "zero"][1].quantiles
     assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
+
+
+def test_each_fitted_rival_has_its_own_errors_of_jobs_unknown_to_it(jobs: pd.DataFrame) -> None:
+    """No fitted rival states one number at every level, be the split in time or drawn; its point stays as it was."""
+    found = evaluate(jobs.iloc[:400], ["chronological", "random"], ["gbt", "kmeans-gbt"], k=2)
+    losses = {(row["split"], row["method"]): row["pinball"] for row in found.rows}
+    for split in ("chronological", "random"):
+        for name in ("gbt", "kmeans-gbt", "hgb"):
+            rows, one = found.forecasts[split, name]
+            assert one.quantiles is not None and (one.quantiles[:, 0] < one.quantiles[:, -1]).all()
+            assert losses[split, name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
 
 
 def test_the_window_after_friday_night_is_on_saturday(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: py
 
 def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """No feature of the model is without words, and none raises for a plain or an unknown job."""
-    for topic in {meaning(name).topic for name in feature_names()} - {"replay", "priority"}:
+    for topic in {meaning(name).topic for name in feature_names()} - {"priority"}:
         for request in (
             Request(4, 3600, user="a", partition="batch"),
             Request(64, 0),
@@ -198,6 +198,21 @@ def test_a_like_job_behind_another_is_never_stated_to_start_sooner(site, queued)
             assert (found[name].diff().dropna() >= -1e-6).all(), name
         last = room.pending_waits(site, state, user, now, job_id=found["job_id"].iloc[-1])
         assert last["median"].tolist() == pytest.approx(found["median"].tolist()[-1:])
+
+
+@pytest.mark.parametrize("method", ["procure", "gbt"])
+def test_a_new_job_is_not_stated_to_start_before_the_users_like_jobs(site, method: str) -> None:  # type: ignore[no-untyped-def]
+    """No quantile of a new job is sooner than of the like ones that wait, in an answer and in the ways of what-if."""
+    site = site if method == "procure" else training.train(busy_site(400), "gbt")
+    now = int(site.about["end"]) + 40 * 3600
+    one = queue_of(site, 1).iloc[[1]]
+    state = pd.concat([one.assign(job_id=f"q{i}", submit_time=now - age) for i, age in enumerate((144_000, 60))])
+    asked = Request(8, 7200, user="alice", partition="batch")
+    [*_, last] = room.pending_waits(site, state, "alice", now).to_dict("records")
+    choices = room.what_if(site, asked, state, now=now)
+    for said in (answers.answer(site, asked, state, now), choices[choices["as_asked"]].iloc[0]):
+        for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90"):
+            assert last[name] is None or said[name] >= last[name] - 1e-6, name
 
 
 def test_a_pending_jobs_wait_counts(site) -> None:  # type: ignore[no-untyped-def]

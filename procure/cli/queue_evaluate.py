@@ -12,7 +12,7 @@ import typer
 from procure.cli import common
 from procure.cli.from_settings import options
 from procure.cli.queue_inputs import cut_of, names_of
-from procure.cli.queue_options import LOG, LogArgument, ReplayOption
+from procure.cli.queue_options import LOG, LogArgument
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
@@ -70,7 +70,6 @@ def evaluate(
             help="Retrain when the number of known waits has grown by PERCENT; `update` does at 20.",
         ),
     ] = None,
-    replay: ReplayOption = False,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge predictions of a log's waits on random, chronological and monthly rolling splits.
@@ -113,7 +112,6 @@ def evaluate(
         test_from=cut,
         k=k,
         deadline=seconds,
-        replay=replay,
         every=every,
         retrain_every=again,
         retrain_grown=None if retrain_grown is None else retrain_grown / 100,

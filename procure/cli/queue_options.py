@@ -13,9 +13,5 @@ LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="A job log, or 
 ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `procure queue train`.")]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="How to read the log; see workload import.")]
 TzOption = Annotated[str | None, common.zone_option("Zone of times without an offset, e.g. Europe/Berlin.")]
-ReplayOption = Annotated[
-    bool,
-    typer.Option("--replay", help="Add a feature: when a replay of the queue under EASY would start the job."),
-]
 LOG = common.LOG | {"preset": PresetOption, "log_tz": TzOption}
 """Options by field of `procure.workload.LogSettings`."""

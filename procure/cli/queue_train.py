@@ -11,7 +11,7 @@ import typer
 
 from procure.cli import common
 from procure.cli.from_settings import options
-from procure.cli.queue_options import LOG, LogArgument, ModelOption, ReplayOption
+from procure.cli.queue_options import LOG, LogArgument, ModelOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method, left_out
 from procure.settings import LARGEST, MOST_COUNTED
@@ -34,7 +34,6 @@ def train(
         Path | None,
         typer.Option(help="Where a k sweep records finished k, to resume from. [default: OUT.ks]"),
     ] = None,
-    replay: ReplayOption = False,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a model of a site's waits on its job log.
@@ -54,7 +53,7 @@ def train(
         common.note(text)
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
-    site = training.train(jobs, method, k, replay=replay)
+    site = training.train(jobs, method, k)
     store.save(site, out)
     _print_model(site, out, output)
 

@@ -12,7 +12,16 @@ import pandas as pd
 from procure.queue_time.cautions import cautions, doubt_of
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.log import Log
-from procure.queue_time.predict import Request, Situation, can_run, check_request, medians, read_off, situations, stated
+from procure.queue_time.predict import (
+    Request,
+    Situation,
+    can_run,
+    check_request,
+    no_sooner,
+    read_off,
+    situations,
+    stated,
+)
 from procure.queue_time.store import SiteModel, load
 from procure.queue_time.why import because, neighbours, smaller_requests
 from procure.text import Shown, duration, roughly
@@ -145,8 +154,12 @@ def answer(
     near = neighbours(here)
     careful = cautions(site, request, here, near, state)
     found = stated(site, features)
-    said: dict[str, Any] = dict(read_off(found, 0, deadline, doubt_of(careful)))
-    smaller = {text: median for (text, _), median in zip(others, medians(found)[1:].tolist(), strict=True)}
+    least, *later = no_sooner(site, state, [request, *(other for _, other in others)], here.now)
+    said: dict[str, Any] = dict(read_off(found, 0, deadline, doubt_of(careful), least))
+    smaller = {
+        text: float(read_off(found, place, least=one)["median"] or 0.0)
+        for place, ((text, _), one) in enumerate(zip(others, later, strict=True), 1)
+    }
     said["because"] = because(site, here, near, said["median"], smaller)
     if state is None and isinstance(found, Distribution):
         late = roughly(max(float(found.quantile(0.9)[0]), said["median"]))

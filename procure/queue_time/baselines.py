@@ -62,10 +62,12 @@ def with_errors(said: Forecast, before: np.ndarray, wait: np.ndarray) -> Forecas
     said
         What the rule says of the jobs that are judged; its point stays.
     before, wait
-        What it said of jobs whose wait was known by then, and these waits; seconds. Errors are ratios of 1 + seconds.
+        What it said of jobs whose wait was known by then, and these waits; seconds. Errors are ratios of 1 + seconds,
+        of what is below 0 as of 0.
     """
+    point, before = np.maximum(said.point, 0.0), np.maximum(before, 0.0)
     errors = np.quantile(np.log1p(wait) - np.log1p(before), LEVELS)
-    return replace(said, quantiles=np.maximum(np.expm1(np.log1p(said.point)[:, None] + errors), 0.0))
+    return replace(said, quantiles=np.maximum(np.expm1(np.log1p(point)[:, None] + errors), 0.0))
 
 
 def _by_partition(

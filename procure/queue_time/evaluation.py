@@ -36,7 +36,11 @@ COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 MONTHLY = {"max_rows": 30_000, "members": 1}
 """What a model that is trained again every month saves: older rows and members."""
 
+HELD_BACK = 0.15
+"""The share of the training rows on which a fitted rival's errors are learnt."""
 Progress = Callable[[str], None]
+Fitted = Callable[[np.ndarray], np.ndarray]
+"""What a fitted rival says of rows by position, s."""
 
 
 @dataclass
@@ -142,7 +146,6 @@ def evaluate(
     k: int | None = None,
     deadline: float | None = None,
     settings: Settings | None = None,
-    replay: bool = False,
     every: float = 0,
     retrain_every: int | None = None,
     retrain_grown: float | None = None,
@@ -168,8 +171,6 @@ def evaluate(
         Seconds, in place of the training rows' mean wait.
     settings
         Of our model.
-    replay
-        Add the replay's answer to our model's features.
     every
         Seconds between updates of our model after its training, at which outcomes are learnt; 0 learns each as
         soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
@@ -191,7 +192,7 @@ def evaluate(
         raise ArgumentError("retrain_grown", f"{retrain_grown} was given; a share above 0 is needed")
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")
-    found = Evaluation(jobs, site_features(jobs, replay=replay), wait_times(jobs))
+    found = Evaluation(jobs, site_features(jobs), wait_times(jobs))
     rows = np.flatnonzero(~np.isnan(found.wait))
     if last is not None:
         rows = rows[rows >= len(jobs) - last]
@@ -242,15 +243,14 @@ def _evaluate_split(
         if method == "procure":
             forecasts[method] = _ours(found, again, list(deadlines.values()), how)
         elif method == "lightgbm-like":
-            forecasts[method] = _read_five(_plain(found, group, seed, LEVELS))
+            fit = _plain(found, LEVELS, seed)
+            forecasts[method] = _read_five(np.concatenate([fit(split.train)(split.test) for split in group]))
         else:
             forecasts[method] = _theirs(found, group, method, seed, k or 0, how.progress)
     naive = [_naive(found, split) for split in group]
-    for guess in naive[0]:
-        point, five = (np.concatenate([getattr(part[guess], of) for part in naive]) for of in ("point", "quantiles"))
-        forecasts[guess] = Forecast(point, five)
-    like = forecasts.get("lightgbm-like")
-    forecasts["hgb"] = Forecast(like.point if like else _plain(found, group, seed, LEVELS[[2]])[:, 0])
+    forecasts |= {guess: _joined([part[guess] for part in naive]) for guess in naive[0]}
+    fit = _plain(found, LEVELS[[2]], seed)
+    forecasts["hgb"] = _with_own_errors(found, group, lambda rows: lambda asked: fit(rows)(asked)[:, 0])
     burst = bursts(found.jobs)[test]
     for method, forecast in forecasts.items():
         found.forecasts[name, method] = (test, forecast)
@@ -309,24 +309,47 @@ def _trained_again(
 
 
 def _theirs(found: Evaluation, group: list[Split], method: str, seed: int, k: int, progress: Progress) -> Forecast:
-    points = []
+    def fit(rows: np.ndarray) -> Fitted:
+        published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
+        published.fit(found.features.iloc[rows], found.wait[rows])
+        return lambda asked: published.predict(found.features.iloc[asked])
+
     for split in group:
         _say(split, method, progress)
-        published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
-        published.fit(found.features.iloc[split.train], found.wait[split.train])
-        points.append(published.predict(found.features.iloc[split.test]))
-    return Forecast(np.concatenate(points))
+    return _with_own_errors(found, group, fit)
 
 
-def _plain(found: Evaluation, group: list[Split], seed: int, levels: np.ndarray) -> np.ndarray:
-    """Return the quantiles (n, q) that plain boosters on our features, set as libraries do, say of the test rows."""
-    said = []
+def _with_own_errors(found: Evaluation, group: list[Split], fit: Callable[[np.ndarray], Fitted]) -> Forecast:
+    """Return the points of a rival, fitted on training rows, with the quantiles of its errors on jobs unknown to it.
+
+    These are the last `HELD_BACK` of the training rows, of which the rival speaks after a fit on the others; for a
+    random split they are drawn.
+    """
+    parts = []
+    for split in group:
+        order = np.random.default_rng(0).permutation(split.train)
+        if split.cut is not None:
+            order = split.train[np.argsort(found.jobs["submit_time"].to_numpy()[split.train], kind="stable")]
+        early, late = np.split(order, [round((1 - HELD_BACK) * len(order))])
+        parts.append(with_errors(Forecast(fit(split.train)(split.test)), fit(early)(late), found.wait[late]))
+    return _joined(parts)
+
+
+def _joined(parts: list[Forecast]) -> Forecast:
+    point, five = (np.concatenate([getattr(part, of) for part in parts]) for of in ("point", "quantiles"))
+    return Forecast(point, five)
+
+
+def _plain(found: Evaluation, levels: np.ndarray, seed: int) -> Callable[[np.ndarray], Fitted]:
+    """Return what fits plain boosters of quantiles (q,) on our features, set as libraries do; they say (n, q) s."""
     own = [name for name in found.features.columns if not name.startswith(PREFIX) and name != BACKLOG]
     matrix = found.features[own].to_numpy(dtype=np.float32)
-    for split in group:
-        booster = fit_plain(matrix[split.train], found.wait[split.train], seed, levels)
-        said.append(np.maximum(predict(booster, matrix[split.test]).reshape(len(split.test), -1), 0.0))
-    return np.sort(np.concatenate(said), axis=1)
+
+    def fit(rows: np.ndarray) -> Fitted:
+        booster = fit_plain(matrix[rows], found.wait[rows], seed, levels)
+        return lambda asked: np.sort(np.maximum(predict(booster, matrix[asked]).reshape(len(asked), -1), 0.0), axis=1)
+
+    return fit
 
 
 def _read_five(quantiles: np.ndarray) -> Forecast:

@@ -119,7 +119,6 @@ _AMOUNTS: dict[str, Callable[[Log], np.ndarray]] = {
 def site_features(
     jobs: pd.DataFrame,
     most: dict[str, float] | None = None,
-    replay: bool = False,
     asked: np.ndarray | None = None,
 ) -> pd.DataFrame:
     """Compute every feature of every job, or of those asked about, from what was known at its submission.
@@ -131,8 +130,6 @@ def site_features(
     most
         The most ``cpus``, ``mem`` (MB) and ``gpus`` ever seen in use before the table begins, where it is the
         tail of a longer log; shares are of the most seen so far.
-    replay
-        Add ``replay_wait``, the answer of `replay.replay_feature`.
     asked
         Positions in the table of the jobs whose features are wanted; None is all of them.
 
@@ -144,7 +141,7 @@ def site_features(
     """
     asked = np.arange(len(jobs)) if asked is None else asked
     log = read_jobs(jobs)
-    return features_of(log, log.take(asked), most, replay).set_index(jobs.index[asked])
+    return features_of(log, log.take(asked), most).set_index(jobs.index[asked])
 
 
 class _Columns(dict[str, np.ndarray]):
@@ -194,15 +191,15 @@ def picked(features: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     return values[:, known[names]]
 
 
-def features_of(log: Log, ask: Log, most: dict[str, float] | None = None, replay: bool = False) -> pd.DataFrame:
+def features_of(log: Log, ask: Log, most: dict[str, float] | None = None) -> pd.DataFrame:
     """Do as `site_features` with a job table that is laid out.
 
     ``ask`` are jobs of the log, of `Log.take`, or questions numbered with it, of `Log.near` or `Log.grouped`.
     """
-    return features_in(Laid(log, most, keep=False), ask, replay)
+    return features_in(Laid(log, most, keep=False), ask)
 
 
-def features_in(laid: Laid, ask: Log, replay: bool = False) -> pd.DataFrame:
+def features_in(laid: Laid, ask: Log) -> pd.DataFrame:
     """Do as `features_of` from sums that are kept; ``ask`` are jobs of the log, or questions of `Laid.numbered`."""
     log, columns = laid.log, _Columns(ask.n)
     _request(ask, columns)
@@ -216,11 +213,6 @@ def features_in(laid: Laid, ask: Log, replay: bool = False) -> pd.DataFrame:
     _drain(laid, ask, queues, starts, columns)
     columns[BACKLOG] = _expected_backlog(laid, ask, queues, columns)
     del queues
-    if replay:
-        # Its kernels import Numba, for which only those wait who ask for a replay.
-        from procure.queue_time.replay import replay_wait
-
-        columns["replay_wait"] = replay_wait(log, ask, columns["capacity_seen"])
     lately = recent_waits(ask, _sorted_waits(laid, starts))
     del starts
     for position, kind in enumerate(KINDS):
@@ -233,15 +225,14 @@ def features_now(
     log: Log,
     ask: Log,
     most: dict[str, float],
-    replay: bool = False,
     same: Sequence[Mapping[str, np.ndarray]] | None = None,
 ) -> pd.DataFrame:
     """Compute the features of questions of `Log.asking`, a row each; what they do not need of the log is left out.
 
     ``same`` is of `Log.same`, if it is known already.
     """
-    log, ask = log.grouped(ask) if replay else log.near(ask, NEEDED_SECONDS, NEEDED_LAST, same)
-    return features_in(_Asked(log, most), ask, replay)
+    log, ask = log.near(ask, NEEDED_SECONDS, NEEDED_LAST, same)
+    return features_in(_Asked(log, most), ask)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:

@@ -202,11 +202,6 @@ class Log:
         made.__dict__["_steps"] = {name: np.append(steps[name], other_steps[name])[at] for name in steps}
         return made
 
-    def then(self, ask: Log, one: int) -> Log:
-        """Return the jobs and, as the last of them, one of the questions."""
-        joined: dict[str, Any] = {name: np.append(getattr(self, name), getattr(ask, name)[one]) for name in _ARRAYS}
-        return replace(self, **joined, optional={})
-
     def grouped(self, ask: Log) -> tuple[Log, Log]:
         """Number the shapes and kinds of the jobs and of questions together."""
         ours, asked = self.kinds, ask.kinds

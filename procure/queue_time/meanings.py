@@ -67,7 +67,6 @@ _PLAIN = {
     "user_running_n": ("running jobs of the user", "jobs", "usage"),
     "user_drain_running": ("CPU-seconds that the user waits for, by the CPUs that the user's jobs hold", "s", "ahead"),
     "work_ahead_seconds": ("CPU-seconds of waiting jobs with no longer a limit, by the most CPUs seen", "s", "ahead"),
-    "replay_wait": ("wait if the queue were played forward by EASY backfilling", "s", "replay"),
 }  # fmt: skip
 
 
@@ -159,13 +158,13 @@ def meaning(name: str) -> Meaning:
 
 
 def feature_names() -> list[str]:
-    """Return every feature that procure computes, in order: those of a small job table, and the replay's."""
+    """Return every feature that procure computes, in order: those of a small job table."""
     job = {
         "job_id": "1", "user": "", "partition": "", "submit_time": 0, "requested_time": 1, "run_time": 1, "n_nodes": 1,
         "cpus_per_node": 1, "mem_mb_per_node": 0, "gpus_per_node": 0, "start_time": 0, "end_time": 1, "priority": 1.0,
         "fair_share": 1.0, "owns_resources": 0.0,
     }  # fmt: skip
-    return [*site_features(pd.DataFrame([job]), asked=np.array([0])).columns, "replay_wait"]
+    return list(site_features(pd.DataFrame([job]), asked=np.array([0])).columns)
 
 
 def describe_features(names: Iterable[str] | None = None) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,9 @@ from procure.queue_time.log import Log, read_jobs, texts
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import counted, nearest, roughly
+
+MOST_LIKE = 20
+"""Like jobs of a user at either end of a row of them that bound what is said of a new one."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Request:
             "gpus": self.nodes * gpus, "limit": self.requested_time, "user": self.user, "partition": self.partition,
             "model": self.gpu_type if self.gpus else "",
         }  # fmt: skip
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What two jobs have in common of which the later one does not start first."""
+        return tuple(self.amounts.values())
 
     @classmethod
     def of(cls, job: Any) -> Request:
@@ -198,7 +206,7 @@ def situations(
     requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
     ask = log.asking(now, [one.amounts for one in requests])
     same = log.same(ask)
-    features = features_now(log, ask, site.seen, site.about.get("replay", False), same)
+    features = features_now(log, ask, site.seen, same)
     found = [
         Situation(one, now, log, ask.one(place), features.iloc[place : place + 1], same[place])
         for place, one in enumerate(requests)
@@ -271,14 +279,18 @@ def medians(said: Distribution | np.ndarray) -> np.ndarray:
 
 
 def read_off(
-    said: Distribution | np.ndarray, row: int, deadline: float | None = None, doubt: float = 0.0
+    said: Distribution | np.ndarray,
+    row: int,
+    deadline: float | None = None,
+    doubt: float = 0.0,
+    least: np.ndarray | float = 0.0,
 ) -> dict[str, float | None]:
-    """Read what `forecast` returns of one job off what is `stated` of several."""
+    """Read what `forecast` returns of one job off what is `stated` of several, at ``least`` as `no_sooner` has it."""
     if not isinstance(said, Distribution):
         empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
-        return {"median": float(said[row])} | empty | {"p_before_deadline": None}
+        return {"median": float(np.maximum(said[row], least).max())} | empty | {"p_before_deadline": None}
     one = Distribution(said.curve[[row]])
-    one = widened(one, doubt) if doubt else one
+    one = Distribution(np.maximum(widened(one, doubt).curve if doubt else one.curve, least))
     values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
     for share in (50, 90):
         values[f"lower_{share}"], values[f"upper_{share}"] = one.interval(share / 100)[0].tolist()
@@ -351,10 +363,10 @@ def what_if(
         one for one in dict.fromkeys(choices) if can_run(site, one, state) and (one == request or _was_seen(site, one))
     ]
     found, features = situations(site, choices, state, now)
-    said = stated(site, features)
+    said, least = stated(site, features), no_sooner(site, state, choices, now)
     rows = []
     for place, (choice, here) in enumerate(zip(choices, found, strict=True)):
-        expected = read_off(said, place, deadline, doubt(choice, here))
+        expected = read_off(said, place, deadline, doubt(choice, here), least[place])
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
@@ -420,27 +432,11 @@ def pending_waits(
         order of submission.
     """
     now = moment_of(site, state) if now is None else now
-    table = _known(site, state)
-    log = read_jobs(table)
-    waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
-    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])
-    jobs = list(table.iloc[log.order[mine]].itertuples())
-    kept = _looked_at(jobs, job_id, most)
-    jobs, mine = [jobs[place] for place in kept], mine[kept]
-    submitted = features_of(log, log.take(log.order[mine]), site.seen, site.about.get("replay", False))
-    rows, soonest = [], dict[Request, np.ndarray]()
-    for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
-        job, waited = jobs[place], max(now - int(submit[row]), 0)
-        request = Request.of(job)
-        others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
-        fresh = situation(site, request, now=now, log=others).features
-        if isinstance(site.model, QueueTimeModel):
-            said = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
-        else:
-            said = medians(stated(site, fresh))
-        said = soonest[request] = np.maximum(said, soonest.get(request, 0.0))
+    rows = []
+    for job, waited, said in _pending(site, state, user, now, lambda jobs: _looked_at(jobs, job_id, most)):
         if job_id is not None and str(job.job_id) != job_id:
             continue
+        request = Request.of(job)
         about = {
             "job_id": str(job.job_id),
             "cpus": request.cpus,
@@ -452,6 +448,60 @@ def pending_waits(
     return pd.DataFrame(rows)
 
 
+def no_sooner(
+    site: SiteModel, state: pd.DataFrame | None, requests: Sequence[Request], now: int | None = None
+) -> list[np.ndarray | float]:
+    """Return what is stated at least of new jobs: what `pending_waits` says of their user's like jobs that wait, s.
+
+    Of each request the quantiles at `calibrate.GRID`, or 0 where no like job waits. Of a row of like jobs the first and
+    the last `MOST_LIKE` are looked at.
+    """
+    found: dict[tuple[Any, ...], np.ndarray] = {}
+    kinds = [replace(one, partition=partition_of(site, one.partition)).kind for one in requests]
+    if state is not None and requests[0].user:
+        now = moment_of(site, state) if now is None else now
+
+        def like(jobs: Sequence[Any]) -> list[int]:
+            own = [place for place, job in enumerate(jobs) if Request.of(job).kind in kinds]
+            return sorted({*own[:MOST_LIKE], *own[-MOST_LIKE:]})
+
+        for job, _, said in _pending(site, state, requests[0].user, now, like):
+            found[Request.of(job).kind] = said
+    return [found.get(kind, 0.0) for kind in kinds]
+
+
+def _pending(
+    site: SiteModel, state: pd.DataFrame, user: str, now: int, looked_at: Callable[[Sequence[Any]], list[int]]
+) -> Iterator[tuple[Any, int, np.ndarray]]:
+    """Go through a user's pending jobs that are looked at: each, how long it has waited, s, and what is said of it.
+
+    That is what remains, s from now, (1, len(calibrate.GRID)) quantiles or a number (1,), and no less than of a like
+    job before it.
+    """
+    table = _known(site, state)
+    log = read_jobs(table)
+    waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
+    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])
+    jobs = list(table.iloc[log.order[mine]].itertuples())
+    kept = looked_at(jobs)
+    if not kept:
+        return
+    jobs, mine = [jobs[place] for place in kept], mine[kept]
+    submitted = features_of(log, log.take(log.order[mine]), site.seen)
+    soonest = dict[tuple[Any, ...], np.ndarray]()
+    for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
+        job, waited = jobs[place], max(now - int(submit[row]), 0)
+        request = Request.of(job)
+        others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
+        fresh = situation(site, request, now=now, log=others).features
+        if isinstance(site.model, QueueTimeModel):
+            said = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        else:
+            said = medians(stated(site, fresh))
+        said = soonest[request.kind] = np.maximum(said, soonest.get(request.kind, 0.0))
+        yield job, waited, said
+
+
 def _looked_at(jobs: Sequence[Any], job_id: str | None, most: int | None) -> list[int]:
     """Return which of a user's pending jobs are looked at: the first, or the one of an id and the first ones like it.
 
@@ -460,5 +510,7 @@ def _looked_at(jobs: Sequence[Any], job_id: str | None, most: int | None) -> lis
     if job_id is None:
         return list(range(len(jobs)))[:most]
     own = [place for place, job in enumerate(jobs) if str(job.job_id) == job_id]
-    like = [place for place in range(max(own, default=0)) if Request.of(jobs[place]) == Request.of(jobs[own[-1]])]
+    like = [
+        place for place in range(max(own, default=0)) if Request.of(jobs[place]).kind == Request.of(jobs[own[-1]]).kind
+    ]
     return sorted({*like[:most], *own})

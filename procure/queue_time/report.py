@@ -15,7 +15,6 @@ from procure.page.names import heading
 from procure.queue_time.evaluation import Evaluation, coverage_by, verdict
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
-from procure.queue_time.report_mixture import pictures
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 from procure.text import counted, duration
 from procure.workload.clock import has_dates, local_times
@@ -59,7 +58,6 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
         use=_use(evaluation, tz),
         intervals=_intervals(evaluation, tz),
         clock=f" ({tz or 'UTC'})" if has_dates(evaluation.jobs) else "",
-        mixtures=pictures(evaluation, tz),
         verdict=verdict(evaluation).splitlines(),
         trend=_trend(evaluation, seed),
     )

@@ -29,7 +29,6 @@ def train(
     method: str = "procure",
     k: int = 57,
     settings: Settings | None = None,
-    replay: bool = False,
 ) -> SiteModel:
     """Train a site's model on a log.
 
@@ -43,8 +42,6 @@ def train(
         Groups of ``kmeans-gbt``.
     settings
         Of our model; on the last 15 % of the rows its experts are weighed by default.
-    replay
-        Add the replay's answer to the features; every later question is replayed, too.
 
     Examples
     --------
@@ -55,7 +52,7 @@ def train(
     """
     jobs = queue_jobs(jobs)
     with step(f"computing the features of {len(jobs):,} jobs"):
-        features, wait = site_features(jobs, replay=replay), wait_times(jobs)
+        features, wait = site_features(jobs), wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
         known = f"{counted(len(rows), 'job')} with a start {be(len(rows))} too few to learn from"
@@ -71,7 +68,7 @@ def train(
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
     about = _about(jobs, features, len(rows), method)
-    about |= {"replay": replay, "trained_rows": n_learnt, "rows_since": 0}
+    about |= {"trained_rows": n_learnt, "rows_since": 0}
     with step("learning the trend"):
         trend = fit_trend(jobs, features)
     return SiteModel(method, model, about, recent(jobs), trend)
@@ -143,17 +140,17 @@ def update(
         waits = both["start_time"].isna() & both["end_time"].isna()
         both = both.assign(state=np.where(waits, "PENDING", ""))
         k, own = (site.model.k, None) if isinstance(site.model, Published) else (0, site.model.settings)
-        return train(both, site.method, k, own, site.about.get("replay", False)), [], int(new.sum())
+        return train(both, site.method, k, own), [], int(new.sum())
     joined = _joined(site.history, jobs, new)
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     # With no new job the last one stands in, so that the loads of now are known.
     looked_at = np.arange(min(len(joined) - len(fresh), len(joined) - 1) if lean else 0, len(joined))
-    features = site_features(joined, site.seen, site.about.get("replay", False), looked_at)
+    features = site_features(joined, site.seen, looked_at)
 
     def features_at(rows: np.ndarray) -> pd.DataFrame:
         if not lean or np.array_equal(rows, fresh):
             return features.iloc[rows - looked_at[0]]
-        return site_features(joined, site.seen, site.about.get("replay", False), rows)
+        return site_features(joined, site.seen, rows)
 
     window = (site.about["first"], site.about["last"])
     end = int(joined["submit_time"].iloc[-1])
@@ -164,9 +161,7 @@ def update(
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about["rows_since"] = site.about["rows_since"] + n_known
     about |= {
-        name: site.about[name]
-        for name in ("first", "bounds", "replay", "trained_until", "trained_rows")
-        if name in site.about
+        name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows") if name in site.about
     }
     for kind, before in (("most", site.about["most"]), ("seen", site.seen)):
         about[kind] = {name: max(value, before[name]) for name, value in about[kind].items()}

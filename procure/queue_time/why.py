@@ -362,12 +362,6 @@ def _request(seen: _Seen) -> list[str]:
     return [f"Jobs of this size ({seen.near.what}) tend to {effect} than others here."]
 
 
-def _replay(seen: _Seen) -> list[str]:
-    wait = roughly(seen.features["replay_wait"])
-    when = wait if wait == "at once" else f"in {wait}"
-    return [f"Played forward by EASY backfilling, the queue would start it {when}."]
-
-
 _SENTENCES = {
     "ahead": _ahead,
     "in_use": _in_use,
@@ -380,7 +374,6 @@ _SENTENCES = {
     "before": _before,
     "clock": _clock,
     "request": _request,
-    "replay": _replay,
     "priority": lambda seen: [],
 }
 

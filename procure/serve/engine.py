@@ -132,7 +132,7 @@ class Snapshot:
     def _features(self, asked: list[Request]) -> tuple[Log, pd.DataFrame]:
         """Return requests as questions to the log, and their features."""
         ask = self.laid.numbered(self.laid.log.asking(self.now, [one.amounts for one in asked]))
-        return ask, features_in(self.laid, ask, self.site.about.get("replay", False))
+        return ask, features_in(self.laid, ask)
 
     def _told(
         self,

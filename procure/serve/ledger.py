@@ -64,7 +64,7 @@ def forecasts(
     pandas.DataFrame
         `procure.serve.store.FORECAST_COLUMNS`.
     """
-    features = site_features(table, site.seen, site.about.get("replay", False), rows)
+    features = site_features(table, site.seen, rows)
     about = table.iloc[rows]
     found = pd.DataFrame(
         {
