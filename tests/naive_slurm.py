@@ -432,16 +432,13 @@ class NaiveSlurm:
         over = reservation >= 0 and self.layout.reservation_end[reservation] <= self.now
         if self.ready[job] > self.now or over:
             return False
+        alternatives: dict[int, list[bool]] = {}
         for i in range(self.jobs["on_first"][job], self.jobs["on_first"][job + 1]):
             other = self.jobs["on"][i]
-            if self.layout.rejected[other]:
-                continue
-            if self.jobs["on_start"][i]:
-                if self.start[other] < 0:
-                    return False
-            elif self.end[other] < 0 or other in self.running:
-                return False
-        return True
+            begun, over = self.start[other] >= 0, self.end[other] >= 0 and other not in self.running
+            happened = self.layout.rejected[other] or (begun if self.jobs["on_start"][i] else over)
+            alternatives.setdefault(self.jobs["on_either"][i], []).append(happened)
+        return not alternatives or any(map(all, alternatives.values()))
 
     def queue(self) -> list[int]:
         """sched_config: reservations first, then the partition's tier, priority, submission."""

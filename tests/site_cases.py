@@ -148,6 +148,8 @@ def _dependencies(rng, settings, jobs, nodes):
     for n in range(len(jobs)):
         kind = str(rng.choice(kinds)) if n else ""
         text.append(f"{kind}{rng.integers(0, n)}" if kind else "")
+        if kind and rng.random() < 0.3:
+            text[n] += f"?{rng.choice(kinds[1:])}{rng.integers(0, n)}"
     jobs["dependency"] = text
     jobs["begin_after"] = rng.choice([0, 0, 60], len(jobs))
 

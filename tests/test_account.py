@@ -249,6 +249,37 @@ def test_a_limit_that_the_log_does_not_state_is_found():
     assert share(struck, "unexplained") == 1
 
 
+def busy(n_jobs: int, every: int, share: float, cpus: int) -> pd.DataFrame:
+    """Return jobs of which one user submits a share, another the others."""
+    rng = np.random.default_rng(2)
+    user = np.where(rng.random(n_jobs) < share, "u0", "u1")
+    jobs = crowd(n_jobs, every=every).assign(user=user, cpus_per_node=cpus)
+    return check(jobs.assign(run_time=2 * jobs["run_time"], requested_time=2 * jobs["run_time"]), JOB)
+
+
+@pytest.mark.parametrize("resource", ["jobs", "cpus"])
+def test_a_limit_of_a_user_who_is_always_at_it_is_found(resource):
+    """All within some hours, so that the level itself tells nothing: the total stands still while the user waits."""
+    jobs, nodes = busy(400, 90, 1.0, 2), cluster(100)
+    most = {"jobs": 4, "cpus": 8}[resource]
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(Site(rules=(Rule(kind="limit", subject=f"user * {resource}", value=most),)), nodes, folder)
+        log = simulate(jobs, nodes, f"rules:site={folder}").schedule
+    assert log["submit_time"].max() - log["submit_time"].min() < 12 * 3600
+    (found,) = account_waits(log.drop(columns="node_ids"), nodes).limits
+    assert (found.resource, found.value) in {("jobs", 4), ("cpus", 8)}  # both are the same here
+
+
+@pytest.mark.parametrize("policy", ["easy", "fcfs"])
+def test_a_total_that_stands_still_because_the_system_is_full_is_no_limit(policy):
+    """One user has nearly all jobs, of 3 CPUs on nodes of 4: the CPU left on each is room for none, seen or not."""
+    jobs, nodes = busy(1500, 180, 0.9, 3), cluster(12)
+    log = simulate(jobs, nodes, policy).schedule
+    assert (log["start_time"] - log["submit_time"]).mean() > 3600
+    for one in (log, log.drop(columns="node_ids")):
+        assert account_waits(one, nodes).limits == []
+
+
 def test_a_pause_is_found():
     """Jobs that start 90 s after submission on idle nodes wait for the scheduler alone."""
     jobs = crowd(300)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import pandas as pd
 import pytest
 from policy_cases import job_table, node_table
@@ -17,6 +19,7 @@ from procure.site.collect import collect, commands
 from procure.site.limits import exceeded
 from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
+from procure.site.store import write_site
 from procure.study import load_study
 from procure.tables import check, read, write
 
@@ -83,6 +86,34 @@ def test_twenty_thousand_singletons_are_laid_out_at_once() -> None:
     site = Site(partitions=(Partition(name="p", nodes="n0", default=True),))
     on = Known(site, check(node_table(1, cpus=4), NODE), jobs).dependencies()
     assert len(on["on"]) == n - 1
+
+
+@pytest.mark.parametrize(
+    ("dependency", "starts"),
+    [
+        ("afterany:1,afterany:2", 900),
+        ("afterany:1?afterany:2", 300),
+        ("afterany:1:2?afterany:1", 300),  # each job of a list is an alternative
+        ("afterok:3?afterany:2", 300),
+        ("afterok:3?afternotok:2", None),
+        ("afterok:1?afterok:99", 10),  # not in the table
+    ],
+)
+def test_of_dependencies_with_a_question_mark_one_is_enough(dependency, starts) -> None:
+    """As sbatch has it of ``?``; a comma asks for all."""
+    jobs = job_table(
+        job_id=["1", "2", "3", "4"], submit_time=[0, 0, 0, 10], run_time=[900, 300, 60, 5], cpus_per_node=1
+    )
+    jobs = jobs.assign(state=["COMPLETED", "COMPLETED", "FAILED", "COMPLETED"], dependency=["", "", "", dependency])
+    site = Site(partitions=(Partition(name="p", nodes="n0", default=True),))
+    nodes = check(node_table(1, cpus=8), NODE)
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(site, nodes, folder)
+        found = simulate(check(jobs, JOB), nodes, f"slurm:site={folder}").schedule["start_time"]
+    if starts is None:
+        assert pd.isna(found.iloc[3])
+    else:
+        assert starts <= found.iloc[3] <= starts + 120
 
 
 def test_users_and_nodes_may_be_called_nan(tmp_path) -> None:

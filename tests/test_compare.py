@@ -279,7 +279,7 @@ def test_results_show_themselves_as_text_and_in_a_notebook():
     assert "<table" in run._repr_html_()
 
 
-def test_cut_from_the_whole_run_every_job_counts_once():
+def test_cut_from_the_whole_run_every_job_counts_once(monkeypatch):
     """With continuous slices the parts hold every job of the run of the whole, and their mean wait is its mean wait."""
     jobs, nodes = workload(60)
     jobs["submit_time"] = np.arange(60) * 20_000
@@ -291,5 +291,6 @@ def test_cut_from_the_whole_run_every_job_counts_once():
     ran = part["n_completed"].astype(float)
     assert np.isclose((part["mean_wait_time"].astype(float) * ran).sum() / ran.sum(), whole)
     assert found.table["widest_wait_time"].notna().all()
+    monkeypatch.setattr("procure.comparison.side_by_side.run_policy", None)  # refused before anything is simulated
     with pytest.raises(TableError, match="continuous needs slices"):
         compare(jobs, nodes, ["fcfs"], continuous=True)

@@ -431,6 +431,14 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     assert fidelity(late, again) == easy
 
 
+def test_a_temporary_folder_with_a_comma_is_no_end_of_a_fit(tmp_path, monkeypatch):
+    """The replays of a fit are told of its folder as it is called, whatever that is."""
+    monkeypatch.setattr(fit, "_choose_rest", lambda firsts, system, held, easy, seen, tried: (None, seen))
+    (tmp_path / "a,b=c").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a,b=c"))
+    assert {rule.kind for rule in fit_site(log_of(250, span=5 * DAY), nodes_of(60)).site.rules} == {"pause"}
+
+
 @pytest.mark.slow
 def test_where_nothing_helps_the_policies_are_easy():
     """A log that EASY made shows no rule that brings a replay closer."""

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from procure.account.layout import OWNERS, Laid, Levels, levels, seconds_after_starts
-from procure.account.sweep import PAUSE, UNEXPLAINED, Centre
+from procure.account.layout import OWNERS, Laid, levels, seconds_after_starts, usual_most
+from procure.account.sweep import FAR, PAUSE, UNEXPLAINED, Centre, Log
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -20,10 +20,14 @@ LEAST_TIME = 0.4
 """Share of the time with room that an owner must have spent at its most: hours that are closed hold it beside that."""
 CHANCE = 1e-4
 """Most probability that chance alone kept as many of an owner's waiting jobs at its most."""
-MOST_BASE = 0.9
-"""An owner who is always at its most may be so by a limit: the level alone explains no more than this share."""
+SOON = 0.25
+"""A job starts soon after an end of its owner where less than this share of its wait was as soon after one."""
 SHORT_WAIT = 1800
 """s; a wait without another cause that is longer is no pause of the scheduler."""
+SAMPLES = (np.arange(16) + 0.5) / 16
+"""Moments of a wait that are looked at, as shares of it."""
+FAR_APART = 1 << 40
+"""s, longer than any log."""
 LEAST_BASE = 0.05
 """Least of that for CPU-seconds, of which no two jobs ask for as many."""
 RESOURCES = ("jobs", "cpus", "cpu_seconds", "remaining_cpu_seconds")
@@ -43,12 +47,34 @@ class Limit(NamedTuple):
     kind: str  # of `procure.account.layout.OWNERS`
 
 
-def _time_at_most(some: Levels, most: np.ndarray) -> np.ndarray:
-    """Return the share of the time with anything running that each owner spends at its most."""
-    running, full = np.zeros(len(most)), np.zeros(len(most))
-    np.add.at(running, some.whose, some.lasted * (some.level > 0))
-    np.add.at(full, some.whose, some.lasted * (some.level >= most[some.whose]))
-    return full / np.maximum(running, 1)
+def _since_end(ends: np.ndarray, whose: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return for how many s before each moment no job of its owner had ended; `FAR` before the first one.
+
+    ``ends`` are sorted, each ``owner * FAR_APART + s``.
+    """
+    key = whose * FAR_APART + at
+    last = np.append(ends, -1)[np.searchsorted(ends, key, side="right") - 1]
+    return np.where(last >= whose * FAR_APART, key - last, FAR)
+
+
+def _refills(log: Log, owners: np.ndarray, jobs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return at how many moments jobs of each owner started, and how many of these came soon after an end of its own.
+
+    Where a limit binds, a total that has fallen is filled up at once, so that it stands still. What else holds a job
+    back, such as a full system, ends at any moment of the owner's own.
+    """
+    runs = (log.end > log.start) & (owners >= 0)
+    ends = np.sort(owners[runs] * FAR_APART + log.end[runs])
+    gap = _since_end(ends, owners[jobs], log.start[jobs])
+    begin, start = log.eligible[jobs], log.start[jobs]
+    sooner = np.zeros(len(jobs))
+    for share in SAMPLES:
+        at = begin + ((start - begin) * share).astype(np.int64)
+        sooner += _since_end(ends, owners[jobs], at) <= gap
+    soon = (gap < FAR) & (sooner < SOON * len(SAMPLES))
+    moments = pd.DataFrame({"owner": owners[jobs], "start": start, "soon": soon}).groupby(["owner", "start"]).max()
+    whose = moments.index.get_level_values("owner").to_numpy(np.int64)
+    return np.bincount(whose, minlength=n), np.bincount(whose[moments["soon"].to_numpy(bool)], minlength=n)
 
 
 def _starts_near(laid: Laid, kind: int, longer: np.ndarray) -> list[np.ndarray]:
@@ -68,11 +94,35 @@ def _starts_near(laid: Laid, kind: int, longer: np.ndarray) -> list[np.ndarray]:
     return found
 
 
+def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
+    """Return for which share of the wait of jobs the whole system ran as much as it ever did, and may have been full.
+
+    0 where nodes are known. Else what is free may be in pieces, on each node one CPU less than a job needs.
+    """
+    log, every = laid.log, np.zeros(len(laid.jobs), np.int64)
+    if not laid.in_pieces:
+        return np.zeros(len(jobs))
+    at, order = np.unique(np.concatenate([log.start, log.end]), return_inverse=True)
+    running = np.cumsum(np.bincount(order, np.concatenate([log.cpus, -log.cpus])))
+    own = log.cpus[jobs]
+    most = usual_most(levels(log.start, log.end, every, log.cpus), 1)[0] - own
+    if laid.n_nodes:
+        per_node = own // laid.jobs["n_nodes"].to_numpy(np.int64)[jobs]
+        most = np.maximum(most, laid.total_cpus - laid.n_nodes * (per_node - 1) - own)
+    begin, wait = log.eligible[jobs], log.start[jobs] - log.eligible[jobs]
+    found = np.zeros(len(jobs))
+    for share in SAMPLES:
+        place = np.searchsorted(at, begin + (wait * share).astype(np.int64), side="right") - 1
+        found += np.where(place >= 0, running[place], 0) > most
+    return found / len(SAMPLES)
+
+
 def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
     """Infer the limits of users, accounts or partitions from a pass that knew none of these.
 
-    An owner is limited where it spent its waiting with room at the most that it ever ran, in more of its jobs than the
-    share of time at that level lets expect.
+    An owner is limited where its running total stood still, at the most that it ever ran, while its jobs waited with
+    room: they started when the total had just fallen, more often than chance lets expect. Where it is not seen what is
+    free in pieces, none is limited whose total stands still as that of the whole system does.
 
     Parameters
     ----------
@@ -93,19 +143,24 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
     longer = (with_room > SHORT_WAIT) & (owners >= 0)
     n_room = np.bincount(owners[longer], minlength=n)
     found: list[Limit] = []
-    amounts = (centre.peak_jobs, np.ones(len(owners), np.int64)), (centre.peak_cpus, log.cpus)
-    bases = [_time_at_most(levels(log.start, log.end, owners, amount), most) for most, amount in amounts]
-    bases += _starts_near(laid, kind, longer)
+    near = _starts_near(laid, kind, longer)
+    stands = np.zeros(len(owners))
+    stands[longer] = _system_still(laid, np.flatnonzero(longer))
+    is_full = np.bincount(owners[longer], stands[longer], minlength=n) > LEAST_SHARE * n_room
     every = (centre.peak_jobs, centre.peak_cpus, *centre.peak_seconds)
     for column, (resource, most) in enumerate(zip(RESOURCES, every, strict=True)):
         at_most = longer & (kept[kind, :, column] > LEAST_SHARE * with_room) & (kept[kind, :, column] > 0)
         n_at = np.bincount(owners[at_most], minlength=n)
         share = beside[1 + column] / np.maximum(beside[0], 1)
-        base = np.minimum(bases[column], MOST_BASE)
-        # Jobs of one hour wait together, so hours are counted, not jobs.
-        hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique().reindex(range(n), fill_value=0)
-        n_apart = hours.to_numpy(np.int64)
-        chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), base)
+        if column < 2:
+            n_apart, n_soon = _refills(log, owners, np.flatnonzero(at_most), n)
+            shows = (n_soon >= LEAST_SHARE * n_apart) & ~is_full
+            chance = np.where(shows, binom.sf(n_soon - 1, n_apart, SOON), 1.0)
+        else:
+            # Jobs of one hour wait together, so hours are counted, not jobs.
+            hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique()
+            n_apart = hours.reindex(range(n), fill_value=0).to_numpy(np.int64)
+            chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), near[column - 2])
         for owner in np.flatnonzero(
             (n_at >= LEAST_JOBS) & (n_at >= LEAST_SHARE * n_room) & (share >= LEAST_TIME) & (chance < CHANCE)
         ):

@@ -62,6 +62,7 @@ class Laid(NamedTuple):
     total_cpus: int
     n_held: int  # jobs that held more CPUs than they asked for, which is counted as occupied
     node_ids: list[str]
+    n_nodes: int  # 0 = not known
     notes: tuple[str, ...] = ()
 
 
@@ -450,11 +451,12 @@ def lay_out(
         pause=np.zeros(n, np.int64),
     )
     largest = held.max() if nodes is None else nodes["cpus"].max()
-    in_pieces = alone and bool((2 * held <= largest).any())
+    in_pieces = alone and bool((held < largest).any())
+    n_nodes = 0 if nodes is None else len(nodes)
     total = int(table["cpus"].sum())
     n_held = int(((held > asked_cpus) & (times[3] > times[2])).sum())
     node_ids = table["node_id"].astype(str).tolist()
-    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, node_ids, notes)
+    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, node_ids, n_nodes, notes)
 
 
 def _held(

@@ -181,6 +181,8 @@ def compare(
     >>> procure.compare(jobs, nodes, ["fcfs", "easy"]).table["policy"].to_list()
     ['fcfs', 'easy']
     """
+    if continuous and (slices is None or seeds):
+        raise ArgumentError("continuous", "continuous needs slices, and no seeds")
     options, jobs, nodes = options or {}, as_table(jobs, JOB), as_table(nodes, NODE)
     labels = check_policies(policies)
     # Of a policy that is named the label is the whole name, defaults left out.
@@ -190,8 +192,6 @@ def compare(
         progress(f"{name} on {len(jobs):,} jobs")
         runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    if continuous and (slices is None or seeds):
-        raise ArgumentError("continuous", "continuous needs slices, and no seeds")
     repeated = (
         _cut(jobs, runs, nodes, str(slices))
         if continuous

@@ -22,6 +22,7 @@ from procure.fitting.learn import learn_rest, waits_of
 from procure.fitting.limits import Level, latest_limits
 from procure.fitting.model import Rest, no_rest
 from procure.fitting.order import infer_order
+from procure.fitting.policy import AsLogged, Rules
 from procure.fitting.store import REST, write_rest
 from procure.fitting.windows import infer_windows
 from procure.progress import step
@@ -215,8 +216,8 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
         for one, (_, later), every in zip(learnt, parts, replayed, strict=True):
             write_site(gone.model_copy(update={"rules": one.rules, "tz": tz}), system, folder)
             write_rest(one.rest, folder)
-            label = policy if policy == "easy" else f"{policy}:site={folder.as_posix()}"
-            schedule = simulate(every, system, label).schedule.tail(len(later)).reset_index(drop=True)
+            named = "easy" if policy == "easy" else _POLICIES[policy].model_validate({"site": folder.as_posix()})
+            schedule = simulate(every, system, named).schedule.tail(len(later)).reset_index(drop=True)
             found.append(fidelity(later, schedule))
         return found
 
@@ -269,8 +270,8 @@ def _events(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -
         return ()
     with step("trying nodes that were away"):
         write_site(Site(events=found), system, folder)
-        labels = ("easy", f"rules:site={folder.as_posix()}")
-        easy, away = ([fidelity(log, simulate(log, system, label).schedule)] for label in labels)
+        policies = ("easy", Rules.model_validate({"site": folder.as_posix()}))
+        easy, away = ([fidelity(log, simulate(log, system, policy).schedule)] for policy in policies)
     return found if _score(away, easy) < 1 - GAIN and _no_worse(away, easy) else ()
 
 
@@ -493,6 +494,7 @@ _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "closed hours": _windows,
     "order": lambda seen: seen.order,
 }
+_POLICIES = {"rules": Rules, "as-logged": AsLogged}
 _INFERRED = ("pause", "limit", "closed_hours", "order")
 
 

@@ -59,6 +59,7 @@ class Requests(NamedTuple):
     on_first: np.ndarray  # int64[n_jobs + 1]
     on: np.ndarray  # int64[…], jobs that job j waits for: on[on_first[j]:on_first[j + 1]]
     on_start: np.ndarray  # int64[…], 1 = only for the start of that job
+    on_either: np.ndarray  # int64[…], number of the alternative, in order: one of which all has happened will do
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
     preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not
     yields: np.ndarray  # int64[n_jobs], of jobs that may be ended the one with the lowest is ended first
@@ -230,7 +231,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         else np.zeros(len(nodes), np.int64),
         None if fields is None else GUARDS,
     )
-    reasons = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
+    reasons, left = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
+    requests = requests._replace(**known.dependencies(left))
     rejected = np.zeros(len(jobs), bool)
     for found in reasons.values():
         rejected[found] = True
@@ -287,8 +289,8 @@ def _rejections(
     amounts: dict[str, np.ndarray],
     classes: list[tuple[str, str, str, str]],
     class_of: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Return the jobs that can never start, by reason; each has one."""
+) -> tuple[dict[str, np.ndarray], list[list[list[tuple[str, int]]]]]:
+    """Return the jobs that can never start, by reason, each has one; and the dependencies that may be satisfied."""
     found: dict[str, list[int]] = {}
     settled: dict[tuple, str] = {}
     for job in range(len(jobs.n_nodes)):
@@ -314,13 +316,13 @@ def _rejections(
         if settled[key]:
             found.setdefault(settled[key], []).append(job)
     failed = {job for rows in found.values() for job in rows} | set(known.failing().tolist())
-    hopeless = known.never_satisfied(failed)
+    hopeless, left = known.never_satisfied(failed)
     new = [job for job in hopeless if job not in failed or job in set(known.failing().tolist())]
     rejected = {job for rows in found.values() for job in rows}
     new = [job for job in new if job not in rejected]
     if new:
         found["a dependency that is never satisfied"] = new
-    return {why: np.array(rows, np.int64) for why, rows in found.items()}
+    return {why: np.array(rows, np.int64) for why, rows in found.items()}, left
 
 
 def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:

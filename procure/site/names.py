@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -230,8 +231,12 @@ class Known:
                 limit[array] = max(limit[array], given[job])
         return {"array": np.array(of_job, np.int64), "array_limit": limit}
 
-    def _dependencies(self) -> list[list[tuple[str, int]]]:
-        """Return what each job waits for: kind and job; a whole array is all of its tasks."""
+    def _dependencies(self) -> list[list[list[tuple[str, int]]]]:
+        """Return what each job waits for: alternatives, each a list of kinds and jobs; a whole array is all its tasks.
+
+        Of a list with ``?`` each job, or array, is an alternative; of one with ``,`` all together are the only one. An
+        alternative of which no job is in the table counts as satisfied: then the job waits for nothing.
+        """
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.jobs["job_id"].astype(str)):
             rows.setdefault(name, []).append(row)
@@ -243,28 +248,33 @@ class Known:
         """Like jobs from the last singleton on, which waits for all before it."""
         texts = self.text("dependency")
         for job, (text, name, user) in enumerate(zip(texts, self.text("job_name"), self.user, strict=True)):
-            on: list[tuple[str, int]] = []
+            each_on: list[list[tuple[str, int]]] = []
             before = alike.setdefault((name, user), [])
             for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
                 kind, _, jobs = item.partition(":")
                 if kind == "singleton":
-                    on += [("afterany", n) for n in before]
-                    before.clear()
+                    each_on.append([("afterany", n) for n in before])
+                    if "?" not in text:  # with another alternative it need not have waited for them
+                        before.clear()
                 for one in filter(None, jobs.split(":")):
-                    on += [(kind, row) for row in rows.get(one.partition("+")[0], []) if row != job]
+                    each_on.append([(kind, row) for row in rows.get(one.partition("+")[0], []) if row != job])
             before.append(job)
-            found.append(on)
+            if "?" in text:
+                found.append(each_on if all(each_on) else [])
+            else:
+                found.append([on] if (on := list(itertools.chain(*each_on))) else [])
         return found
 
-    def dependencies(self) -> dict[str, np.ndarray]:
-        """Lay the dependencies out; those on jobs that are not in the table count as satisfied."""
-        found = self._dependencies()
-        first = np.concatenate([[0], np.cumsum([len(on) for on in found])]).astype(np.int64)
-        flat = [each for on in found for each in on]
+    def dependencies(self, left: list[list[list[tuple[str, int]]]] | None = None) -> dict[str, np.ndarray]:
+        """Lay the dependencies out, or those that are left; those on jobs that are not in the table are satisfied."""
+        found = self._dependencies() if left is None else left
+        first = np.concatenate([[0], np.cumsum([sum(map(len, each_on)) for each_on in found])]).astype(np.int64)
+        flat = [(n, *each) for each_on in found for n, on in enumerate(each_on) for each in on]
         return {
             "on_first": first,
-            "on": np.array([row for _, row in flat], np.int64),
-            "on_start": np.array([kind == "after" for kind, _ in flat], np.int64),
+            "on": np.array([row for _, _, row in flat], np.int64),
+            "on_start": np.array([kind == "after" for _, kind, _ in flat], np.int64),
+            "on_either": np.array([n for n, _, _ in flat], np.int64),
         }
 
     def failing(self) -> np.ndarray:
@@ -275,19 +285,24 @@ class Known:
         states = np.array(self.text("state"))
         return np.flatnonzero(failed | ~np.isin(states, ["", "COMPLETED"]))
 
-    def never_satisfied(self, failed: set[int]) -> list[int]:
-        """Return the jobs whose ``afterok`` job fails or whose ``afternotok`` job does not, and those after them."""
+    def never_satisfied(self, failed: set[int]) -> tuple[list[int], list[list[list[tuple[str, int]]]]]:
+        """Return the jobs whose ``afterok`` job fails or whose ``afternotok`` job does not, and those after them.
+
+        And what each job waits for without the alternatives that are never satisfied.
+        """
         hopeless: list[int] = []
-        bad = set(failed)
-        dead: set[int] = set()
-        for job, on in enumerate(self._dependencies()):
-            for kind, other in on:
-                if (kind == "afterok" and other in bad) or (kind == "afternotok" and other not in bad) or other in dead:
-                    hopeless.append(job)
-                    bad.add(job)
-                    dead.add(job)
-                    break
-        return hopeless
+        bad, dead, left = set(failed), set[int](), []
+
+        def never(kind: str, other: int) -> bool:
+            return (kind == "afterok" and other in bad) or (kind == "afternotok" and other not in bad) or other in dead
+
+        for job, each_on in enumerate(self._dependencies()):
+            left.append([on for on in each_on if not any(never(kind, other) for kind, other in on)])
+            if each_on and not left[job]:
+                hopeless.append(job)
+                bad.add(job)
+                dead.add(job)
+        return hopeless, left
 
     def preemption(self) -> dict[str, np.ndarray]:
         """Number the QOS or partitions of the jobs; say which ends which, how, when, in what order; who waits again.

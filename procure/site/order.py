@@ -16,16 +16,19 @@ def eligible(own, job):
     now, reservation = work.now[NOW], jobs.reservation[job]
     if work.eligible[job] > now or (reservation >= 0 and own.tables.reservation_end[reservation] <= now):
         return False
+    met, either = True, 0
     for i in range(jobs.on_first[job], jobs.on_first[job + 1]):
+        if jobs.on_either[i] != either:
+            if met:
+                return True
+            met, either = True, jobs.on_either[i]
         other = jobs.on[i]
-        if own.rejected[other]:
-            continue
-        if jobs.on_start[i]:
-            if work.begun[other] < 0:
-                return False
-        elif work.ended[other] < 0 or work.until[other] >= 0:
-            return False
-    return True
+        if met and not own.rejected[other]:
+            if jobs.on_start[i]:
+                met = work.begun[other] >= 0
+            else:
+                met = work.ended[other] >= 0 and work.until[other] < 0
+    return met
 
 
 @part
