@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, days, futures, lazy, log_options
+from procure.cli import common, days, lazy, log_options
 from procure.cli.from_settings import options
 from procure.cli.human_format import head
 from procure.forecast.periods import PatternSettings
@@ -218,7 +218,6 @@ def merge_(
 
 app.command("days")(days.days)
 app.command("load")(days.load)
-app.command("futures")(futures.futures)
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format) -> None:

@@ -35,6 +35,7 @@ REMOVED = {
     "procure coschedule measure --weight": "it measures idle priority, and quotas where systemd runs",
     "procure coschedule measure --progress": "let the commands end often: runs per second are counted",
     "procure plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
+    "procure workload futures": "a study draws its futures itself: [futures] draws = 20",
     "procure quotes check --harmless": "name the cells that you read and that change no price: --ignore CELL",
     "procure quotes check --fix": "write --out quotes.csv",
     "procure coschedule clean": "the kernel ends what a killed run had started",
