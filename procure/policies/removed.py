@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 REMOVED = {
+    "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
+    "forecast:seed": "nothing is shuffled any more; leave it out",
+    "procure forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
+    "procure forecast evaluate --report": "--format json or csv has all figures",
+    "procure workload describe --tz": "shares that recur are no longer counted; procure forecast patterns lists them",
     "learned:ahead": "looking ahead made no wait shorter; leave it out",
     "learned:every": "looking ahead made no wait shorter; leave it out",
     "procure learn train --from": "write --days FIRST..",
