@@ -29,7 +29,7 @@ from procure.schemas import JOB
 from procure.tables import read
 from procure.workload import import_log
 
-POLICIES = "easy,forecast,forecast:control=exact,forecast:control=shuffled"
+POLICIES = "easy,forecast"
 WEEK = 604_800
 TABLES = {
     "III": ["conservative", "forecast", "best-gap", "tabu"],

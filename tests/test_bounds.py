@@ -22,9 +22,6 @@ from procure.study import load_study
 from procure.workload import generate
 from procure.workload.futures import Futures, draw_futures
 
-BOUNDED_BY_THE_LIBRARY = {
-    "workload futures --draws",
-}  # fmt: skip
 STUDY = """
 quotes = "q.csv"
 packages = {{ budget_usd = 90_000, min_gpu_nodes = 0 }}
@@ -58,8 +55,7 @@ def test_every_whole_number_on_the_command_line_has_an_upper_bound():
     """An option without one could ask for work without an end."""
     found = dict(whole_numbers())
     assert len(found) > 60
-    free = {name for name, option in found.items() if option.max is None}
-    assert free == BOUNDED_BY_THE_LIBRARY
+    assert not [name for name, option in found.items() if option.max is None]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pandas as pd
 import pytest
@@ -50,28 +49,12 @@ def test_next_writes_a_job_table(jobs, tmp_path):
     assert {"confidence", "submit_spread", "run_time_10", "run_time_90"} <= set(table)
 
 
-@pytest.mark.slow
-def test_evaluate_on_nodes_sets_the_policy_beside_rivals(jobs, tmp_path):
-    """With a node table the JSON also has a record per policy: the forecasts' with controls, and rivals without any."""
-    nodes = tmp_path / "nodes.csv"
-    nodes.write_text("node_id,cpus,mem_mb,gpus\nn1,16,64000,0\n")
-    found = json.loads(ok("evaluate", jobs, "--nodes", str(nodes), "--format", "json"))
-    names = [row["policy"] for row in found["policies"]]
-    assert found["forecasts"] and names[0] == "easy:place=best"
-    assert {"forecast:place=best", "forecast:place=best,control=exact", "conservative:place=best"} <= set(names)
-    assert all(row["p95_wait_time"] >= 0 and row["widest_wait_time"] >= 0 for row in found["policies"])
-
-
-def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
-    """Scripts find the documented names; the report is one file that refers to nothing outside itself."""
-    report = tmp_path / "f.html"
-    rows = json.loads(ok("evaluate", jobs, "--format", "json", "--report", str(report)))
+def test_evaluate_gives_a_row_per_period_and_mode(jobs):
+    """Scripts find the documented names."""
+    rows = json.loads(ok("evaluate", jobs, "--format", "json"))
     wanted = {"auc", "brier", "brier_constant", "n_forecasts", "n_hits", "base_rate", "period", "confidence"}
     assert all(wanted <= row.keys() for row in rows)
     assert {row["confidence"] for row in rows} == {"pdf", "survival", "hazard", "boosted"}
-    text = report.read_text()
-    assert re.search(r"<th[^>]*>came true</th>", text)
-    assert "<svg" in text and "://" not in text.replace("http://www.w3.org", "")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +65,7 @@ def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
         (("next", "--at", "2026-01-05T06:00"), 1, "2 days, are needed"),
         (("patterns", "--by", "usr"), 2, "'usr' is not known; did you mean"),
         (("patterns", "--tz", "Europe/Bonn"), 2, "unknown time zone"),
-        (("evaluate", "--report", "nowhere/f.html"), 1, "no such folder"),
+        (("evaluate", "--report", "f.html"), 2, "--format json"),
         (("next", "--confidence", "sure"), 2, "'sure' is not known"),
     ],
 )

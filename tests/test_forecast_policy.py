@@ -11,6 +11,8 @@ from naive_forecast import HeldNodes, HeldPool
 from policy_cases import as_dicts, few, found, job_table, node_table, pool_case, shared_case
 
 from procure.errors import TableError
+from procure.forecast import reservations
+from procure.forecast.forecaster import confidence_of
 from procure.forecast.policies import Forecast
 from procure.forecast.reservations import How, lay_out
 from procure.policies import catalog
@@ -65,12 +67,11 @@ def last_starts(jobs, nodes, policy):
     return dict(zip(jobs["user"], hours, strict=True))
 
 
-@pytest.mark.parametrize("policy", ["forecast:confidence=hazard,a=0,b=0", "forecast:control=exact"])
-def test_expected_job_finds_its_nodes(policy):
+def test_expected_job_finds_its_nodes():
     """A long job that would overtake the first one does not in the expected one's way, which starts at once."""
     jobs, nodes = nightly()
     assert last_starts(jobs, nodes, "easy") == {"w": 7, "x": 9, "n": 15, "z": 21}
-    found = last_starts(jobs, nodes, policy)
+    found = last_starts(jobs, nodes, "forecast:confidence=hazard,a=0,b=0")
     assert found["n"] == 12
     assert found["x"] >= 12
     assert found["z"] == 21  # the first one is not delayed
@@ -81,7 +82,7 @@ def test_first_job_is_never_held_up():
     jobs, nodes = nightly()
     jobs = jobs[(jobs["user"] != "z") | (jobs["submit_time"] < jobs["submit_time"].min() + 8 * DAY)]
     jobs = jobs.reset_index(drop=True)
-    assert last_starts(jobs, nodes, "forecast:control=exact")["x"] == 9
+    assert last_starts(jobs, nodes, "forecast:confidence=hazard,a=0,b=0")["x"] == 9
 
 
 def test_nodes_are_released_when_nobody_comes():
@@ -114,6 +115,11 @@ def test_middle_band_only_moves_jobs_elsewhere():
     assert simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), "easy").schedule["node_ids"].iloc[-2] == "n1"
 
 
+def dealt(patterns, forecasts, mode):
+    """Deal the confidences out anew, so that any may stand beside any."""
+    return np.random.default_rng(0).permutation(confidence_of(patterns, forecasts, mode))
+
+
 class Composed(Forecast, Easy):
     """The policy `forecast`, as the catalog composes it."""
 
@@ -126,7 +132,7 @@ class Watched(Composed):
     kept: ClassVar[list] = []
 
     def make_with(self, state, facts):
-        self.kept.append(lay_out(state, How(self.confidence, self.control, self.tolerance, seed=self.seed)))
+        self.kept.append(lay_out(state, How(self.confidence, self.tolerance)))
         return super().make_with(state, facts)
 
 
@@ -138,13 +144,15 @@ def forecast_rows(e):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
-def test_pool_equals_its_twin(control):
+@pytest.mark.parametrize("dealt_out", [False, True], ids=["learnt", "dealt out anew"])
+def test_pool_equals_its_twin(dealt_out, monkeypatch):
     """Starts are those of the slow twin, second for second, whatever was expected."""
     changed = 0
+    if dealt_out:
+        monkeypatch.setattr(reservations, "confidence_of", dealt)
     for seed in range(10):
         jobs, n_nodes = habitual(seed)
-        watched = Watched(confidence="hazard", control=control, a=0.1, b=0.3, seed=seed)
+        watched = Watched(confidence="hazard", a=0.1, b=0.3)
         found = starts(jobs, node_table(n_nodes), watched)
         e = Watched.kept[-1]
         submit = (jobs["submit_time"] - jobs["submit_time"].min()).tolist()
@@ -161,15 +169,17 @@ def test_pool_equals_its_twin(control):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
-def test_shared_nodes_equal_their_twin(control):
+@pytest.mark.parametrize("dealt_out", [False, True], ids=["learnt", "dealt out anew"])
+def test_shared_nodes_equal_their_twin(dealt_out, monkeypatch):
     """On shared nodes of several kinds starts and nodes are those of the slow twin, whatever was expected."""
     n_unlike_easy = n_kept_clear = 0
+    if dealt_out:
+        monkeypatch.setattr(reservations, "confidence_of", dealt)
     for seed in range(10):
         jobs, nodes = shared_habits(seed)
         easy = found(simulate(jobs, nodes, "easy"), jobs)
         for a, b in ((0.1, 0.3), (0, 1)):  # in the second nothing is held, and jobs keep clear
-            watched = Watched(confidence="hazard", control=control, a=a, b=b, seed=seed)
+            watched = Watched(confidence="hazard", a=a, b=b)
             schedule = simulate(jobs, nodes, watched)
             e = Watched.kept[-1]
             rows, servers = as_dicts(jobs, nodes, True)
@@ -183,7 +193,7 @@ def test_shared_nodes_equal_their_twin(control):
             else:
                 n_kept_clear += easy != (start, where)
     assert n_unlike_easy  # what was expected mattered
-    assert n_kept_clear or control != "learnt"  # so did keeping clear
+    assert n_kept_clear or dealt_out  # so did keeping clear
 
 
 def shared_habits(seed):
@@ -248,7 +258,7 @@ class Dated(Composed):
 
     def make_with(self, state, facts):
         for tz in (None, "Europe/Prague"):
-            self.kept.append(lay_out(state, How("hazard", "learnt", 7200), began=facts.began if tz else 0, tz=tz))
+            self.kept.append(lay_out(state, How("hazard", 7200), began=facts.began if tz else 0, tz=tz))
         return super().make_with(state, facts)
 
 

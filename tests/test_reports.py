@@ -22,8 +22,6 @@ from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError
 from procure.evaluation.many_days import Days, hit_days
 from procure.explanation.bottleneck import Bottleneck
-from procure.forecast.evaluation import evaluate as judge_forecasts
-from procure.forecast.report import write_report as write_forecast
 from procure.page import svg
 from procure.page.html import figure, render, sentence
 from procure.page.names import heading, minus, shown, unit_of
@@ -35,7 +33,6 @@ from procure.reports.assemble import _left
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
-from tests.test_forecast import habits
 from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
@@ -72,18 +69,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     queue.curves[HOSTILE] = pd.DataFrame({"k": [1, 2], "rmse": [3.0, 2.0]})
     queue.rows[0]["method"] = HOSTILE
     write_queue(queue, folder / "queue.html")
-    write_siblings(folder)
     return {"purchase": purchase.path.read_text()} | {name: (folder / f"{name}.html").read_text() for name in SIBLINGS}
 
 
-SIBLINGS = ("compare", "queue", "forecast")
+SIBLINGS = ("compare", "queue")
 NAMES = ["purchase", *SIBLINGS]
-
-
-def write_siblings(folder: Path) -> None:
-    """Write the reports of the younger rooms, of results made by hand."""
-    jobs = habits(days=40).assign(user=lambda table: HOSTILE + table["user"])
-    write_forecast(judge_forecasts(jobs, modes=("pdf", "hazard")), jobs, None, folder / "forecast.html", HOSTILE)
 
 
 @pytest.mark.slow

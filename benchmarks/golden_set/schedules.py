@@ -27,7 +27,7 @@ VARIED = (
     "easy:by_time_only=true,order=f1", "easy:depth=2", "easy:depth=5,order=sjf", "easy:depth=3,queue_order=wfp3",
     "easy:order=random,queue_order=random", "easy-by-time:order=lcfs", "conservative:order=sjf",
     "conservative:order=wfp3", "conservative:last_two=true", "conservative:exclusive=true",
-    "forecast:confidence=hazard", "forecast:control=exact", "forecast:control=shuffled,seed=3",
+    "forecast:confidence=hazard",
 )  # fmt: skip
 VARIED_ON_TREE = (
     "any:queue_depth=3", "any:slowdown=0.5", "compact:slowdown=1,exponent=0.5", "tiers:hold_reserved_links=true",
@@ -36,7 +36,6 @@ VARIED_ON_TREE = (
     "window:method=sa-published", "window:length=60,solve_time=2", "easy:place=closest", "easy:place=isolated",
 )  # fmt: skip
 GOES = {
-    "* | forecast:control=*": "controls belong to a benchmark",
     "* | easy:order=random*": "a benchmark's rival",
 }
 SLOW = {"best-gap": 400, "tabu": 60, "earliest-gap": 1200, "best-fit-of-node": 3000, "conservative": 3000}

@@ -11,18 +11,14 @@ from pydantic import ValidationError
 
 from procure.cli import common, lazy
 from procure.cli.from_settings import options
-from procure.comparison import Comparison, compare
-from procure.comparison.report import with_units
 from procure.errors import ArgumentError, TableError
 from procure.forecast import PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
 from procure.forecast.confidence import MODES, check_mode
 from procure.forecast.expected import forecast_jobs
 from procure.forecast.forecaster import pattern_table
-from procure.forecast.report import Beside, write_report
-from procure.policies.names import RIVALS
 from procure.settings import LAST_SEED, MOST_COUNTED, problems
-from procure.tables import NODE, read, write
+from procure.tables import write
 from procure.text import counted
 from procure.workload.clock import has_dates, moment
 from procure.workload.log_settings import LogSettings
@@ -38,11 +34,6 @@ ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
 ).split()
-FORECAST_POLICIES = (
-    "forecast:place=best",
-    "forecast:place=best,confidence=hazard",
-    *(f"forecast:place=best,control={one}" for one in ("exact", "shuffled")),
-)
 _LOG = common.LOG | {"tz": TzOption}
 
 
@@ -130,13 +121,8 @@ def expected(
 def evaluate(
     jobs: JobsArgument,
     *,
-    report: common.ReportOption = None,
     by: ByOption = "user,cpus,limit",
     seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of the negative controls.")] = 0,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(help="Node table: simulate `forecast` on it too, beside rivals without foresight."),
-    ] = None,
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -147,39 +133,14 @@ def evaluate(
 
     Examples:
     procure forecast evaluate log.swf --format json
-    procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
-    procure forecast evaluate jobs.parquet --nodes nodes.csv
+    procure forecast evaluate jobs.parquet --tz Europe/Berlin
     """
-    servers = None if nodes is None else read(nodes, NODE)
     table, settings = _read(jobs, by, how)
     found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
     for text in found.notes:
         common.note(text)
     frame = pd.DataFrame(found.rows)
-    beside = None if servers is None else _beside_rivals(table, servers)
-    if report is not None:
-        write_report(found, table, settings, report, jobs.name, None if beside is None else _for_report(beside))
-        common.note(f"wrote {report}")
-    if output is common.Format.JSON:
-        common.print_json(found.rows if beside is None else {"forecasts": found.rows, "policies": beside.to_dict()})
-        return
-    common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
-    if beside is not None:
-        common.print_table(beside.table if output is common.Format.CSV else beside.shown(), output, "beside its rivals")
-        if output is common.Format.TABLE and not beside.tests.empty:
-            common.print_table(with_units(beside.tests), output, f"paired tests over weeks; {beside.caveat}")
-
-
-def _beside_rivals(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Comparison:
-    """Simulate the policy `forecast` with its controls beside rivals, in one run of the whole log each."""
-    first = "easy:place=best"
-    names = [first, *(name for name in RIVALS if name != first), *FORECAST_POLICIES]
-    return compare(jobs, nodes, names, slices="week", continuous=True, progress=common.note)
-
-
-def _for_report(beside: Comparison) -> Beside:
-    table = beside.shown().assign(policy=[one.replace(",", ", ") for one in beside.table["policy"]])
-    return Beside(table, beside.tests, with_units(beside.tests), beside.caveat)
+    common.print_table(frame[_SHOWN] if output is common.Format.TABLE else frame, output)
 
 
 def _read(path: Path, by: str, how: LogSettings) -> tuple[pd.DataFrame, PatternSettings]:

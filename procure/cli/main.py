@@ -23,7 +23,7 @@ from procure.text import given_and_needed, printable
 COMMANDS = {
     "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
     "packages": "List every package that a budget allows: any types in any count, or as the rules say.",
-    "workload": "Job logs in, job tables out: import, days, generate, slice, merge, load, futures …",
+    "workload": "Job logs in, job tables out: import, days, generate, slice, merge, load …",
     "simulate": "Simulate a workload on nodes under a policy; times in seconds, utilization as a share.",
     "study": "Study files: write one, check one, see how far its sweep is.",
     "sweep": "Simulate the packages of a study; an interrupted sweep computes only what is missing.",

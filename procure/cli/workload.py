@@ -8,11 +8,9 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, days, futures, lazy, log_options
+from procure.cli import common, days, lazy, log_options
 from procure.cli.from_settings import options
 from procure.cli.human_format import head
-from procure.forecast.periods import PatternSettings
-from procure.forecast.recurring import recurring_shares
 from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.tables import clock_of, write
 from procure.text import counted
@@ -104,20 +102,18 @@ def _account(imported: Imported, log: Path, out: Path | None, output: common.For
 @app.command("describe")
 def describe_(
     jobs: common.JobsArgument,
-    tz: Annotated[str | None, common.zone_option("Zone whose clock recurring jobs follow.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Print what a workload's jobs ask for and take, its counts and totals, and how much of it recurs.
+    """Print what a workload's jobs ask for and take, its counts and totals.
 
-    Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds. A job
-    recurs by day, week or month if its user submitted like jobs one period before or after.
+    Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds.
 
     Examples:
     procure workload describe jobs.parquet
     procure workload describe jobs.parquet --format json
     """
     table = common.read_job_table(jobs)
-    quantities, facts = describe(table), overview(table) | recurring_shares(table, PatternSettings(tz=tz))
+    quantities, facts = describe(table), overview(table)
     if output is common.Format.JSON:
         common.print_json({**facts, "quantities": quantities.to_dict(orient="records")})
     else:
@@ -218,7 +214,6 @@ def merge_(
 
 app.command("days")(days.days)
 app.command("load")(days.load)
-app.command("futures")(futures.futures)
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format) -> None:

@@ -15,8 +15,6 @@ add_names(
         "n_forecasts": "forecasts",
         "n_within": "patterns within",
         "jobs_per_burst": "jobs per burst",
-        "seasonal_naive": "same hour a week before",
-        "no_change": "no change",
     },
     shares=("base_rate", "worst_tenth"),
 )

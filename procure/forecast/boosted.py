@@ -96,18 +96,3 @@ def _days(patterns: Patterns, forecasts: Forecasts, rows: Lagged) -> Iterator[tu
 def _fit(rows: np.ndarray, came: np.ndarray, seed: int) -> xgboost.Booster:
     data = xgboost.QuantileDMatrix(rows, came, nthread=1)
     return xgboost.train(_SETTINGS | {"seed": seed, "base_score": float(came.mean())}, data, _ROUNDS)
-
-
-LEVELS = (0.05, 0.5, 0.95)
-"""Quantiles of the load: the middle, and the ends of a 90 % interval."""
-
-
-def fit_quantiles(rows: np.ndarray, target: np.ndarray, seed: int) -> xgboost.Booster:
-    """Boost the `LEVELS` of a target float64[n] from rows float32[n, m]."""
-    settings = _SETTINGS | {"objective": "reg:quantileerror", "quantile_alpha": list(LEVELS), "seed": seed}
-    return xgboost.train(settings, xgboost.QuantileDMatrix(rows, target, nthread=1), _ROUNDS)
-
-
-def predict_quantiles(model: xgboost.Booster, rows: np.ndarray) -> np.ndarray:
-    """Return the quantiles of each row, float64[n, 3]."""
-    return np.asarray(model.inplace_predict(rows), np.float64)

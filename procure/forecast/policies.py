@@ -9,9 +9,8 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from procure.errors import TableError
 from procure.forecast.confidence import MODES
 from procure.forecast.hold import HeldForExpected, make_hold
-from procure.forecast.reservations import CONTROLS, How, lay_out
+from procure.forecast.reservations import How, lay_out
 from procure.policies.parameters import Facts, OneOf, Parameters
-from procure.settings import LAST_SEED
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
 from procure.workload.clock import zone
@@ -19,7 +18,6 @@ from procure.workload.clock import zone
 ModeName = Annotated[str, OneOf(MODES)]
 NO_ZONE = "none"
 """In place of a time zone: days are counted from the first submission."""
-ControlName = Annotated[str, OneOf(CONTROLS)]
 
 
 class Forecast(Parameters):
@@ -41,12 +39,6 @@ class Forecast(Parameters):
         le=1,
         description="by which a falls after a hit below it, and both rise after a miss from b on",
     )
-    control: ControlName = Field(
-        "learnt",
-        description="exact: each recurrence at its very minute, by the same rule of what pays, which is no upper "
-        "bound; shuffled: confidences permuted among the forecasts",
-    )
-    seed: int = Field(0, ge=0, le=LAST_SEED, description="of the shuffling")
     tz: str = Field(
         NO_ZONE,
         description="zone whose clock the days follow, as Europe/Prague; none: 24 h from the first job on",
@@ -83,7 +75,7 @@ class Forecast(Parameters):
             first, tz = self._began, self.tz
         else:
             raise TableError(f"tz={self.tz} was given, and the times of the jobs are no dates; leave tz out")
-        how = How(self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed)
+        how = How(self.confidence, self.tolerance, (self.a, self.b), self.eta)
         expected = lay_out(state, how, began=first, tz=tz)
         return make_hold(state, expected)
 

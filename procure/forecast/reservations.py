@@ -18,11 +18,6 @@ from procure.forecast.periods import Patterns, PatternSettings
 from procure.simulator.state import FAR, State
 
 LAYERS = ("day", "week")
-CONTROLS = ("learnt", "exact", "shuffled")
-"""Where confidences come from: a mode; when each comes again, itself; a mode's, dealt out anew."""
-
-EXACT_TOLERANCE = 60
-"""s; about a forecast that knows the future."""
 LOW, HIGH = range(2)
 """The borders of the bands: from the first on jobs keep clear (`is_kept_clear`), from the second on nodes are
 held where that pays (`is_held`)."""
@@ -62,11 +57,9 @@ class How(NamedTuple):
     """How a run forecasts."""
 
     mode: str  # one of `procure.forecast.confidence.MODES`
-    control: str  # one of `CONTROLS`
     tolerance: int  # s, of daily forecasts; weekly ones have three times that
     borders: tuple[float, float] = (0.0, 0.0)  # of the bands, at the beginning
     eta: float = 0.0  # by how much a border moves
-    seed: int = 0  # of the shuffling
 
 
 def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) -> Expected:
@@ -112,17 +105,12 @@ def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) ->
 def _of_layer(patterns: Patterns, name: str, how: How, began: int) -> pd.DataFrame:
     f = make_forecasts(patterns, name)
     again = patterns.bursts.again[f.layer]
-    sure = f.came.astype(np.float64) if how.control == "exact" else confidence_of(patterns, f, how.mode)
-    if how.control == "shuffled":
-        sure = np.random.default_rng(how.seed).permutation(sure)
-    tolerance = EXACT_TOLERANCE if how.control == "exact" else int(patterns.settings.tolerance[f.layer])
-    moment = np.where(f.came, again, f.expected) if how.control == "exact" else f.expected
     return pd.DataFrame(
         {
             "issued": f.issued - began,
-            "moment": moment - began,
-            "tolerance": tolerance,
-            "sure": sure,
+            "moment": f.expected - began,
+            "tolerance": int(patterns.settings.tolerance[f.layer]),
+            "sure": confidence_of(patterns, f, how.mode),
             "came": np.where(f.came, again - began, FAR),
             "key": f.key,
             "burst": f.burst,

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 REMOVED = {
+    "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
+    "forecast:seed": "nothing is shuffled any more; leave it out",
+    "procure forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
+    "procure forecast evaluate --report": "--format json or csv has all figures",
+    "procure workload describe --tz": "shares that recur are no longer counted; procure forecast patterns lists them",
     "learned:ahead": "looking ahead made no wait shorter; leave it out",
     "learned:every": "looking ahead made no wait shorter; leave it out",
     "procure learn train --from": "write --days FIRST..",
@@ -35,6 +40,7 @@ REMOVED = {
     "procure coschedule measure --weight": "it measures idle priority, and quotas where systemd runs",
     "procure coschedule measure --progress": "let the commands end often: runs per second are counted",
     "procure plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
+    "procure workload futures": "a study draws its futures itself: [futures] draws = 20",
     "procure quotes check --harmless": "name the cells that you read and that change no price: --ignore CELL",
     "procure quotes check --fix": "write --out quotes.csv",
     "procure coschedule clean": "the kernel ends what a killed run had started",

@@ -1,36 +1,26 @@
-"""The futures of a study: drawn from the jobs of its workloads, or taken from a folder where they were drawn before."""
+"""The futures of a study, drawn from the jobs of its workloads."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from procure.errors import TableError
-from procure.files import existing_file, from_json, whole_file
-from procure.schemas import CLASSES, JOB
-from procure.settings import Folder
-from procure.tables import read, with_clock_of, write
+from procure.schemas import CLASSES
+from procure.tables import with_clock_of
 from procure.workload.classes import class_of
-from procure.workload.futures import Futures, draw_futures, with_spreads
+from procure.workload.futures import Futures, draw_futures
 from procure.workload.past import PAST_NAMES, past_and_parts, scenario_weights
 from procure.workload.scale import as_submitted, scale_load
 
-MANIFEST = "futures.json"
-
 
 class StudyFutures(Futures):
-    """How a study's futures are drawn; with ``folder``, where ``procure workload futures`` has written them.
+    """How a study's futures are drawn.
 
-    Of a folder, all other settings are those that the futures were drawn with. With ``past``, packages are simulated
-    on the past, too, as it was and in four parts; all futures together count as much as the whole and as the parts.
+    With ``past``, packages are simulated on the past, too, as it was and in four parts; all futures together count as
+    much as the whole and as the parts.
     """
 
-    folder: Folder | None = None
     past: bool = True
 
     @property
@@ -56,51 +46,9 @@ def table_digest(table: pd.DataFrame) -> str:
     return hashlib.sha256(names + rows.tobytes()).hexdigest()[:16]
 
 
-def write_futures(jobs: pd.DataFrame, settings: Futures, tables: Iterable[pd.DataFrame], folder: Path) -> Path:
-    """Write futures as job tables, and of which jobs and how they were drawn; return the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, table in zip(future_names(settings.draws), tables, strict=True):
-        write(table, folder / f"{name}.parquet")
-    manifest = {
-        "jobs": table_digest(jobs),
-        "settings": with_spreads(jobs, settings).model_dump(mode="json", exclude={"folder", "past"}),
-    }
-    with whole_file(folder / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return folder
-
-
-def read_settings(folder: Path) -> dict[str, Any]:
-    """Read how a folder's futures were drawn, as plain values; that there are none is an error."""
-    return dict(_manifest(folder)["settings"])
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        existing_file(path)
-        found = from_json(path.read_text(encoding="utf-8"))
-        if {"jobs", "settings"} <= set(found):
-            return dict(found)
-    except (TableError, ValueError, TypeError):
-        pass
-    raise TableError(f"{folder}: no futures here; `procure workload futures JOBS --out {folder}` draws some")
-
-
 def read_futures(jobs: pd.DataFrame, settings: StudyFutures) -> dict[str, pd.DataFrame]:
-    """Draw a study's futures from the jobs of its workloads, or read those of its folder.
-
-    A log that is too short, and a folder whose futures were drawn from other jobs, are errors.
-    """
-    names = future_names(settings.draws)
-    if settings.folder is None:
-        return dict(zip(names, draw_futures(jobs, settings), strict=True))
-    if _manifest(settings.folder)["jobs"] != table_digest(jobs):
-        raise TableError(
-            f"{settings.folder}: these futures were drawn from other jobs than the study's; draw them from its own, "
-            "or leave [futures] folder out"
-        )
-    return {name: read(settings.folder / f"{name}.parquet", JOB) for name in names}
+    """Draw a study's futures from the jobs of its workloads; a log that is too short is an error."""
+    return dict(zip(future_names(settings.draws), draw_futures(jobs, settings), strict=True))
 
 
 def read_past_parts(jobs: pd.DataFrame, settings: Futures, warm_up: int) -> dict[str, pd.DataFrame]:

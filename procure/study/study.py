@@ -51,7 +51,7 @@ from procure.settings import (
 )
 from procure.study.award import Award
 from procure.study.existing import read_existing
-from procure.study.futures import StudyFutures, read_settings
+from procure.study.futures import StudyFutures
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.text import nearest
@@ -261,19 +261,6 @@ class Study(Settings):
                 f"they make up {made:,} jobs, at most {MOST_MADE:,} are; `procure workload generate` makes job tables"
             )
         return workloads
-
-    @field_validator("futures")
-    @classmethod
-    def _as_they_were_drawn(cls, futures: StudyFutures | None) -> StudyFutures | None:
-        if futures is None or futures.folder is None:
-            return futures
-        more = sorted(futures.model_fields_set - {"folder", "past"})
-        drawn = read_settings(futures.folder)
-        asked = futures.model_dump(mode="json", include=set(more))
-        other = [name for name in more if asked[name] != drawn.get(name)]
-        if other:
-            raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
-        return StudyFutures.model_validate(drawn | {"folder": futures.folder, "past": futures.past})
 
     @field_validator("classes")
     @classmethod
