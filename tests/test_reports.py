@@ -128,7 +128,7 @@ def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
     pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
     assert {path.parent.name for path in pages} == {
-        "comparison", "forecast", "queue_time", "reports",
+        "comparison", "queue_time", "reports",
     }  # fmt: skip
 
 
