@@ -21,14 +21,14 @@ from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
 from procure.sweep.connect import job_name, lifetime_arguments, make_cluster, read_scheduler_file
+from procure.sweep.farm import Workers
 from procure.sweep.lock import locked
-from procure.sweep.parts import SCHEMA, begin_attempt, end_attempts, write_part
-from procure.sweep.pending import MOST_POISON, TRIES, SweepWork
+from procure.sweep.parts import SCHEMA, write_part
+from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
-from procure.sweep.run import attempt_part, compute_part
+from procure.sweep.run import compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
 from procure.sweep.tls import dask_options, make_keys
-from procure.sweep.workers import WorkerPool
 
 
 def small_plan(folder, **changes):
@@ -164,71 +164,69 @@ def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
 
-def drive(work: SweepWork, deadly: set[str], path) -> int:
-    """Take batches as a farm does whose workers die over some packages; return how many died."""
-    n_dead = 0
+def drive(work: SweepWork, deadly: set[str]) -> list[int]:
+    """Take batches as a farm does whose workers die over some packages; return how large those batches were."""
+    killed = []
     while (batch := work.take()) is not None:
-        bench = work.shared(work.key(batch))
-        while True:
-            ids, *rest, (session, tries) = work.arguments(batch)
-            if deadly & set(ids):
-                if begin_attempt(rest[1], session, tries):
-                    n_dead += 1
-                    continue
-                receipt = Receipt(0, 0.0, died=True)
-            else:
-                receipt = compute_part(bench, ids, *rest)
-            work.put(batch, receipt)
-            break
-    return n_dead
+        ids, *rest = work.arguments(batch)
+        if deadly & set(ids):
+            killed.append(len(ids))
+            work.put(batch, Receipt(0, 0.0, died=True))
+        else:
+            work.put(batch, compute_part(work.shared(work.key(batch)), ids, *rest))
+    return killed
 
 
-def test_poison_is_found_by_halving(tmp_path, undisturbed):
-    """A run that kills its workers costs few of them, becomes one row that says so, and no other run suffers."""
-    plan = small_plan(tmp_path, batch_size="16")
+@pytest.mark.parametrize(("batch_size", "killed"), [("16", [13, 1]), ("1", [1, 1])])
+def test_a_run_that_kills_its_workers_is_one_row(tmp_path, undisturbed, batch_size, killed):
+    """It is found among single runs, each alone on the farm, and no other run suffers."""
+    plan = small_plan(tmp_path, batch_size=batch_size)
     stored_before, _ = open_folder(plan)
     notes: list[str] = []
-    work = SweepWork(plan, batches(plan, stored_before.done(plan)), "local", notes.append)
+    work = SweepWork(plan, batches(plan, stored_before.done(plan)), notes.append)
     poison = undisturbed["package_id"].iloc[21]
-    n_dead = drive(work, {poison}, tmp_path)
-    assert n_dead == TRIES + 3 + TRIES  # the batch of 16, its halves of 8, 4 and 2, the run itself
+    assert drive(work, {poison}) == killed
     assert work.n_done == plan.n_runs
-    assert notes == [f"package {poison} on day under best-fit killed its worker 3 times; recorded as failed"]
+    assert notes == [f"package {poison} on day under best-fit killed every worker that tried it; recorded as failed"]
     rows = stored(plan).frame()
     bad = rows["package_id"] == poison
-    assert rows.loc[bad, "reason"].tolist() == ["killed its worker 3 times"]
+    assert rows.loc[bad, "reason"].tolist() == ["killed every worker that tried it"]
     pd.testing.assert_frame_equal(rows[~bad], undisturbed[~bad], check_exact=True)
-    assert not list((plan.study.folder / "parts").glob(".*"))
 
 
-def test_workers_that_always_die_are_no_poison(tmp_path, undisturbed):
-    """When more than a few runs kill their workers, the sweep stops and asks about memory."""
+def test_what_killed_its_workers_is_tried_alone(tmp_path):
+    """While anything else is being computed no suspect is given out: a death then has one cause."""
     plan = small_plan(tmp_path)
     open_folder(plan)
-    work = SweepWork(plan, batches(plan, {}), "local", lambda text: None)
-    deadly = set(undisturbed["package_id"].iloc[: MOST_POISON + 1])
+    work = SweepWork(plan, batches(plan, {})[:2], lambda text: None)
+    first, second = work.take(), work.take()
+    work.put(first, Receipt(0, 0.0, died=True))
+    assert work.take(alone=False) is None
+    work.put(second, Receipt(len(second.rows), 0.0))
+    assert len(work.take(alone=True).rows) == 1
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_workers_that_always_die_are_no_poison(tmp_path, undisturbed, all_of_them):
+    """When more than a few runs or batches kill their workers, the sweep stops and asks about memory."""
+    plan = small_plan(tmp_path, batch_size="2")
+    open_folder(plan)
+    work = SweepWork(plan, batches(plan, {}), lambda text: None)
+    deadly = set(undisturbed["package_id"] if all_of_them else undisturbed["package_id"].iloc[: MOST_POISON + 1])
     with pytest.raises(TableError, match="enough memory"):
-        drive(work, deadly, tmp_path)
-
-
-def test_attempts_are_counted_per_session(tmp_path):
-    """Marks of one session do not count in another; they go with the end of the attempt."""
-    path = tmp_path / "a.parquet"
-    assert [begin_attempt(path, "s", 2) for _ in range(3)] == [1, 2, 0]
-    assert begin_attempt(path, "t", 2) == 1
-    end_attempts(path, "s")
-    assert begin_attempt(path, "s", 2) == 1
+        drive(work, deadly)
 
 
 def test_a_written_part_is_not_computed_again(tmp_path):
     """A batch whose part is there, but whose receipt was lost with a worker, is not simulated twice."""
     plan = small_plan(tmp_path)
     open_folder(plan)
-    work = SweepWork(plan, batches(plan, {}), "local", lambda text: None)
+    work = SweepWork(plan, batches(plan, {})[:1], lambda text: None)
     batch = work.take()
-    arguments = work.arguments(batch)
-    first = attempt_part(work.shared(work.key(batch)), *arguments)
-    assert attempt_part(None, *arguments) == first
+    compute_part(work.shared(work.key(batch)), *work.arguments(batch))
+    work.put(batch, Receipt(0, 0.0, died=True))
+    assert work.n_done == len(batch.rows)
+    assert work.take() is None
 
 
 def test_a_run_that_raises_is_a_row(tmp_path, monkeypatch):
@@ -373,10 +371,10 @@ class FewWorkers:
 
 
 def pool_of(n_workers, monkeypatch, hopeless=False, **options):
-    monkeypatch.setattr("procure.sweep.workers.TICK", 0.0)
-    monkeypatch.setattr("procure.sweep.workers.SAY_AFTER", 0.0)
+    monkeypatch.setattr("procure.sweep.farm.TICK", 0.0)
+    monkeypatch.setattr("procure.sweep.farm.SAY_AFTER", 0.0)
     notes: list[str] = []
-    return WorkerPool(
+    return Workers(
         FewWorkers(n_workers), FarmOptions(**options), notes.append, lambda: ("Slurm says no", hopeless)
     ), notes
 
@@ -401,16 +399,3 @@ def test_no_worker_is_explained(monkeypatch):
     pool, _ = pool_of(0, monkeypatch, hopeless=True)
     with pytest.raises(TableError, match="Slurm says no"):
         pool.look()
-
-
-def test_a_refused_worker_gets_nothing(monkeypatch):
-    """While only workers of another version are there, no batch is given out."""
-    pool, notes = pool_of(1, monkeypatch)
-    pool.look()
-    assert pool.window > 0
-    assert pool.restriction is None
-    (address,) = pool.workers
-    pool.refuse(f"{address} the worker on n1 runs procure 0.1, this sweep 0.2")
-    assert pool.window == 0
-    assert pool.restriction == frozenset()
-    assert notes == ["the worker on n1 runs procure 0.1, this sweep 0.2; it is not used"]

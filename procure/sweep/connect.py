@@ -51,10 +51,9 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
     for name in ("", ".client", ".worker", ".nanny", ".scheduler"):
         logging.getLogger(f"distributed{name}").setLevel(logging.CRITICAL)
     how = _local if farm == "local" else _queue if farm in QUEUES else _address
-    # Attempts are counted by the tasks themselves, so Dask never gives a batch up; and a worker that
-    # is silent for a minute counts as lost.
+    # A task is given up with its third worker, and a worker that is silent for a minute counts as lost.
     settings: dict[str, Any] = {
-        "distributed.scheduler.allowed-failures": 1000,
+        "distributed.scheduler.allowed-failures": 2,
         # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
         "distributed.admin.large-graph-warning-threshold": "4 GB",
     }

@@ -95,7 +95,7 @@ def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise TableError(
-                f"{_path(stream)}: this file system has no locks ({error.strerror}); "
+                f"{folder}: this file system has no locks ({error.strerror}); "
                 "let `results` in the study file name a folder on one that has"
             ) from None
         who = "; ".join(_shards(folder)) or _holder(stream)
@@ -109,30 +109,13 @@ def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
 
 
 def _holder(stream: IO[str]) -> str:
-    """Say who holds a lock: who wrote so, unless that process has ended; then what this node's kernel says."""
+    """Say who wrote into a lock that they hold it, as far as that may still be so."""
     stream.seek(0)
     written = stream.read().strip()
     found = re.match(r"process (\d+) on (\S*) ", written)
-    if written and (found is None or found[2] != socket.gethostname() or psutil.pid_exists(int(found[1]))):
-        return written
-    ended = f" ({written} has ended)" if written else ""
-    now = ", ".join(f"process {pid}" for pid in _pids(stream)) or "a process on another node"
-    return f"{now} holds {_path(stream)}{ended}"
-
-
-def _path(stream: IO[str]) -> str:
-    """Return the name of an open file, which Python knows by its number alone."""
-    return str(Path(f"/proc/self/fd/{stream.fileno()}").readlink())
-
-
-def _pids(stream: IO[str]) -> list[int]:
-    """List the processes of this node that hold a file's lock, from Linux's table of locks."""
-    inode = os.fstat(stream.fileno()).st_ino
-    try:
-        rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        return [int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
-    except (OSError, ValueError, IndexError):
-        return []
+    if found is None or (found[2] == socket.gethostname() and not psutil.pid_exists(int(found[1]))):
+        return "a process that left no name; `lslocks` names it on its node"
+    return written
 
 
 def _shards(folder: Path) -> list[str]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from procure.errors import TableError
 from procure.files import check_parquet, from_json, whole_file
 from procure.schemas import CLASS_FIGURES, RESULT
 from procure.study.plan import OF_CLASS
@@ -111,32 +110,3 @@ def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
 def kernel_seconds(path: Path) -> float:
     """Return the kernel seconds behind a part that is whole."""
     return float((pq.read_schema(path).metadata or {}).get(_SECONDS, b"0"))
-
-
-def begin_attempt(path: Path, session: str, most: int) -> int:
-    """Record an attempt to compute a part and return its number, or 0 after ``most`` failed attempts.
-
-    Only a mark on the file system survives a worker that is killed, and it alone tells the batch
-    that was running from those that were waiting behind it.
-    """
-    for number in range(most):
-        try:
-            _mark(path, session, number).open("x").close()
-            return number + 1
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    return 0
-
-
-def end_attempts(path: Path, session: str) -> None:
-    """Forget the attempts at a part."""
-    number = 0
-    while (mark := _mark(path, session, number)).exists():
-        mark.unlink(missing_ok=True)
-        number += 1
-
-
-def _mark(path: Path, session: str, number: int) -> Path:
-    return path.with_name(f".{path.stem}.{session}.try{number + 1}")

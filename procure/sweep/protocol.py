@@ -16,13 +16,12 @@ QUEUES = ("slurm", "pbs", "lsf", "sge")
 class Receipt(NamedTuple):
     """What a task returns: how many runs it made and the kernel seconds that they took.
 
-    ``died`` says that workers died over this batch before; ``refused`` why this worker may not compute.
+    ``died``: none; each worker that tried it died.
     """
 
     n_runs: int
     kernel_seconds: float
     died: bool = False
-    refused: str = ""
 
 
 Task = Callable[..., Receipt]

@@ -17,14 +17,11 @@ from procure.sweep import store
 from procure.sweep.batches import batches
 from procure.sweep.farm import run_tasks
 from procure.sweep.lock import locked
-from procure.sweep.parts import begin_attempt, end_attempts, kernel_seconds, write_part
+from procure.sweep.parts import write_part
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
 from procure.sweep.runner import Bench, simulate_rows
 from procure.text import counted
-
-PAUSE = 1.0
-"""Seconds before a suspect batch is tried: a nanny whose worker dies while it starts gives up itself."""
 
 
 class SweepSummary(NamedTuple):
@@ -44,32 +41,6 @@ def compute_part(bench: Bench, package_ids: list[str], counts: np.ndarray, path:
     rows, seconds = simulate_rows(bench, package_ids, counts)
     write_part(path, rows, fingerprint, seconds)
     return Receipt(len(rows), seconds)
-
-
-def attempt_part(
-    bench: Bench,
-    package_ids: list[str],
-    counts: np.ndarray,
-    path: Path,
-    fingerprint: str,
-    attempts: tuple[str, int],
-) -> Receipt:
-    """Do as `compute_part`, unless so many workers have died over this batch as ``attempts`` (session, tries) allows.
-
-    A part that is there already was written by a worker that died before its receipt arrived.
-    """
-    if path.exists():
-        return Receipt(len(package_ids), kernel_seconds(path))
-    session, tries = attempts
-    attempt = begin_attempt(path, session, tries)
-    if attempt == 0:
-        return Receipt(0, 0.0, died=True)
-    if attempt > 1 or tries == 1:
-        time.sleep(PAUSE)
-    try:
-        return compute_part(bench, package_ids, counts, path, fingerprint)
-    finally:
-        end_attempts(path, session)
 
 
 def run_sweep(
@@ -115,7 +86,7 @@ def run_sweep(
         found, notes = store.open_folder(plan)
         for text in notes:
             note(text)
-        work = SweepWork(plan, batches(plan, found.done(plan), shard), farm, note)
+        work = SweepWork(plan, batches(plan, found.done(plan), shard), note)
         if farm == "local" and options.scheduler_file is None:
             options = replace(options, jobs=max(1, min(n_local_workers(), work.n_batches)))
         if work.n_batches:
@@ -139,8 +110,7 @@ def run_sweep(
 
 
 def _compute(farm: str, work: SweepWork, options: FarmOptions, note: Callable[[str], None]) -> None:
-    task = compute_part if farm == "serial" else attempt_part
-    receipts = run_tasks(farm, task, work, options, note)
+    receipts = run_tasks(farm, compute_part, work, options, note)
     with step("simulating", work.n_runs, "run") as one, closing(receipts):
         for given in receipts:
             if given is not None:
