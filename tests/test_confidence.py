@@ -16,7 +16,6 @@ from procure.evaluation.bootstrap import (
     bootstrap,
     left_out_days,
     rank_confidence,
-    rank_ranges,
     resample_rows,
     top_edge,
     unseen_day,
@@ -24,13 +23,11 @@ from procure.evaluation.bootstrap import (
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
-from procure.objectives import OBJECTIVES, aggregate
-from procure.objectives.aggregate import rank_shares
+from procure.objectives import OBJECTIVES
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
 from procure.recommender.coverage import coverage_notes, day_notes
 from procure.recommender.recommender import recommend
-from procure.recommender.values import PackageValues
 from procure.reports import confidence
 from procure.sweep import trial
 from procure.sweep.results import load_results
@@ -216,30 +213,6 @@ def test_several_days_are_resampled_as_days():
     """Five days: a range for another day is stated with the probability that five days allow."""
     _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
     assert "resamples of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err
-
-
-@pytest.mark.parametrize("n_predicted", [0, 400])
-def test_ranks_are_resampled_among_all_packages_and_not_among_the_head(n_predicted: int):
-    """Each figure as 1,000 packages, resampled whole, give it; of the best 5 %, 1 to 50, the head is not sure alike."""
-    rng = np.random.default_rng(2)
-    wait = 1e4 * np.exp(rng.normal(0, 1, 1000)) * rng.lognormal(0, 0.4, (10, 1000)) * rng.lognormal(0, 1, (10, 1))
-    of, known = OBJECTIVES["rank"], np.arange(1000) >= n_predicted
-    packages = pd.DataFrame({"package_id": [f"p{i}" for i in range(1000)], "price_usd": 1.0})
-    held = np.where(known, wait, np.nan)
-    cases = [Case(f"f{i}", packages, np.zeros(1000, int), row, 9) for i, row in enumerate(held)]
-    values = PackageValues(cases, {"mean_wait_time": held})
-    values._by_workload["mean_wait_time"] = np.where(known, np.nan, wait)
-    figure = aggregate(wait, "rank")
-    order = np.argsort(np.where(known, figure, np.inf))[:50]
-    table = assessing._by_days(values, of, order, 1).table
-    shares = rank_shares(wait) ** 2
-    drawn = np.array([shares[days].mean(axis=0) ** 0.5 for days in resample_rows(10, 1000, 1)])
-    edges = top_edge(drawn[:, known])
-    chance = (drawn[:, order] <= edges[:, None]).mean(axis=0)
-    assert table["chance_top"].to_numpy() == pytest.approx(chance, abs=0.002)
-    assert chance[10] == 1 and (chance[25:] > 0).all() and chance.min() < 0.9
-    low, high = rank_ranges(drawn[:, order], figure[order])
-    assert table["rank_low"].tolist() == low.tolist() and table["rank_high"].tolist() == high.tolist()
 
 
 def test_the_share_of_truths_that_ranges_hold_is_told():

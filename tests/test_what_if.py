@@ -15,8 +15,10 @@ import procure
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
 from procure.recommender.changes import Changes, changed_jobs, parse_gpu_share
+from procure.recommender.criteria import Criteria
+from procure.recommender.learning import values_of
 from procure.recommender.other_budget import best_package, with_budget
-from procure.recommender.sensitivity import GROWTHS, stability, waits_under_loads
+from procure.recommender.other_loads import GROWTHS, other_loads
 from procure.recommender.what_if import try_changes
 from procure.sweep.results import load_results
 from procure.sweep.trial import simulate_packages
@@ -79,19 +81,16 @@ def test_a_larger_budget_buys_the_best_of_its_own_space():
 
 @pytest.mark.slow
 def test_the_first_under_other_loads_waits_as_what_if_says():
-    """A row per load, and one for more GPU jobs where there are any; the leader is the least of those tried."""
-    results = with_gpu_jobs()
-    counts = results.counts[np.flatnonzero(results.cases[0].runs_all)[:3]]
-    table = stability(waits_under_loads(results, counts, seed=2))
-    assert len(table) == len(GROWTHS) + 1
-    for row, changes in zip(
-        table.itertuples(), [*(Changes(growth=one, seed=2) for one in GROWTHS), Changes(gpu_jobs=2.0, seed=2)],
-        strict=True,
-    ):  # fmt: skip
-        waits = [float(try_changes(results, one, changes)["mean_wait_time"].iloc[1]) for one in counts]
-        assert row.mean_wait_time == waits[0]
-        assert row.regret_seconds == waits[0] - min(waits)
-        assert row.rank == 1 + sum(wait < waits[0] for wait in waits)
+    """A row per load; the leader is the least of those tried."""
+    results = loaded()
+    rows = np.flatnonzero(results.cases[0].runs_all & results.cases[0].simulated)[:3]
+    table = other_loads(results, values_of(results, Criteria()), rows, [], seed=2).of_loads()
+    assert [one["load"] for one in table] == [*GROWTHS]
+    for one in table:
+        changes = Changes(growth=one["load"], seed=2)
+        waits = [float(try_changes(results, results.counts[row], changes)["mean_wait_time"].iloc[1]) for row in rows]
+        assert one["mean_wait_time"] == waits[0] and one["regret_seconds"] == waits[0] - min(waits)
+        assert one["rank"] == 1 + sum(wait < waits[0] for wait in waits)
 
 
 def test_a_share_of_gpu_jobs_is_met_as_nearly_as_whole_bursts_can():

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
-from procure.reports.futures import draw_differences
 from procure.settings import LAST_SEED, validated
 from procure.study.futures import write_futures
 from procure.tables import write
@@ -31,7 +30,7 @@ def futures(
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Write future-01.parquet …, how they were drawn, and differences.csv and .svg; a study takes them "
+            help="Write future-01.parquet …, how they were drawn, and differences.csv; a study takes them "
             'as [futures] folder = "FOLDER".',
         ),
     ],
@@ -100,7 +99,6 @@ def futures(
     differences = compare_futures(past, drawn, settings)
     write_futures(past, settings, drawn, out)
     write(differences, out / "differences.csv")
-    draw_differences(differences, out / "differences.svg")
     common.note(f"wrote {counted(len(drawn), 'future')} and how they differ from the past to {out}")
     common.print_table(differences, output, "CPU-hours a week")
 

@@ -15,9 +15,9 @@ from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
 
-AnyMethod = Literal["model", "random", "every-tenth", "greedy", "race"]
-METHODS, RACE = get_args(AnyMethod)[:-1], "race"
-"""Names that `make_proposer` knows; and that of a study with futures, see `procure.explorer.racing`."""
+Method = Literal["model", "random", "every-tenth", "greedy"]
+METHODS = get_args(Method)
+"""Names that `make_proposer` knows."""
 
 FIRST = 64
 """The first round is so large, if no more is known; it spreads over the combinations of types."""

@@ -17,20 +17,17 @@ from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import METHODS, RACE, make_proposer
+from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.question import Question
-from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
-from procure.objectives.aggregate import RANK_POWER
 from procure.objectives.constraints import price_bound
-from procure.packages.ids import package_ids
 from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
 from procure.study import Study, load_study
 from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
-from procure.sweep.results import RACE_FOLDER, policy_of
+from procure.sweep.results import policy_of
 from procure.sweep.trial import about_limits
 from procure.text import counted, file_name, nearest
 
@@ -40,7 +37,7 @@ def search(
     *,
     runs: int | None = None,
     share: float | None = None,
-    method: str | None = None,
+    method: str = "model",
     objective: str | None = None,
     constraints: Sequence[str] | None = None,
     k: int | None = None,
@@ -65,8 +62,7 @@ def search(
     runs, share
         Simulations to spend in all, or the share of all packages that is simulated on every workload.
     method
-        One of `procure.explorer.propose.METHODS`, or ``race``; default: ``race`` for a study with futures, where
-        packages that are out get no more runs, else ``model``.
+        One of `procure.explorer.propose.METHODS`.
     objective, constraints
         See `procure.recommender.criteria.criteria_of`.
     k, batch, stable_rounds
@@ -98,7 +94,6 @@ def search(
     began, options = time.perf_counter(), options or FarmOptions()
     study = load_study(study)
     criteria = criteria_of(study, objective, constraints)
-    method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
     seed = study.search.seed if seed is None else seed
     policy = _check(study, runs, share, method, policy, criteria)
@@ -123,13 +118,6 @@ def search(
             f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}; give runs "
             f"{n_workloads:,} or more"
         )
-    if method == RACE:
-        if criteria.targets:
-            note(
-                "a race goes by the objective alone; of the packages that ran on every future, those that keep the "
-                "targets come first (--method model searches for such)"
-            )
-        return _race(asked, listed, rules.k, runs, note, progress)
     # The baselines spend what they are given.
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
     candidates = Candidates(space, left_out_of(plan), seed, listed)
@@ -180,49 +168,6 @@ def search(
     return _result(asked, score, known, rules.k, spent, _elsewhere(known, simulator, candidates))
 
 
-def _race(
-    asked: Question,
-    listed: np.ndarray | None,
-    k: int,
-    runs: int,
-    note: Callable[[str], None],
-    progress: Callable[[int, int, float], None],
-) -> SearchResult:
-    """Race packages over the study's futures; the list is of those that ran on all of them."""
-    began, plan, space, criteria = time.perf_counter(), asked.plan, asked.space, asked.criteria
-    candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
-    raced = race_packages(asked, candidates, runs, note, progress)
-    done, score = raced.race.finished, CriteriaScore(plan, space, criteria)
-    ids = package_ids(raced.counts[done], plan.types)
-    of = {name: rows.set_index("package_id") for name, rows in raced.rows.groupby("workload")}
-    answers = np.array(
-        [of[name].loc[ids, column].to_numpy("float64") for column in score.columns for name in plan.workloads]
-    )
-    known = Observations(space, score)
-    known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
-    if criteria.objective.by_rank:  # a place in the whole field, not among the best of it, which ran
-        places = raced.race.figure[done] ** (1 / RANK_POWER)
-        known.value = np.where(np.isnan(known.value), np.nan, places)
-    if not len(known.order()):
-        raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
-    spent: dict[str, object] = {
-        "method": RACE,
-        "seed": asked.seed,
-        "ended": "every future",
-        "n_packages_in_field": raced.n_drawn,
-        "n_packages_by_exchange": raced.n_near_ran,
-        "n_packages_asked": raced.n_packages_ran,
-        "n_packages_on_every_future": len(done),
-        "n_runs_asked": raced.race.n_runs,
-        "n_runs_computed": raced.n_computed,
-        "n_runs_without_a_race": raced.n_drawn * len(plan.workloads),
-        "seconds": round(time.perf_counter() - began, 1),
-        "kernel_seconds": round(raced.kernel_seconds, 1),
-        "folder": str(plan.study.folder / RACE_FOLDER),
-    }
-    return _result(asked, score, known, k, spent, None)
-
-
 def _result(
     asked: Question,
     score: CriteriaScore,
@@ -241,15 +186,8 @@ def _check(
     study: Study, runs: int | None, share: float | None, method: str, policy: str | None, criteria: Criteria
 ) -> str:
     """Refuse arguments that are wrong; return the policy."""
-    if method not in (*METHODS, RACE):
-        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
-    if method == RACE and len(study.scenarios) < 2:
-        raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
-    if method == RACE and (criteria.objective.name not in RACED_BY or criteria.constraints):
-        raise ArgumentError(
-            "method",
-            f"a race is by the objective {' or '.join(RACED_BY)}, without constraints; the method model knows all",
-        )
+    if method not in METHODS:
+        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
     if runs is not None and share is not None:
         raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:

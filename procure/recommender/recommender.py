@@ -22,13 +22,13 @@ from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.exchanges import MOST_EXCHANGED, try_exchanges
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.other_budget import FIRST_RUNS
-from procure.recommender.outlook import about_futures, about_saturation
+from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.recommender.waited import Waited, fidelity_of, waiting_cut
-from procure.recommender.waiting import about_owners, about_waiting
+from procure.recommender.waiting import about_owners, about_saturation, about_waiting
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import try_everywhere
@@ -120,6 +120,7 @@ def recommend(
         raise ArgumentError("rule", "a front is of packages that run every job (runs-all)")
     results = load_results(study, policy, workload, search=True, most_usd=price_bound(criteria.constraints))
     asked, values = k or results.plan.study.recommend.k, values_of(results, criteria)
+    weeks = drawn_weeks(results) if verify and not criteria.axes else []
     failures: list[str] = []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
@@ -158,8 +159,18 @@ def recommend(
     done = replace(done, waited=_waited(done))
     first = int(ranking["row"].iloc[0])
     if verify and front is None and rule == RUNS_ALL and criteria.need_runs and values.simulated[first]:
-        done = replace(done, rule_costs=tuple(rule_costs(results, criteria, rule, results.counts[first])))
+        costs = rule_costs(results, criteria, rule, results.counts[first])
+        done = replace(
+            done, rule_costs=tuple(costs), other_loads=other_loads(results, values, _alike_first(done), weeks, seed)
+        )
     return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
+
+
+def _alike_first(done: Recommendation) -> np.ndarray:
+    """Return the rows of the list that are simulated and leave out as many jobs as the first, best first."""
+    top = done.ranking.head(max(done.k, 1))
+    alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
+    return top.loc[alike, "row"].to_numpy()
 
 
 def _try_smaller(values: PackageValues, results: StudyResults) -> None:
@@ -233,6 +244,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     # Who waits, and which other package is as good, comes first: the rest is where that comes from.
     found = about_waiting(done) if done.front is None else []
+    found += done.other_loads.sentences() if done.other_loads else []
     found += [one.sentence() for one in done.rule_costs] + done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += [done.exchanged.sentence()] if done.exchanged else []
@@ -255,10 +267,9 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     else:
         among = np.flatnonzero(whole.runs_all if whole.runs_all.any() else ~whole.runs_all)
     found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
-    first, study = int(done.ranking["row"].iloc[0]), results.plan.study
+    first = int(done.ranking["row"].iloc[0])
     if done.front is None:
-        found += about_futures(study, results.plan.workloads, values, first, criteria.objective)
-        found += about_saturation(study, results.plan.workloads, values, first)
+        found += about_saturation(results, values, first)
         found += about_owners(results, first)
     found += notes.about_results(results)
     if failures:

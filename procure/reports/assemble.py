@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
-from procure.explanation.package import PackageExplanation, explain_package, most_telling
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import (
     comparison_sentences,
     marginal_sentences,
@@ -21,25 +21,21 @@ from procure.explanation.wording import (
 from procure.models import Predicted
 from procure.packages.costs import Costs
 from procure.page.html import write_page
-from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.progress import silent
-from procure.recommender.application_speeds import application_sensitivity
 from procure.recommender.award import award_of
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
-from procure.recommender.sensitivity import most_robust, stability
-from procure.reports import applications, award, confidence, days, explain, pareto
-from procure.reports.answer import Answer, answer, compared
+from procure.reports import award, confidence, days, explain, pareto
+from procure.reports.answer import answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.text import duration
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ def report(
     rankings = results.rankings(whole)
     settings = results.plan.study.evaluate
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
-    note("explaining the first packages, and trying them under other loads")
+    note("explaining the first packages")
     explanations = _explanations(recommendation, predicted)
     against = compared(recommendation) if explanations else None
     page = answer(recommendation, against) if against else None
@@ -149,7 +145,7 @@ def report(
         evaluation,
         answer=page,
         compared=against,
-        changes=_changes(page) if page else [],
+        changes=recommendation.other_loads.sentences() if recommendation.other_loads else [],
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         costs=_costs(recommendation),
         sections=[
@@ -158,7 +154,6 @@ def report(
             Section("days", "The days", _days(results)),
             Section("front", "What the wait costs", _front(recommendation)),
             Section("award", "The award matrix", _award(recommendation)),
-            Section("applications", "Speeds of applications", _applications(recommendation)),
         ],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
@@ -178,7 +173,7 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     results, ranking = done.results, done.ranking
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
         return []
-    replayed = [most_telling(results)]
+    replayed = [longest_waiting(results.cases)]
     return [
         explain_package(
             results,
@@ -196,29 +191,6 @@ def _sure(done: Recommendation) -> list[str]:
     if done.confidence is None:
         return []
     return done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
-
-
-def _changes(page: Answer) -> list[str]:
-    """Say whether the first package stays first under other loads; under slow policies that is left to ``what-if``."""
-    loads = page.loads
-    if loads is None:
-        return []
-    lines, n = [], loads.shape[1]
-    for row in stability(loads.iloc[1:]).itertuples():
-        where = (
-            f"it stays the first of the {n} best"
-            if row.rank == 1
-            else f"it falls to rank {row.rank} of the {n} best, {duration(row.regret_seconds)} behind "
-            f"{servers(row.leader)}"
-        )
-        lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
-    if page.robust:
-        excess = most_robust(loads)[1]
-        lines.append(
-            f"the most robust, {servers(loads.columns[page.robust])}, is at most {excess[page.robust]:.0%} behind the "
-            f"best under any of these loads; the first choice {excess[0]:.0%}"
-        )
-    return lines
 
 
 def _costs(done: Recommendation) -> list[str]:
@@ -301,12 +273,6 @@ def _award(done: Recommendation) -> Markup:
         return award.section(award_of(done))
     except TableError as error:  # the rest of the report stands without it
         return Markup("<p>{}.</p>").format(str(error))
-
-
-def _applications(done: Recommendation) -> Markup:
-    """Return the section on the speeds of applications; empty for a study without."""
-    found = application_sensitivity(done)
-    return Markup() if found is None else applications.section(found)
 
 
 def _front(done: Recommendation) -> Markup:

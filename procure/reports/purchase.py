@@ -30,7 +30,6 @@ from procure.study import Plan
 from procure.tables import as_csv
 from procure.text import counted, duration
 from procure.workload.clock import has_dates
-from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
@@ -112,8 +111,8 @@ def render(
         # Scripts look for these ids in every report.
         "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
         "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
-        "period": _period(plan, _submitted(plan, names), zones),
-        "judged_on": _judged_on(done),
+        "period": _period(plan, names, zones),
+        "judged_on": counted(done.case.n_jobs, "job"),
         "today": f"{date.today()}",
         "data": page_data(done),
         "done": done,
@@ -246,19 +245,6 @@ def _unstated(quotes: pd.DataFrame) -> list[str]:
         for name, said in wanted.items()
         if name not in quotes or bool((quotes[name].isna() | (quotes[name].astype(str) == "")).all())
     ]
-
-
-def _submitted(plan: Plan, names: list[str]) -> list[str]:
-    """Name the workloads that somebody submitted: of futures only the past."""
-    return names if plan.study.futures is None else [name for name in names if name == PAST_NAMES[0]]
-
-
-def _judged_on(done: Recommendation) -> str:
-    """Say what the packages were simulated on; jobs that were made up are not counted."""
-    futures = done.results.plan.study.futures
-    if futures is None:
-        return counted(done.case.n_jobs, "job")
-    return counted(futures.draws, "future")
 
 
 def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:

@@ -136,7 +136,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         if not lines:
             _try(lines, partial(_check_pools, study))
         _try(lines, partial(check_points, study.award, table["vendor"]))
-        _try(lines, lambda: objective_of(study.objective, table, study.classes))
+        _try(lines, lambda: objective_of(study.recommend.objective, table, study.classes))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:

@@ -6,42 +6,34 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from procure.errors import TableError
 from procure.files import existing_file, from_json, whole_file
-from procure.schemas import CLASSES, JOB
+from procure.schemas import JOB
 from procure.settings import Folder
-from procure.tables import read, with_clock_of, write
-from procure.workload.classes import class_of
+from procure.tables import read, write
 from procure.workload.futures import Futures, draw_futures, with_spreads
-from procure.workload.past import PAST_NAMES, past_and_parts, scenario_weights
-from procure.workload.scale import as_submitted, scale_load
 
 MANIFEST = "futures.json"
+PAST = "past"
+"""What packages are compared on in a study with futures: its workloads as one log, as it was."""
 
 
 class StudyFutures(Futures):
-    """How a study's futures are drawn; with ``folder``, where ``procure workload futures`` has written them.
+    """Drawn weeks that the first packages of a study are tried on, once they are found on the past as it was.
 
-    Of a folder, all other settings are those that the futures were drawn with. With ``past``, packages are simulated
-    on the past, too, as it was and in four parts; all futures together count as much as the whole and as the parts.
+    With ``folder``, those that ``procure workload futures`` has written there: of these, all other settings are those
+    that they were drawn with.
     """
 
+    REMOVED: ClassVar[dict[str, str]] = {
+        "past": "packages are compared on the past as it was, drawn weeks are tried beside; leave it out"
+    }
+
     folder: Folder | None = None
-    past: bool = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the workloads are called."""
-        return (*(PAST_NAMES if self.past else ()), *future_names(self.draws))
-
-    @property
-    def weights(self) -> list[float]:
-        """What each of them counts."""
-        return scenario_weights(self.draws) if self.past else [1.0] * self.draws
 
 
 def future_names(n: int) -> list[str]:
@@ -63,7 +55,7 @@ def write_futures(jobs: pd.DataFrame, settings: Futures, tables: Iterable[pd.Dat
         write(table, folder / f"{name}.parquet")
     manifest = {
         "jobs": table_digest(jobs),
-        "settings": with_spreads(jobs, settings).model_dump(mode="json", exclude={"folder", "past"}),
+        "settings": with_spreads(jobs, settings).model_dump(mode="json", exclude={"folder"}),
     }
     with whole_file(folder / MANIFEST) as temporary:
         temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -101,19 +93,3 @@ def read_futures(jobs: pd.DataFrame, settings: StudyFutures) -> dict[str, pd.Dat
             "or leave [futures] folder out"
         )
     return {name: read(settings.folder / f"{name}.parquet", JOB) for name in names}
-
-
-def read_past_parts(jobs: pd.DataFrame, settings: Futures, warm_up: int) -> dict[str, pd.DataFrame]:
-    """Return the past and its parts, with the load that each class has grown to in the middle of the futures' years."""
-    rates = {name: settings.mix.get(name, settings.growth) for name in CLASSES}  # type: ignore[call-overload]
-    factors = {name: rate ** (settings.years / 2) for name, rate in rates.items()}
-    if any(factor != 1 for factor in factors.values()):
-        of = class_of(jobs)
-        grown = [
-            scale_load(jobs[of == i].reset_index(drop=True), factors[name], settings.seed)
-            for i, name in enumerate(CLASSES)
-            if (of == i).any()
-        ]
-        found = pd.concat(grown, ignore_index=True)
-        jobs = with_clock_of(jobs, found.sort_values("submit_time", kind="stable", ignore_index=True))
-    return past_and_parts(as_submitted(jobs), warm_up)

@@ -51,7 +51,7 @@ from procure.settings import (
 )
 from procure.study.award import Award
 from procure.study.existing import read_existing
-from procure.study.futures import StudyFutures, read_settings
+from procure.study.futures import PAST, StudyFutures, read_settings
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.text import nearest
@@ -267,13 +267,13 @@ class Study(Settings):
     def _as_they_were_drawn(cls, futures: StudyFutures | None) -> StudyFutures | None:
         if futures is None or futures.folder is None:
             return futures
-        more = sorted(futures.model_fields_set - {"folder", "past"})
+        more = sorted(futures.model_fields_set - {"folder"})
         drawn = read_settings(futures.folder)
         asked = futures.model_dump(mode="json", include=set(more))
         other = [name for name in more if asked[name] != drawn.get(name)]
         if other:
             raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
-        return StudyFutures.model_validate(drawn | {"folder": futures.folder, "past": futures.past})
+        return StudyFutures.model_validate(drawn | {"folder": futures.folder})
 
     @field_validator("classes")
     @classmethod
@@ -329,25 +329,15 @@ class Study(Settings):
         return parse_classes(self.classes)
 
     @property
-    def objective(self) -> str:
-        """What packages are ranked by where nothing else is asked for: what the study names, or has a default for."""
-        if self.futures is None or "objective" in self.recommend.model_fields_set:
-            return self.recommend.objective
-        return "rank-by-class"
-
-    @property
     def scenarios(self) -> tuple[Workload, ...]:
-        """What packages are simulated on: the workloads, or with [futures] their past and the futures drawn from it.
+        """What packages are simulated on: the workloads, or with [futures] the past, which is all of them as one log.
 
-        These have the logged speed and the warm-up of the first workload.
+        This has the logged speed and the warm-up of the first workload.
         """
         if self.futures is None:
             return self.workloads
-        keep = {"day": None, "generate": None, "begin": "empty"}
-        return tuple(
-            self.workloads[0].model_copy(update=keep | {"name": name, "weight": weight})
-            for name, weight in zip(self.futures.names, self.futures.weights, strict=True)
-        )
+        keep = {"day": None, "generate": None, "begin": "empty", "name": PAST, "weight": 1.0}
+        return (self.workloads[0].model_copy(update=keep),)
 
     @property
     def made_up(self) -> list[str]:
