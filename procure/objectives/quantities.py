@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from procure.errors import TableError
-from procure.schemas import CLASS_FIGURES, CLASSES
+from procure.schemas import CLASS_FIGURES, CLASSES, METRICS
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,11 @@ _OF_CLASS = ("-wait", "-p95-wait", "-share-over-1h")
 OBJECTIVES: dict[str, Quantity] = {
     one.name: one
     for one in (
-        _result("mean-wait", "mean_wait_time", "s", "mean wait over all jobs"),
-        _result("median-wait", "median_wait_time", "s", "median wait; several workloads: their mean by jobs"),
-        _result("p95-wait", "p95_wait_time", "s", "95th percentile of the wait; several: their mean by jobs"),
-        _result("max-wait", "max_wait_time", "s", "longest wait of any job", "max"),
-        _result("slowdown", "mean_bounded_slowdown", "", "mean bounded slowdown over all jobs"),
-        _result("turnaround", "mean_turnaround_time", "s", "mean of end − submit over all jobs"),
+        *(
+            _result(one.objective, one.name, one.unit, one.goal or one.meaning, "max" if one.how == "max" else "mean")
+            for one in METRICS
+            if one.objective
+        ),
         _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
         _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
         _result(
@@ -94,8 +93,6 @@ OBJECTIVES: dict[str, Quantity] = {
             "largest over the workloads of (wait − the best there)/max(the best there, 60 s)",
             "regret-max",
         ),
-        _result("share-over-1h", "share_over_1h", "share", "share of the jobs that wait over an hour"),
-        _result("user-fair-wait", "user_fair_wait_time", "s", "mean over the users of each one's mean wait"),
         *(one for name in CLASSES for one in quantities_of_class(name)),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),

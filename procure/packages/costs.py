@@ -11,20 +11,24 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from procure.errors import TableError
-from procure.packages.beside import Beside
 from procure.packages.finance import CostLine, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
+from procure.packages.whole_order import Order
 from procure.packages.work import Work, work_of
-from procure.schemas import COST_UNITS
+from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
 from procure.text import listed
 
 HOURS_PER_YEAR = 8760
 
 
-_PARTS = "purchase fixed energy space network licence support staff lines tax residual".split()
+_PARTS = (
+    *("purchase", "fixed", "energy", "space", "network"),
+    *(one.name for one in COST_ITEMS),
+    *("staff", "lines", "tax", "residual"),
+)
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -39,7 +43,7 @@ class Costs(Settings):
     interest_percent
         Of a year: amounts of later years count with their present value, see `procure.packages.finance.years_factor`.
     price_change_percent
-        By which yearly prices rise each year: of ``energy space licence support staff lines``.
+        By which yearly prices rise each year: of `procure.packages.finance.PARTS`.
     tax_percent
         Tax on all that is bought once; yearly prices are given with theirs.
     residual_percent, depreciation_years
@@ -116,12 +120,10 @@ class Costs(Settings):
         return bool(lines or self.tax_percent or self.cable_usd or (self.switch_usd and self.nodes_per_switch))
 
     @property
-    def beside(self) -> Beside | None:
-        """What the budget has to hold beside servers and fixed costs; None where it need not."""
+    def order(self) -> Order:
+        """What is paid once beside servers and fixed costs."""
         once = [one for one in self.lines if one.when == "once"]
-        if not self.within_budget:
-            return None
-        return Beside(
+        return Order(
             tax_percent=self.tax_percent,
             percents=tuple(one.percent for one in once if one.percent is not None),
             rack_usd=tuple(one.usd for one in once if one.per == "rack" and one.usd is not None),
@@ -163,7 +165,7 @@ def total_costs(
     workloads shares and rates are their weighted means.
 
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
-    TCO = purchase + fixed + network + years × (energy + space + licences + support + staff), and what `Costs` has
+    TCO = purchase + fixed + network + years × (energy + space + `COST_ITEMS` + staff), and what `Costs` has
     beside: further lines, tax, less what is left in the end. With interest or price
     changes, years are replaced by `procure.packages.finance.years_factor`.
     Per job: TCO / jobs served in those years; per core-hour: TCO / busy core-hours in those years.
@@ -201,9 +203,8 @@ def total_costs(
     """
     counts = count_matrix(packages, quotes)
     n_nodes = counts.sum(axis=1)
-    n_switches = np.zeros_like(n_nodes)
-    if costs.nodes_per_switch is not None:
-        n_switches = -(-n_nodes // costs.nodes_per_switch)
+    order = costs.order
+    n_switches = order.n_switches(n_nodes)
     cpus = counts @ quotes["cpus"].to_numpy(dtype="int64")
     n_existing = 0
     if existing is not None:
@@ -221,11 +222,9 @@ def total_costs(
     watts = _watts(counts, load["busy_share"], quotes, costs, existing) + n_switches * costs.switch_power_w
     units = _sums(counts, _rack_units(quotes, counts, costs)) + n_switches * costs.switch_rack_units
     found = found.assign(**_running(watts, units, costs), n_switches=n_switches)
-    # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
-    found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
-    found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
-    found["licence_usd"] = counts @ np.nan_to_num(_stated(quotes, "licence_usd_per_year")) * costs.factor("licence")
-    found["support_usd"] = counts @ np.nan_to_num(_stated(quotes, "support_usd_per_year")) * costs.factor("support")
+    found["n_cables"], found["network_usd"] = order.n_cables(n_nodes), order.network_usd(n_nodes)
+    for item in COST_ITEMS:
+        found[item.cost] = counts @ np.nan_to_num(_stated(quotes, item.column)) * costs.factor(item.name)
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
     found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.factor("staff")
     found = found.assign(**_beside(found, costs))
@@ -248,12 +247,11 @@ def whole_order(costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
     costs
         The prices that it was made with.
     """
-    found = costs_of_packages
-    once = found[["purchase_usd", "fixed_usd", "network_usd", "tax_usd"]].sum(axis=1).to_numpy(dtype="float64")
-    for line in costs.lines:
-        if line.when == "once" and not line.off_budget:
-            once = once + line_usd(line, found, costs)
-    return cents(once)
+    servers, fixed, units = (
+        costs_of_packages[name].to_numpy(dtype="float64") for name in ("purchase_usd", "fixed_usd", "rack_units")
+    )
+    n_nodes, order = costs_of_packages["n_nodes"].to_numpy(dtype="int64"), costs.order
+    return order.total(servers, fixed, n_nodes, units - order.n_switches(n_nodes) * costs.switch_rack_units)
 
 
 def budget_notes(rules: PackageRules, costs: Costs) -> list[str]:
@@ -315,7 +313,7 @@ def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
             amount = line_usd(line, found, costs)
             once, yearly = (once + amount, yearly) if line.when == "once" else (once, yearly + amount)
     order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + once
-    tax = cents(order * costs.tax_percent / 100)
+    tax = costs.order.tax_usd(order)
     left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
     return {
         "lines_usd": once + yearly * costs.factor("lines"),

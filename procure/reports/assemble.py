@@ -219,25 +219,22 @@ def _costs(done: Recommendation) -> list[str]:
 
 def _left(done: Recommendation, left: float) -> list[str]:
     """Say what is left of the budget, and what of the quotes it would pay for at their list prices."""
-    quotes, costs = done.results.plan.quotes, done.results.plan.study.costs
-    # What a node costs with the percentages and the tax that come with it.
-    percent = sum(line.percent or 0.0 for line in costs.lines if line.when == "once")
-    whole = quotes["price_usd"] * (1 + percent / 100) * (1 + costs.tax_percent / 100)
-    within = quotes.assign(whole_usd=whole)[whole.between(0.01, left)]
-    within = within.sort_values("price_usd", ascending=False, kind="stable")
     if left <= 0:
         return []
-    if within.empty:
-        return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs{_with_tax(costs)}"]
-    n = int(left / float(within["whole_usd"].iloc[0]))
-    return [
-        f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {within['name'].iloc[0]} at list price"
-        f"{_with_tax(costs)}: a rule or a bound of the study keeps them out of this package"
-    ]
-
-
-def _with_tax(costs: Costs) -> str:
-    return f" with {costs.tax_percent:g} % of tax" if costs.tax_percent else ""
+    results = done.results
+    study, now = results.plan.study, results.costs.iloc[int(done.ranking["row"].iloc[0])]
+    more = np.arange(10_001)
+    quotes = results.plan.quotes.sort_values("price_usd", ascending=False, kind="stable")
+    units = now["rack_units"] - now["n_switches"] * study.costs.switch_rack_units
+    for one in quotes[quotes["price_usd"] > 0].to_dict(orient="records"):
+        servers, height = now["purchase_usd"] + more * one["price_usd"], units + more * one.get("rack_units", 0.0)
+        whole = study.costs.order.total(servers, now["fixed_usd"], now["n_nodes"] + more, height)
+        if n := int((np.round(whole[1:] - whole[0], 2) <= left).sum()):
+            return [
+                f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {one['name']} at list price with "
+                "all that comes with them: a rule or a bound of the study keeps them out of this package"
+            ]
+    return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs with all that comes with it"]
 
 
 def _sureness(done: Recommendation) -> Markup:

@@ -436,8 +436,8 @@ def load_study(path: str | Path | Study) -> Study:
         lines = OrderLines()  # every reader of the quotes complains of them
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
-    if study.costs.beside is not None:
-        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.beside)})
+    if study.costs.within_budget:
+        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
     study._path = path
     return study
 
