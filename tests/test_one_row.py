@@ -66,7 +66,8 @@ def test_an_objective_a_yearly_cost_and_a_column_are_a_row_each(tmp_path: Path):
             text = text.replace(mark, mark + row if mark.endswith("(") else row + mark)
         path.write_text(text)
     (tmp_path / "quotes.csv").write_text(
-        "Server type,category,cores,RAM (GB),gpus,price_usd,drive bays,cooling_usd_per_year\nA,compute,64,512,0,1000,4,100\n"
+        "Server type,category,cores,RAM (GB),gpus,price_usd,drive bays,cooling_usd_per_year\n"
+        "A,compute,64,512,0,1000,4,100\n"
     )
     clean = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1", "PROCURE_CACHE": str(tmp_path / "c")}
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=clean, capture_output=True, text=True)

@@ -17,11 +17,9 @@ from procure.errors import ArgumentError, TableError
 from procure.recommender.changes import Changes, changed_jobs, parse_gpu_share
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
-from procure.recommender.other_budget import best_package, with_budget
 from procure.recommender.other_loads import GROWTHS, other_loads
 from procure.recommender.what_if import try_changes
 from procure.sweep.results import load_results
-from procure.sweep.trial import simulate_packages
 from procure.workload import generate
 
 
@@ -63,20 +61,6 @@ def test_each_change_alone_then_all_together():
     assert table.loc["all together", "n_jobs"] > table.loc["load × 1.5", "n_jobs"]
     again = try_changes(results, counts, changes).set_index("situation")
     assert again.equals(table)
-
-
-def test_a_larger_budget_buys_the_best_of_its_own_space():
-    """With every package of the new budget simulated, the one taken is the best of them."""
-    results = loaded()
-    wider = with_budget(results.plan, 60_000)
-    jobs = results.plan.workloads
-    counts = best_package(replace(results, plan=wider), "best-fit", jobs, first_runs=10_000)
-    every = wider.packages[wider.packages["distinct"]][wider.types].to_numpy(np.int64)
-    runs = simulate_packages(wider, every, "day-1", "best-fit")
-    able = (runs["n_unrunnable"] == runs["n_unrunnable"].min()).to_numpy()
-    mine = simulate_packages(wider, counts[None, :], "day-1", "best-fit").iloc[0]
-    assert mine["mean_wait_time"] == pytest.approx(runs.loc[able, "mean_wait_time"].min())
-    assert counts @ wider.quotes["price_usd"].to_numpy() <= 60_000
 
 
 @pytest.mark.slow
@@ -148,17 +132,17 @@ def test_the_command_prints_one_document():
             name,
             "--growth",
             "1.3",
-            "--budget",
-            "60k",
+            "--policy",
+            "easy",
             "--format",
             "json",
         ],
     )
     rows = json.loads(found.stdout)
     assert [row["situation"] for row in rows] == [
-        "as it is", "load × 1.3", "budget US$ 60,000", "all together, this package", "all together, that budget"
+        "as it is", "load × 1.3", "policy easy", "all together"
     ]  # fmt: skip
-    assert rows[0]["package_id"] == rows[1]["package_id"] == name != rows[2]["package_id"]
+    assert {row["package_id"] for row in rows} == {name}
     wrong = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, "--growth", "0"])
     assert wrong.exit_code == 2 and "growth 0 was given" in wrong.stderr
 
@@ -191,9 +175,7 @@ def test_what_if_and_train_are_functions_of_the_library():
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--budget", "-5", "greater than 0 is needed"),
-        ("--budget", "0", "greater than 0 is needed"),
-        ("--budget", "70000.001", "cent"),
+        ("--budget", "60k", "removed"),
         ("--growth", "2000", "a load of 2000"),
     ],
 )
@@ -201,12 +183,5 @@ def test_a_value_that_cannot_be_is_bad_usage_of_its_own_option(option: str, valu
     """Not of another option, and no defect of procure."""
     name = loaded().cases[0].packages["package_id"].iloc[0]
     found = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, f"{option}={value}"])
-    assert found.exit_code == 2 and f"for {option}" in found.stderr, found.stderr
+    assert found.exit_code == 2 and option in found.stderr, found.stderr
     assert said in " ".join(found.stderr.replace("│", " ").split())
-
-
-def test_a_budget_on_whose_packages_no_job_runs_is_one_error():
-    """Under a policy other than best fit, too."""
-    jobs = loaded().plan.workloads["day-1"].assign(cpus_per_node=100_000)
-    with pytest.raises(TableError, match="no job runs on any package"):
-        best_package(loaded(jobs), "easy", {"day-1": jobs}, first_runs=5)

@@ -15,7 +15,7 @@ from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, th
 from procure.evaluation.ranking import evaluate_case
 from procure.models import FEATURE_SETS, Case
 from procure.progress import silent
-from procure.recommender.coverage import coverage_notes, day_notes
+from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import ManyDays, judge_days
 from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
@@ -213,7 +213,7 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
         waits = None if truth is None else truth[i]
         notes += coverage_notes(case, results.learn_if_possible(case), waits)
         tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
-    notes += [*day_notes(results), *map(str, about_results(results))]
+    notes += about_results(results)
     for case, table in zip(results.cases, tables, strict=True):
         notes += _about_hits(case, table)
     hits = pd.concat(tables, ignore_index=True)

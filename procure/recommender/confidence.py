@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import bootstrap, rank_confidence, rank_ranges, top_edge, unseen_day
+from procure.evaluation.bootstrap import bootstrap, rank_confidence, rank_ranges, top_edge
 from procure.files import keep_array
-from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
 from procure.progress import track
@@ -19,7 +18,7 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues, pool
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import simulate_packages
-from procure.text import be, counted, duration
+from procure.text import be, counted
 from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
@@ -48,9 +47,6 @@ class Confidence:
         compared instead; of simulated packages nothing is known then).
     n_draws, n_units
         How often, and of how many.
-    another_day
-        The range of the first package's mean wait on another day like those simulated, s, and its nominal
-        probability; None for a single workload.
     of
         What the list is in the order of.
     failures
@@ -61,7 +57,6 @@ class Confidence:
     unit: str
     n_draws: int
     n_units: int
-    another_day: tuple[float, float, float] | None = None
     of: Quantity = MEAN_WAIT
     failures: tuple[str, ...] = ()
 
@@ -88,7 +83,7 @@ class Confidence:
         return columns | {"tied_1st": alike.tolist()}
 
     def sentences(self, n_packages: int) -> list[str]:
-        """Say which packages cannot be told apart, how firm the first rank is, and what another day may bring."""
+        """Say which packages cannot be told apart, and how firm the first rank is."""
         if len(self.table) < 2:
             return []
         if self.of.source != "result":
@@ -98,7 +93,7 @@ class Confidence:
         lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
             return _without_resamples(self.table, head) + lost
-        return _by_resamples(self, head) + lost + _another_day(self)
+        return _by_resamples(self, head) + lost
 
 
 def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
@@ -146,17 +141,6 @@ def _by_resamples(found: Confidence, head: str) -> list[str]:
         + (f"; it is among the best 5 % of all packages in {top:.0%}" if found.unit == "days" and top == top else "")
     )
     return lines
-
-
-def _another_day(found: Confidence) -> list[str]:
-    if found.another_day is None:
-        return []
-    low, high, probability = found.another_day
-    return [
-        f"on another day like these {found.n_units} the first package's mean wait lies between {duration(low)} and "
-        f"{duration(high)} with {probability:.0%} probability"
-        + ("; more days are needed for 90 %" if round(probability, 9) < SHARE else "")
-    ]
 
 
 def _ranks(alike: np.ndarray) -> str:
@@ -291,11 +275,7 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
     low, high = rank_ranges(totals, values.value(of)[0][rows])
     table = rank_confidence(totals, edges).assign(rank_low=low, rank_high=high)
     table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
-    first, last = places(n_days, SHARE)
-    waits = values.results[MEAN_WAIT.column][:, rows[:1]]
-    least, most = unseen_day(waits, np.zeros((n_days, 1)), np.zeros(1))
-    another = (float(least[0]), float(most[0]), (last - first) / (n_days + 1))
-    return Confidence(table, "days", DAY_RESAMPLES, n_days, another, of)
+    return Confidence(table, "days", DAY_RESAMPLES, n_days, of)
 
 
 def _drawn(

@@ -21,7 +21,6 @@ from procure.recommender.confidence import assess
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.exchanges import MOST_EXCHANGED, try_exchanges
 from procure.recommender.learning import Note, learn_values, simulator, values_of
-from procure.recommender.other_budget import FIRST_RUNS
 from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
@@ -33,6 +32,9 @@ from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import try_everywhere
 from procure.text import counted, nearest
+
+FIRST_RUNS = 300
+"""Packages of a bound on the price that are simulated to learn from, over all workloads."""
 
 
 def recommend(
