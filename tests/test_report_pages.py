@@ -117,13 +117,6 @@ def test_the_first_page_is_short_whatever_it_names(
     assert ("more types, page two" in text) == (n_types == 8)
 
 
-def test_lengths_of_time_for_a_committee():
-    """Two units below ten of the larger one, one from there on."""
-    told = {42: "42 s", 570: "9 min 30 s", 1702: "28 min", 7200: "2 h", 9000: "2 h 30 min", 63_000: "18 h"}
-    told |= {172_000: "47 h 47 min", 200_000: "2 d 8 h", 900_000: "10 d"}
-    assert {seconds: answering.roughly(seconds) for seconds in told} == told
-
-
 def test_what_scripts_look_for_is_in_every_report(made: Report):
     """The ids, the version and the JSON block of the documented interface are there."""
     for name in ("answer", "bill", "list", "front", "why", "limits", "repeat"):

@@ -55,9 +55,6 @@ class Proposer:
         """
         raise NotImplementedError
 
-    def replay(self, known: Observations, number: int) -> None:
-        """Do whatever later rounds need of a round that was proposed by an earlier call: nothing, if it can be."""
-
 
 def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
     """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know."""
@@ -180,14 +177,6 @@ class ByModel(Proposer):
         if not len(pool):
             return others[:n]
         return self._mix(pool, near, others, (trees, process), n, rng)
-
-    def replay(self, known: Observations, number: int) -> None:
-        """Screen the candidates again where this round did."""
-        rng = np.random.default_rng([self._seed, 1 + number])
-        best = self._ranked(known)
-        if len(best) >= FIRST // 2 and self._is_due(number):
-            self._explored(rng)
-            self._prepared(known, best, number, rng)
 
     def _explored(self, rng: np.random.Generator) -> np.ndarray:
         return self._candidates.draw(_DRAWN if self._candidates.all is not None else _DRAWN // 5, rng)

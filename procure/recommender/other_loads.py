@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.evaluation.bootstrap import bootstrap
+from procure.files import keep_array
 from procure.models.intervals import SHARE
 from procure.objectives import MEAN_WAIT
 from procure.objectives.aggregate import pooled_mean, regrets
@@ -21,12 +22,12 @@ from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.values import PackageValues
 from procure.run import run_prepared
 from procure.study.applications import mapper
-from procure.study.futures import PAST, read_futures
+from procure.study.futures import PAST, read_futures, table_digest
 from procure.study.plan import read_past_jobs
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import make_bench, ready_of_package
 from procure.sweep.trial import simulate_packages, try_everywhere
-from procure.text import counted, duration
+from procure.text import counted, duration, file_name
 from procure.workload.clock import has_dates, to_local
 
 HEAD = 10
@@ -143,30 +144,40 @@ def other_loads(
         Chooses the bursts that are added.
     """
     rows = rows[: HEAD if catalog.is_batched(results.policy) else 1]
-    counts, plan = results.counts[rows], results.plan
-    waits = [values.whole.wait[rows]]
-    if np.isnan(waits[0]).any():
-        waits = [try_everywhere(results, counts)["mean_wait_time"].to_numpy(dtype="float64")]
-    for growth in track(GROWTHS, "trying other loads", "load"):
-        jobs = {case.name: jobs_of(plan, case, Changes(growth=growth, seed=seed)) for case in results.cases}
-        waits.append(try_everywhere(results, counts, jobs=jobs)["mean_wait_time"].to_numpy(dtype="float64"))
-    loads = pd.DataFrame(waits, index=[1.0, *GROWTHS], columns=package_ids(counts, plan.types))
-    drawn = [simulate_packages(plan, counts, PAST, results.policy, one, "raise") for one in weeks]
-    found = np.array([runs[MEAN_WAIT.column].to_numpy(dtype="float64") for runs in drawn]).reshape(-1, len(rows))
-    return OtherLoads(
-        loads,
-        *_by_day(results, values, rows),
-        found,
-        sum(int(runs["saturated"].iloc[0] > 0) for runs in drawn),
-    )
+    counts, plan, now = results.counts[rows], results.plan, values.whole.wait[rows]
+    asked = [(case.name, case.weight) for case in results.cases]
+    inputs = [plan.fingerprint, results.policy, asked, counts, seed, [table_digest(one) for one in weeks]]
+    kept, name = results.kept if results.keep else None, f"other-loads.{file_name(results.policy)}"
 
+    def simulated() -> np.ndarray:
+        first = now if not np.isnan(now).any() else _waits(results, counts)
+        waits = [first, *(_waits(results, counts, growth, seed) for growth in track(GROWTHS, "trying loads", "load"))]
+        for one in weeks:
+            runs = simulate_packages(plan, counts, PAST, results.policy, one, "raise")
+            waits += [runs[MEAN_WAIT.column].to_numpy("float64"), runs["saturated"].to_numpy("float64")]
+        return np.array(waits)
 
-def _by_day(results: StudyResults, values: PackageValues, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return waits, s, and jobs by day, float64[days, packages]: of days as workloads, or of a replayed log."""
+    found = keep_array(kept, name, inputs, simulated)
+    n = 1 + len(GROWTHS)
+    loads = pd.DataFrame(found[:n], index=[1.0, *GROWTHS], columns=package_ids(counts, plan.types))
     if len(results.cases) >= FEWEST_DAYS:
-        wait = values.results[MEAN_WAIT.column][:, rows]
-        return (wait, (values.ran * values.weight[:, None])[:, rows]) if not np.isnan(wait).any() else _none(rows)
-    found, ran = [], []
+        days, ran = values.results[MEAN_WAIT.column][:, rows], (values.ran * values.weight[:, None])[:, rows]
+    else:
+        days, ran = keep_array(kept, f"{name}.days", inputs, lambda: _by_day(results, counts))
+    if len(days) < FEWEST_DAYS or np.isnan(days).any():
+        days = ran = np.empty((0, len(rows)))
+    return OtherLoads(loads, days, ran, found[n::2], int((found[n + 1 :: 2, 0] > 0).sum()))
+
+
+def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = None, seed: int = 1) -> np.ndarray:
+    """Return the mean waits of packages under a factor on the load, s."""
+    jobs = {case.name: jobs_of(results.plan, case, Changes(growth=growth, seed=seed)) for case in results.cases}
+    return try_everywhere(results, counts, jobs=jobs if growth else None)["mean_wait_time"].to_numpy(dtype="float64")
+
+
+def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
+    """Replay packages; return their waits, s, and the jobs by day of submission, float64[2, days, packages]."""
+    found = []
     for case in results.cases:
         bench = make_bench(results.plan, case.name, results.policy)
         jobs, submit = results.plan.workloads[case.name], bench.ready.jobs.submit
@@ -174,22 +185,17 @@ def _by_day(results: StudyResults, values: PackageValues, rows: np.ndarray) -> t
         moment = submit + int(jobs["submit_time"].min())
         clock = to_local(moment, zone) if has_dates(jobs) else moment
         day = np.unique(clock // _DAY, return_inverse=True)[1]
-        mine = np.empty((2, int(day.max()) + 1, len(rows)))
-        for i, row in enumerate(rows):
-            start = run_prepared(ready_of_package(bench, results.counts[row]), bench.policy).start
-            ran_here = (submit >= bench.ready.counts_from) & (start >= 0)
-            mine[0, :, i] = np.bincount(day[ran_here], (start - submit)[ran_here], mine.shape[1])
-            mine[1, :, i] = np.bincount(day[ran_here], minlength=mine.shape[1])
-        there = mine[1].min(axis=1) > 0
-        found.append(mine[0, there] / mine[1, there])
-        ran.append(mine[1, there] * case.weight)
-    if sum(map(len, found)) < FEWEST_DAYS:
-        return _none(rows)
-    return np.concatenate(found), np.concatenate(ran)
-
-
-def _none(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.empty((0, len(rows))), np.empty((0, len(rows)))
+        mine = np.empty((2, int(day.max()) + 1, len(counts)))
+        for i, package in enumerate(counts):
+            start = run_prepared(ready_of_package(bench, package), bench.policy).start
+            ran = (submit >= bench.ready.counts_from) & (start >= 0)
+            mine[0, :, i] = np.bincount(day[ran], (start - submit)[ran], mine.shape[1])
+            mine[1, :, i] = np.bincount(day[ran], minlength=mine.shape[1])
+        mine = mine[:, mine[1].min(axis=1) > 0]
+        mine[0] /= mine[1]
+        mine[1] *= case.weight
+        found.append(mine)
+    return np.concatenate(found, axis=1)
 
 
 def drawn_weeks(results: StudyResults) -> list[pd.DataFrame]:

@@ -97,19 +97,13 @@ def what_if(
         The path of a study that was swept, the study, or its results.
     package
         A package id, as `recommend` gives it.
-    growth
-        Factor on the CPU-seconds submitted: whole bursts of jobs are superposed or left out.
-    gpu_share
-        ``2x``: a factor on the GPU jobs; ``30%``: their share of all jobs.
-    policy
-        Another policy than the study's first.
+    growth, gpu_share, policy
+        See `procure.recommender.changes.Changes`; of the GPU jobs ``2x`` is a factor, ``30%`` their share of all jobs.
     rules
         Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
         policy must go by them, as that of a study with ``[site]`` does.
-    workload
-        One of the study's; default: all together.
-    seed
-        Chooses the bursts that are added or left out.
+    workload, seed
+        One of the study's, default all together; chooses the bursts that are added or left out.
     note
         Called with a line on each step that takes long.
 
@@ -127,13 +121,7 @@ def what_if(
     >>> print(type(procure.what_if("study.toml", best, growth=1.2).table).__name__)
     DataFrame
     """
-    changes = Changes(
-        growth,
-        **parse_gpu_share(gpu_share),
-        policy=policy,
-        rules=tuple(rules) or None,
-        seed=seed,
-    )
+    changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, rules=tuple(rules) or None, seed=seed)
     changes.check()
     if policy is not None:
         refuse_on_packages(policy)

@@ -286,7 +286,7 @@ def _bars(done: Recommendation, against: Compared, cheapest: int) -> dict[str, t
         bars[against.against.removeprefix("on ")] = here["before_mean"]
     if cheapest:
         bars["cheapest nearly as good"] = float(wait[cheapest])
-    return {name: (seconds, roughly(seconds)) for name, seconds in bars.items()}
+    return {name: (seconds, duration(seconds)) for name, seconds in bars.items()}
 
 
 def _others(done: Recommendation, cheapest: int) -> list[str]:
@@ -297,30 +297,22 @@ def _others(done: Recommendation, cheapest: int) -> list[str]:
     return [f"cheapest nearly as good of the {done.k} best: rank {cheapest + 1}, US$ {saved:,.0f} less"]
 
 
-def roughly(seconds: float) -> str:
-    """Write a length of time for a committee: as `duration`, but in one unit from ten of it on."""
-    for size, unit, below in ((60, "min", 3570.0), (3600, "h", 171_000.0), (86_400, "d", float("inf"))):
-        if 10 * size <= seconds < below:
-            return f"{seconds / size:,.0f} {unit}"
-    return duration(seconds)
-
-
 def _brings(done: Recommendation, against: Compared) -> list[str]:
     first, here = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()])
     lines = longer_than_logged(done)
     if first["jobs_left_out"]:
         lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
     where = f" over {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
-    most = f"under {roughly(here['p95'])}" if here["p95"] > 0 else "not at all"
+    most = f"under {duration(here['p95'])}" if here["p95"] > 0 else "not at all"
     text = (
-        f"jobs wait {roughly(here['mean'])} on average{where}, 95 % of them {most}, {against.over_an_hour():.1%} over "
+        f"jobs wait {duration(here['mean'])} on average{where}, 95 % of them {most}, {against.over_an_hour():.1%} over "
         "an hour"
     )
     worst = against.waits_longest(done.results.plan.study.job_classes)
     if worst is not None:
-        text += f"; {worst[0]} longest, {roughly(worst[1])}"
+        text += f"; {worst[0]} longest, {duration(worst[1])}"
     if "before_mean" in here:
-        text += f"; {against.against}, {roughly(here['before_mean'])} and {roughly(here['before_p95'])}"
+        text += f"; {against.against}, {duration(here['before_mean'])} and {duration(here['before_p95'])}"
     lines += [text, *_targets(done), *done.waited.brief()]
     lines += few_make_most(concentration(done, int(first["row"])))[:1]
     if (gains := against.gains_most()) is not None:
@@ -340,7 +332,7 @@ def _targets(done: Recommendation) -> list[str]:
 def _sure(done: Recommendation) -> str:
     sure = done.confidence
     if sure is None or len(sure.table) < 2 or not sure.table["alike"].notna().all():
-        return "how sure this order is, is not known: the jobs were not resampled"
+        return "how sure this order is, is not known"
     n, of = int(sure.table["alike"].sum()), len(sure.table) - 1
     best = f"better than {'the one' if of == 1 else f'each of the {of}'} that it was compared with"
     return f"{_alike(done, n)}, of {of} that it was compared with" if n > 1 else best
@@ -354,9 +346,9 @@ def _changes(found: OtherLoads | None) -> list[str]:
     lines = []
     for one in every["loads"]:
         place = "" if n == 1 else f", rank {one['rank']} of {n}"
-        lines.append(f"load × {one['load']:g}: jobs wait {roughly(one['mean_wait_time'])}{place}")
+        lines.append(f"load × {one['load']:g}: jobs wait {duration(one['mean_wait_time'])}{place}")
     if (weeks := every["weeks"]) is not None:
-        low, high = roughly(weeks["low_wait_time"]), roughly(weeks["high_wait_time"])
+        low, high = duration(weeks["low_wait_time"]), duration(weeks["high_wait_time"])
         lines.append(f"{weeks['n']} drawn periods: {low} to {high}")
     return ["; ".join(lines)]
 
@@ -382,7 +374,7 @@ def _alike(done: Recommendation, n: int) -> str:
         return text
     alike = done.confidence.table.loc[done.confidence.table["alike"], "package_id"]
     waits = done.ranking.loc[done.ranking["package_id"].isin(alike), "mean_wait_time"]
-    ends = list(dict.fromkeys([roughly(waits.min()), roughly(waits.max())]))
+    ends = list(dict.fromkeys([duration(waits.min()), duration(waits.max())]))
     return f"{text}, with waits of {' to '.join(ends)}"
 
 

@@ -93,12 +93,8 @@ def report(
         The path of a swept study, the study, or its results.
     out
         The file; None = ``report.html`` in the folder of the study's results.
-    k
-        Length of the list; None = the study's.
-    verify
-        Whether to simulate the first packages where they are predictions.
-    workload, policy
-        One of the study's; None = all its workloads together, its first policy.
+    k, verify, workload, policy
+        See `procure.recommend`.
     bill
         A file for the bill of quantities, .xlsx or a table, see `procure.reports.bill.write_bill`; None = none.
     pdf
@@ -125,47 +121,52 @@ def report(
         check_pdf()
     results = load_results(study, policy, workload, search=True)
     note("ranking the packages")
-    recommendation = recommend(results, k=k, verify=verify, note=note)
-    whole = recommendation.case
-    predicted = recommendation.predicted or results.learn_if_useful(whole)
+    done = recommend(results, k=k, verify=verify, note=note)
+    name = study if isinstance(study, str | Path) else results.plan.study.path
+    options = {"policy": policy, "workload": workload}
+    asked = {f"{key}_option": f" --{key} {shlex.quote(value)}" if value else "" for key, value in options.items()}
+    html, evaluation, explanations = _page(done, note, study_path=shlex.quote(str(name)), **asked)
+    if bill is not None:
+        write_bill(done, bill)
+    if pdf is not None:
+        write_pdf(pdf, html)
+    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
+    return Report(path, html, done, evaluation, explanations)
+
+
+def _page(done: Recommendation, note: Note, **asked: str) -> tuple[str, pd.DataFrame, list[PackageExplanation]]:
+    """Gather the evidence, and fill the page with it."""
+    results, whole = done.results, done.case
+    predicted = done.predicted or results.learn_if_useful(whole)
     note("judging the model")
     rankings = results.rankings(whole)
     settings = results.plan.study.evaluate
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
     note("explaining the first packages")
-    explanations = _explanations(recommendation, predicted)
-    against = compared(recommendation) if explanations else None
-    page = answer(recommendation, against) if against else None
-    name = study if isinstance(study, str | Path) else results.plan.study.path
+    explanations = _explanations(done, predicted)
+    against = compared(done) if explanations else None
     html = render(
-        recommendation,
+        done,
         predicted,
         {f"{kind} {name}": inner for (name, kind), (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(whole.packages)},
         evaluation,
-        answer=page,
+        answer=answer(done, against) if against else None,
         compared=against,
-        changes=recommendation.other_loads.sentences() if recommendation.other_loads else [],
+        changes=done.other_loads.sentences() if done.other_loads else [],
         marginal=marginal_sentences(explanations[0]) if explanations else [],
-        costs=_costs(recommendation),
+        costs=_costs(done),
         sections=[
-            Section("sure", "How sure the list is", _sureness(recommendation)),
+            Section("sure", "How sure the list is", _sureness(done)),
             Section("why", "Why the first package", explain.section(explanations)),
             Section("days", "The days", _days(results)),
-            Section("front", "What the wait costs", _front(recommendation)),
-            Section("award", "The award matrix", _award(recommendation)),
+            Section("front", "What the wait costs", _front(done)),
+            Section("award", "The award matrix", _award(done)),
         ],
         no_model="" if predicted else results.why_no_model(whole),
-        study_path=shlex.quote(str(name)),
-        policy_option=f" --policy {shlex.quote(policy)}" if policy else "",
-        workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
+        **asked,
     )
-    if bill is not None:
-        write_bill(recommendation, bill)
-    if pdf is not None:
-        write_pdf(pdf, html)
-    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
-    return Report(path, html, recommendation, evaluation, explanations)
+    return html, evaluation, explanations
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
