@@ -19,7 +19,8 @@ class Column:
     such as ``$6,960``. ``how`` says how the values of several runs become one: their ``mean``, ``max``,
     or their sum, being a ``count``. ``synonyms`` are headings by which an offer may name
     the column, separated by commas, ``example`` is
-    what the template shows beneath it.
+    what the template shows beneath it. ``objective`` is the name by which packages are ranked by a metric,
+    and ``goal`` what that is, where it is not the column's own meaning.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Column:
     how: str = "mean"
     synonyms: str = ""
     example: str = ""
+    objective: str = ""
+    goal: str = ""
 
     @property
     def pandas_dtype(self) -> str:
@@ -100,6 +103,31 @@ SPEEDS = (1e-6, 10**9)
 """The least and the largest speed of a core that is no slip, in any measure."""
 _SPEED = _OPTIONAL | {"maximum": SPEEDS[1]}
 
+
+@dataclass(frozen=True)
+class CostItem:
+    """What a node costs each year by its quote: a column of quotes, a part of the costs, a line of the bill.
+
+    ``kind`` is that of the line, as in an offer.
+    """
+
+    name: str
+    meaning: str
+    kind: str
+
+    @property
+    def column(self) -> str:
+        """The column of the quotes, US$ a year for one node."""
+        return f"{self.name}_usd_per_year"
+
+    @property
+    def cost(self) -> str:
+        """The column of the costs, US$ over all years."""
+        return f"{self.name}_usd"
+
+
+COST_ITEMS = (CostItem("licence", "licences", "software"), CostItem("support", "support", "support"))
+"""All that is reckoned so; a further row is read from quotes, priced, and stands on the bill."""
 
 QUOTE = Schema(
     "quote",
@@ -235,8 +263,7 @@ QUOTE = Schema(
             synonyms="quotation number, quote number, offer number, angebotsnummer",
             example="Q-1",
         ),
-        _float("licence_usd_per_year", "US$/year", "licences per node", money=True, **_OPTIONAL),
-        _float("support_usd_per_year", "US$/year", "support per node", money=True, **_OPTIONAL),
+        *(_float(one.column, "US$/year", f"{one.meaning} per node", money=True, **_OPTIONAL) for one in COST_ITEMS),
         _str(
             "source",
             "where the figures come from",
@@ -354,12 +381,55 @@ METRICS = (
     _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True, how="count"),
     _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True, how="count"),
     _int("n_killed", "jobs", "jobs cut at their limit", nullable=True, how="count"),
-    _float("mean_wait_time", "s", "mean of start − submit over the jobs that ran", nullable=True),
-    _float("median_wait_time", "s", "median wait", nullable=True),
-    _float("p95_wait_time", "s", "95th percentile of the wait, linear interpolation", nullable=True),
-    _float("max_wait_time", "s", "longest wait", nullable=True, how="max"),
-    _float("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))", nullable=True),
-    _float("mean_turnaround_time", "s", "mean of end − submit", nullable=True),
+    _float(
+        "mean_wait_time",
+        "s",
+        "mean of start − submit over the jobs that ran",
+        nullable=True,
+        objective="mean-wait",
+        goal="mean wait over all jobs",
+    ),
+    _float(
+        "median_wait_time",
+        "s",
+        "median wait",
+        nullable=True,
+        objective="median-wait",
+        goal="median wait; several workloads: their mean by jobs",
+    ),
+    _float(
+        "p95_wait_time",
+        "s",
+        "95th percentile of the wait, linear interpolation",
+        nullable=True,
+        objective="p95-wait",
+        goal="95th percentile of the wait; several: their mean by jobs",
+    ),
+    _float(
+        "max_wait_time",
+        "s",
+        "longest wait",
+        nullable=True,
+        how="max",
+        objective="max-wait",
+        goal="longest wait of any job",
+    ),
+    _float(
+        "mean_bounded_slowdown",
+        "",
+        "mean of max(1, (end − submit)/max(run, 10 s))",
+        nullable=True,
+        objective="slowdown",
+        goal="mean bounded slowdown over all jobs",
+    ),
+    _float(
+        "mean_turnaround_time",
+        "s",
+        "mean of end − submit",
+        nullable=True,
+        objective="turnaround",
+        goal="mean of end − submit over all jobs",
+    ),
     _float("makespan", "s", "last end − first submit, over the jobs that ran", nullable=True, how="max"),
     _float("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)", nullable=True),
     _float("utilization_mem", "share", "busy MB-seconds / (MB × makespan)", nullable=True),
@@ -378,12 +448,21 @@ METRICS = (
         nullable=True,
         how="max",
     ),
-    _float("share_over_1h", "share", "share of the jobs that ran that waited over an hour", nullable=True),
+    _float(
+        "share_over_1h",
+        "share",
+        "share of the jobs that ran that waited over an hour",
+        nullable=True,
+        objective="share-over-1h",
+        goal="share of the jobs that wait over an hour",
+    ),
     _float(
         "user_fair_wait_time",
         "s",
         "mean over the users of each one's mean wait; jobs without a user are one user's",
         nullable=True,
+        objective="user-fair-wait",
+        goal="mean over the users of each one's mean wait",
     ),
     *(column for name, jobs in _OF_CLASS.items() for column in _class_metrics(name, jobs)),
 )
@@ -422,8 +501,7 @@ COST_UNITS = {
     "n_switches": "switches",
     "n_cables": "cables",
     "network_usd": "US$",
-    "licence_usd": "US$",
-    "support_usd": "US$",
+    **{one.cost: "US$" for one in COST_ITEMS},
     "staff_usd": "US$",
     "lines_usd": "US$",
     "tax_usd": "US$",

@@ -83,7 +83,6 @@ WAITS = [[10.0, 50, 30, 90], [60.0, 50, 10, 0]]
         ("worst-day", ["p2", "p1", "p0", "p3"], 30),
         ("cvar", ["p2", "p1", "p0", "p3"], 30),
         ("regret-max", ["p2", "p1", "p0", "p3"], 20 / 60),
-        ("rank", ["p2", "p1", "p0", "p3"], ((1 / 9 + 2 / 4) / 3) ** 0.5),
         ("price", ["p3", "p2", "p1", "p0"], 97),
     ],
 )
@@ -132,14 +131,6 @@ def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
     values, known = figures.value(OBJECTIVES["regret-max"])
     assert values.tolist() == pytest.approx([0, 0.5, 0]) and known.tolist() == [True, False, False]
     assert figures.value(OBJECTIVES["worst-day"])[0].tolist() == [100, 150, 60]
-
-
-def test_ranks_are_those_among_all_packages_simulated_or_predicted():
-    """Package 0 is known and the second of three on both days, though it is the only one that is known on both."""
-    figures = values_with([[200.0, NAN, NAN], [200.0, NAN, 300.0]])
-    figures._by_workload = {"mean_wait_time": np.array([[0.0, 100.0, 300.0], [0.0, 100.0, 0.0]])}
-    values, known = figures.value(OBJECTIVES["rank"])
-    assert values.tolist() == pytest.approx([0.5, 0, 1]) and known.tolist() == [True, False, False]
 
 
 def test_learning_asks_for_one_model_or_for_one_per_workload():

@@ -1,4 +1,4 @@
-"""Waits by class and by user: a slow twin, and what packages are ranked by where classes count."""
+"""Waits by class and by user: a slow twin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.objectives.aggregate import CLASS_SHARE, behind_on_past, class_shares
 from procure.schemas import CLASSES
 from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.metrics import INDEX, METRIC_NAMES
@@ -38,18 +37,3 @@ def test_waits_by_class_and_user_are_those_of_a_slow_twin(rows, counts_from):
     assert out[INDEX.user_fair_wait_time] == pytest.approx(expected, nan_ok=True)
     share = (wait[counts] > 3600).mean() if counts.any() else np.nan
     assert out[INDEX.share_over_1h] == pytest.approx(share, nan_ok=True)
-
-
-def test_a_class_that_has_no_job_ranks_nobody():
-    """By hand: of three packages the second is best for all jobs, the third for the one class that has jobs."""
-    waits = np.array([[[900.0, 100.0, 500.0], [400.0, 300.0, 200.0], [np.nan] * 3]])
-    all_jobs, gpu, level = np.array([1.0, 0.0, 0.25]), np.array([1.0, 0.25, 0.0]), np.full(3, 0.25)
-    expected = (1 - CLASS_SHARE) * all_jobs + CLASS_SHARE * (gpu + level) / 2
-    assert class_shares(waits)[0] == pytest.approx(expected)
-
-
-def test_who_waits_over_one_and_a_half_times_the_least_on_the_past_stands_behind():
-    """A minute is the least that counts; what is unknown does not stand behind, and the best never does."""
-    assert behind_on_past(np.array([100.0, 150, 151, np.nan, np.inf])).tolist() == [False, False, True, False, True]
-    assert behind_on_past(np.array([0.0, 90, 91])).tolist() == [False, False, True]
-    assert not behind_on_past(np.array([np.nan, np.nan])).any()

@@ -14,26 +14,20 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.evaluation.bootstrap import (
     bootstrap,
-    left_out_days,
     rank_confidence,
-    rank_ranges,
     resample_rows,
     top_edge,
-    unseen_day,
 )
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
-from procure.objectives import OBJECTIVES, aggregate
-from procure.objectives.aggregate import rank_shares
+from procure.objectives import OBJECTIVES
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
-from procure.recommender.coverage import coverage_notes, day_notes
+from procure.recommender.coverage import coverage_notes
 from procure.recommender.recommender import recommend
-from procure.recommender.values import PackageValues
 from procure.reports import confidence
 from procure.sweep import trial
-from procure.sweep.results import load_results
 from procure.workload import generate
 from procure.workload.scale import bursts
 
@@ -68,18 +62,6 @@ def test_chances_are_kept():
     some = (chance > 0.3) & (chance < 0.7)
     assert chance[some].mean() == pytest.approx((truth[4000:] <= 150)[some].mean(), abs=0.05)
     assert np.isnan(fitted.chance_below(np.array([np.nan]), 150.0)[0])
-
-
-def test_a_day_that_was_not_simulated_is_held_as_often_as_promised():
-    """Of 24 exchangeable days and one more, the range holds the one in 23 of 25 cases: 92 %."""
-    rng = np.random.default_rng(3)
-    waits = rng.lognormal(6, 1, (25, 4000))
-    ones = np.zeros((24, 4000))
-    low, high = unseen_day(waits[:24], ones, np.zeros(4000))
-    assert coverage(low, high, waits[24]) == pytest.approx(23 / 25, abs=0.02)
-    scale = waits * rng.uniform(0.9, 1.1, waits.shape)
-    near, far = unseen_day(waits[:24], scale[:24], scale[24])
-    assert coverage(near, far, waits[24]) > 0.88 and np.median(far - near) < np.median(high - low) / 3
 
 
 def test_ranks_chances_and_doubles_by_hand():
@@ -213,33 +195,9 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
 
 @pytest.mark.slow
 def test_several_days_are_resampled_as_days():
-    """Five days: a range for another day is stated with the probability that five days allow."""
+    """From five workloads on."""
     _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
-    assert "resamples of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err
-
-
-@pytest.mark.parametrize("n_predicted", [0, 400])
-def test_ranks_are_resampled_among_all_packages_and_not_among_the_head(n_predicted: int):
-    """Each figure as 1,000 packages, resampled whole, give it; of the best 5 %, 1 to 50, the head is not sure alike."""
-    rng = np.random.default_rng(2)
-    wait = 1e4 * np.exp(rng.normal(0, 1, 1000)) * rng.lognormal(0, 0.4, (10, 1000)) * rng.lognormal(0, 1, (10, 1))
-    of, known = OBJECTIVES["rank"], np.arange(1000) >= n_predicted
-    packages = pd.DataFrame({"package_id": [f"p{i}" for i in range(1000)], "price_usd": 1.0})
-    held = np.where(known, wait, np.nan)
-    cases = [Case(f"f{i}", packages, np.zeros(1000, int), row, 9) for i, row in enumerate(held)]
-    values = PackageValues(cases, {"mean_wait_time": held})
-    values._by_workload["mean_wait_time"] = np.where(known, np.nan, wait)
-    figure = aggregate(wait, "rank")
-    order = np.argsort(np.where(known, figure, np.inf))[:50]
-    table = assessing._by_days(values, of, order, 1).table
-    shares = rank_shares(wait) ** 2
-    drawn = np.array([shares[days].mean(axis=0) ** 0.5 for days in resample_rows(10, 1000, 1)])
-    edges = top_edge(drawn[:, known])
-    chance = (drawn[:, order] <= edges[:, None]).mean(axis=0)
-    assert table["chance_top"].to_numpy() == pytest.approx(chance, abs=0.002)
-    assert chance[10] == 1 and (chance[25:] > 0).all() and chance.min() < 0.9
-    low, high = rank_ranges(drawn[:, order], figure[order])
-    assert table["rank_low"].tolist() == low.tolist() and table["rank_high"].tolist() == high.tolist()
+    assert "resamples of the 5 days" in err
 
 
 def test_the_share_of_truths_that_ranges_hold_is_told():
@@ -254,16 +212,6 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     (line,) = coverage_notes(case, said, np.full(600, 99.0))
     assert "cover 100.0% of the true waits of the 200 packages not simulated" in line
     assert coverage_notes(case, None) == []
-
-
-@pytest.mark.slow
-def test_days_left_out_are_told_only_where_there_are_several():
-    """Each of five days against the other four: a line with both shares; one day has nothing to say."""
-    (line,) = day_notes(load_results(swept(5)))
-    assert line.startswith("leaving out each of 5 days in turn, the interval of the others covers")
-    assert day_notes(load_results(swept())) == []
-    wait = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
-    assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]
 
 
 @pytest.mark.slow

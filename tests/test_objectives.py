@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.objectives import OBJECTIVES, available, objective
-from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, rank_shares, regrets
+from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, regrets
 from procure.schemas import COST_UNITS, PACKAGE, RESULT
 from procure.text import with_unit
 
@@ -27,7 +27,7 @@ def test_every_objective_stands_on_a_column_that_exists():
     units = {c.name: c.unit for schema in (RESULT, PACKAGE) for c in schema.columns} | COST_UNITS
     for one in OBJECTIVES.values():
         assert one.column in units
-        if one.how != "regret-max" and not one.by_rank:
+        if one.how != "regret-max":
             assert units[one.column].split(" over")[0] == one.unit, one.name
 
 
@@ -43,6 +43,8 @@ def test_an_unknown_objective_lists_the_known_ones_nearest_first():
     """The mistyped one leads."""
     with pytest.raises(TableError, match=r"'p59-wait' is unknown; available here: p95-wait, .*energy"):
         objective("p59-wait")
+    with pytest.raises(TableError, match=r"removed.*mean-wait"):
+        objective("rank-by-class")
 
 
 def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
@@ -51,7 +53,7 @@ def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
         objective("p95-wait", ["mean_wait_time", "price_usd"])
     assert str(raised.value) == (
         "objective 'p95-wait' needs column p95_wait_time, which these results do not hold; "
-        "available here: mean-wait, price, worst-day, regret-max, rank-by-class, cvar, rank"
+        "available here: mean-wait, price, worst-day, regret-max, cvar"
     )
     assert available(["price_usd"]) == ["price"]
 
@@ -66,16 +68,6 @@ def test_aggregates_by_hand():
     assert aggregate(WAITS, "regret-max").tolist() == pytest.approx([1.0, 40 / 60, 160 / 60])
     assert aggregate(WAITS, "regret-max", best=np.array([10, 100, 60, 0])).tolist() == pytest.approx([0, 40 / 60, 1])
     assert regrets(np.array([[120.0, 180.0]])).tolist() == [[0, 0.5]]
-
-
-def test_the_rank_is_the_root_mean_square_of_the_shares_of_better_packages():
-    """Waits up to a minute are level, half of those that are level count, and who is unknown is no other."""
-    waits = np.array([[10.0, 60, 300, 200], [100, 900, 400, NAN]])
-    assert rank_shares(waits)[:, :3].tolist() == [[1 / 6, 1 / 6, 1], [0, 1, 0.5]]
-    assert rank_shares(waits)[0, 3] == 2 / 3 and np.isnan(rank_shares(waits)[1, 3])
-    found = aggregate(waits, "rank", np.array([3.0, 1.0]))
-    expected = [(3 / 6**2 / 4) ** 0.5, ((3 / 6**2 + 1) / 4) ** 0.5, ((3 + 1 / 4) / 4) ** 0.5]
-    assert found[:3].tolist() == pytest.approx(expected) and np.isnan(found[3])
 
 
 def test_weights_count_workloads_and_weight_zero_lifts_one():

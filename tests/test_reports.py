@@ -28,11 +28,11 @@ from procure.page.names import heading, minus, shown, unit_of
 from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
 from procure.reports import days, explain
-from procure.reports.answer import roughly
 from procure.reports.assemble import _left
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
+from procure.text import duration
 from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
@@ -94,7 +94,7 @@ def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
     """The first page's text, its picture and the list tell one mean wait; classes hold the jobs that count."""
     text = reports["purchase"]
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0])
-    wait = roughly(data["list"][0]["mean_wait_time"])
+    wait = duration(data["list"][0]["mean_wait_time"])
     first = text[: text.index('id="bill"')]
     assert f"Jobs wait {wait} on average" in first and (wait == "0 s" or f"first choice {wait}" in first)
     counted = int(re.findall(r": ([\d,]+) jobs?[,;]", first)[0].replace(",", ""))

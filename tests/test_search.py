@@ -124,32 +124,24 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: bool) -> None:
     """Interrupted in a round, ended by a small budget, or in one go: the same packages in the same order."""
-    rules = Rules(150, stable_rounds=0)
 
-    def go_on(
-        limit: int, before: list[np.ndarray], answer: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[Observations, list]:
-        bench = Bench(tmp_path, answer)
-        field, known, kept = bench.field(listed), Observations(bench.space), list(before)
+    kept: dict[bytes, float] = {}
 
-        def keep(rounds: list[np.ndarray]) -> None:
-            kept[:] = rounds
+    def go_on(limit: int, answer: Callable[[np.ndarray], np.ndarray] = formula) -> Observations:
+        def stored(counts: np.ndarray) -> np.ndarray:
+            new = np.array([row.tobytes() not in kept for row in counts])
+            if new.any():
+                kept.update(zip([row.tobytes() for row in counts[new]], answer(counts[new]), strict=True))
+            return np.array([kept[row.tobytes()] for row in counts])
 
-        limited = Rules(limit, stable_rounds=0)
+        bench = Bench(tmp_path, stored)
+        field, known = bench.field(listed), Observations(bench.space)
         with contextlib.suppress(KeyboardInterrupt):
-            run_rounds(
-                known,
-                field,
-                make_proposer("model", field, 1, 150),
-                bench.answer,
-                limited,
-                before,
-                on_proposal=keep,
-            )
-        return known, kept
+            proposer = make_proposer("model", field, 1, 150)
+            run_rounds(known, field, proposer, bench.answer, Rules(limit, stable_rounds=0))
+        return known
 
-    whole, _ = go_on(rules.n_packages, [], formula)
-    calls = 0
+    whole, calls = go_on(150), 0
 
     def failing(counts: np.ndarray) -> np.ndarray:
         nonlocal calls
@@ -158,13 +150,11 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
             raise KeyboardInterrupt
         return formula(counts)
 
-    _, kept = go_on(rules.n_packages, [], failing)
-    assert len(kept) == 3
-    again, _ = go_on(rules.n_packages, kept, formula)
-    _, short = go_on(100, [], formula)
-    longer, _ = go_on(rules.n_packages, short, formula)
-    for known in (again, longer):
-        assert (known.counts == whole.counts).all()
+    for first in (lambda: go_on(150, failing), lambda: go_on(100)):
+        kept.clear()
+        first()
+        n = len(kept)
+        assert 0 < n < 150 and (go_on(150).counts == whole.counts).all() and len(kept) == 150
 
 
 def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: Path) -> None:
@@ -214,8 +204,7 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     more = found(path, runs=150)
     assert more.spent["n_runs_computed"] == 30
     fewer = found(path, runs=60)
-    rounds = [(one.spent["n_rounds"], one.spent["n_rounds_of_earlier_calls"]) for one in (first, again, more, fewer)]
-    assert rounds == [(4, 0), (4, 4), (5, 4), (1, 1)]
+    assert [one.spent["n_rounds"] for one in (first, again, more, fewer)] == [4, 4, 5, 1]
     truth = serial_results(path).set_index("package_id")["mean_wait_time"]
     waits = more.ranking.set_index("package_id")["mean_wait_time"]
     assert np.allclose(waits, truth[waits.index])
@@ -237,15 +226,6 @@ def _result_schema() -> object:
     from procure.schemas import RESULT
 
     return RESULT
-
-
-@pytest.mark.slow
-def test_another_method_uses_stored_answers_and_says_if_they_hold_better(tmp_path: Path) -> None:
-    path = make_study(tmp_path, budget="250_000", n_jobs="400")
-    found(path)
-    done = found(path, method="random", runs=20)
-    assert len(done.ranking) == 20 and done.elsewhere is not None
-    assert done.elsewhere[1] < done.ranking["mean_wait_time"].iloc[0]
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.004])
@@ -270,9 +250,6 @@ def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: P
     )
     truth = pd.Series(case.wait, case.packages["package_id"])
     assert np.allclose(done.ranking["mean_wait_time"], truth[done.ranking["package_id"]])
-    path.write_text(path.read_text().replace(f"weight = {weight**2}", "weight = 9"))
-    with pytest.raises(TableError, match="has other settings"):
-        found(path, runs=41)
 
 
 def test_a_search_says_what_the_study_leaves_out(tmp_path: Path) -> None:
@@ -348,9 +325,6 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="'magic' is unknown"):
         found(path, method="magic")
     found(path, runs=10)
-    (load_study(path).folder / "search" / "model.seed1.batch24.best-fit.json").write_text("{")
-    with pytest.raises(TableError, match="is not the log of a search"):
-        found(path, runs=10)
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
         found(path, runs=10, seed=2)
@@ -365,7 +339,7 @@ def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
 def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_path: Path) -> None:
     large = ROOT / "pipelines" / "large.toml"
     checked = runner.invoke(app, ["study", "check", str(large), "--format", "json"])
-    assert checked.exit_code == 0 and json.loads(checked.stdout)["about_packages"] > 10**11
+    assert checked.exit_code == 0 and json.loads(checked.stdout)["about_packages"] > 10**9
     with pytest.raises(TableError, match=r"are more than .* packages; .* `procure search"):
         load_plan(load_study(large))
     text = large.read_text().replace("seed = 1 }", "seed = 1, n_jobs = 100 }").replace("../quotes", f"{ROOT}/quotes")
@@ -427,18 +401,12 @@ def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
     assert len(procure.what_if(path, name, growth=1.1).table) == 2
 
 
-def test_a_search_of_a_colleagues_study_keeps_nothing(tmp_path, monkeypatch):
-    """Where the folder cannot be written to, a search finds what it would find, says so, and leaves nothing behind."""
-    path = make_study(tmp_path / "a")
-    usual = search(path, runs=40, seed=1)
+def test_a_folder_that_cannot_be_written_is_one_error(tmp_path, monkeypatch):
+    """What is simulated is kept, so a folder of one's own is needed."""
 
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
-    path = make_study(tmp_path / "b")
     monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
-    told = []
-    found = search(path, runs=40, seed=1, note=told.append)
-    assert found.ranking.equals(usual.ranking)
-    assert found.spent["folder"] is None and any("not kept" in text for text in told)
-    assert not list((tmp_path / "b").rglob("*.parquet"))
+    with pytest.raises(TableError, match="Permission denied; give results a folder"):
+        search(make_study(tmp_path), runs=40, seed=1)

@@ -1,4 +1,4 @@
-"""Targets: read, judged over futures, and listed with what keeps them."""
+"""Targets: read, judged over workloads, and listed with what keeps them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from procure.sweep import run_sweep
 
 def test_a_target_is_read_with_its_class_its_bound_and_its_chance():
     """Times in any unit, shares in per cent; without a chance it is of all workloads together."""
-    one = parse_target("gpu", "p95 wait <= 4h in 9 of 10 futures")
+    one = parse_target("gpu", "p95 wait <= 4h in 9 of 10 workloads")
     assert (one.bound.of.column, one.bound.value, one.bound.of.share) == ("gpu_p95_wait_time", 14_400, 0.9)
     other = parse_target("all", "share over 1h <= 5%")
     assert (other.bound.of.column, other.bound.value, other.bound.of.how) == ("share_over_1h", 0.05, "mean")
@@ -31,6 +31,7 @@ def test_a_target_is_read_with_its_class_its_bound_and_its_chance():
         ("gpu", "longest wait <= 1h", "cannot be read"),
         ("gpu", "mean wait <= 1 parsec", "not a unit"),
         ("gpu", "mean wait <= 1h in 11 of 10", "11 of 10"),
+        ("gpu", "mean wait <= 1h in 9 of 10 futures", "workloads"),
     ],
 )
 def test_what_cannot_be_a_target_is_refused(name, text, says):

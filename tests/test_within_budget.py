@@ -82,7 +82,7 @@ def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget
     """Every count is tried: those that fit and to which no chosen type can be added, and none above the budget."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     rules = WholeOrderRules(
-        rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, whole=costs.beside
+        rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, whole=costs.order
     )
     most = [int(budget * 100 / price) + 1 for price in prices]
     every = np.array(list(itertools.product(*(range(n + 1) for n in most))))[1:]
@@ -114,7 +114,7 @@ def test_no_order_is_above_the_budget_under_discounts_either(
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     discounts = [{"vendor": "V", "percent": off, "from_count": from_count}]
     rules = WholeOrderRules(
-        budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, whole=costs.beside,
+        budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, whole=costs.order,
         maximal=maximal,
     )  # fmt: skip
     try:
@@ -149,6 +149,6 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
 def test_lines_per_rack_need_heights() -> None:
     """Else nobody knows how many racks an order fills."""
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
-    beside = costs_of(0, [], 500, True).beside
+    beside = costs_of(0, [], 500, True).order
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):
         expand_packages(quotes, WholeOrderRules(rules="published", budget_usd=1000, min_gpu_nodes=0, whole=beside))

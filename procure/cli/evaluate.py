@@ -9,13 +9,11 @@ import typer
 
 from procure.cli import common, study_options
 from procure.recommender.backtest import evaluate as evaluate_study
-from procure.recommender.earlier_cuts import MAX_CUTS
 from procure.recommender.forward import N_PACKAGES, forward
-from procure.reports.futures import draw_forward
 from procure.settings import LAST_SEED, MOST_COUNTED
 
 _OF_SWEEP = ("truth", "feature_set", "rule", "hit_threshold", "train_on", "apart")
-_OF_FORWARD = ("cut", "horizon", "packages", "runs", "seed", "earlier_cuts", "plot")
+_OF_FORWARD = ("cut", "horizon", "packages", "seed")
 
 
 def evaluate(
@@ -60,7 +58,7 @@ def evaluate(
         bool,
         typer.Option(
             "--forward",
-            help="Backtest: choose on the jobs before each cut by every rule, judge on those after. Needs no sweep.",
+            help="Backtest: choose on the jobs before each cut, judge on those after. Needs no sweep.",
         ),
     ] = False,
     cut: Annotated[
@@ -74,7 +72,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="--forward: how long after a cut is judged; default: the futures' length, 28d.",
+            help="--forward: how long after a cut is judged; default: 28d.",
         ),
     ] = None,
     packages: Annotated[
@@ -83,27 +81,7 @@ def evaluate(
             min=1, max=MOST_COUNTED, help="--forward: packages drawn at random from those that run every job."
         ),
     ] = N_PACKAGES,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_COUNTED,
-            help="--forward: runs that each rule may simulate; default: three times the packages.",
-        ),
-    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="--forward: of the packages drawn.")] = 1,
-    earlier_cuts: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=MOST_COUNTED,
-            help="--forward: replay at most so many earlier cuts, a week apart, to choose the rule by; 0 = none.",
-        ),
-    ] = MAX_CUTS,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.svg", help="--forward: also draw what each rule's choice waits."),
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
@@ -117,9 +95,8 @@ def evaluate(
     than N of the workloads; on each only packages that run all its jobs can be (published rule: all
     can). Then precision@50 at every threshold, and what robust choices over the days would buy.
 
-    With --forward: what each rule (recommended, by-backtest, futures, past, mean-day, worst-day, hardest-days, and
-    naive ones) would have bought as of each cut, and how long jobs waited on that afterwards, against the best in
-    hindsight (ratio).
+    With --forward: what the rule of `recommend` (past), the mean day, the cheapest per CPU and a random choice would
+    have bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
 
     Examples:
     procure evaluate pipelines/example.toml
@@ -132,21 +109,8 @@ def evaluate(
     if ahead:
         common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
         span = common.seconds_of(horizon, "--horizon") or None
-        with common.named(n_packages="--packages", earlier="--earlier-cuts"):
-            done = forward(
-                study,
-                cut,
-                horizon=span,
-                n_packages=packages,
-                runs=runs,
-                seed=seed,
-                policy=policy,
-                earlier=earlier_cuts,
-                note=common.note,
-            )
-        if plot is not None:
-            draw_forward(done.table, plot)
-            common.note(f"wrote {plot}")
+        with common.named(n_packages="--packages"):
+            done = forward(study, cut, horizon=span, n_packages=packages, seed=seed, policy=policy, note=common.note)
         common.show(done, output)
         return
     common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)

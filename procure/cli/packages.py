@@ -13,7 +13,7 @@ from procure.cli import common
 from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
-from procure.packages.costs import budget_notes
+from procure.packages.cost_notes import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes

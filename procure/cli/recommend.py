@@ -9,7 +9,6 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
-from procure.recommender.application_speeds import SpeedSensitivity, application_sensitivity
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
@@ -93,19 +92,11 @@ def recommend(
         write(table.drop(columns="row"), out)
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
-    speeds = application_sensitivity(done)
-    notes = [*done.notes, *(speeds.sentences() if speeds else [])]
-    common.tell(output, notes, lambda: _document(done, speeds), _csv(done), lambda: _print(done, speeds))
+    common.tell(output, done.notes, lambda: _document(done), _csv(done), lambda: _print(done))
 
 
-def _document(done: Recommendation, speeds: SpeedSensitivity | None) -> Any:
-    if done.front is not None:
-        return front_records(done)
-    found = records(done)
-    if done.results.plan.study.applications:  # what turns on their speeds is said of the first package
-        for place, one in enumerate(found):
-            one["application_speeds"] = speeds.document() if speeds is not None and place == 0 else None
-    return found
+def _document(done: Recommendation) -> Any:
+    return records(done) if done.front is None else front_records(done)
 
 
 def _csv(done: Recommendation) -> pd.DataFrame:
@@ -117,7 +108,7 @@ def _csv(done: Recommendation) -> pd.DataFrame:
     return top.reset_index(drop=True).join(done.confidence.table.drop(columns="package_id"))
 
 
-def _print(done: Recommendation, speeds: SpeedSensitivity | None) -> None:
+def _print(done: Recommendation) -> None:
     common.print_table(done.shown(), common.Format.TABLE, done.title)
     if done.front is not None:
         return
@@ -133,5 +124,3 @@ def _print(done: Recommendation, speeds: SpeedSensitivity | None) -> None:
     )
     title = "Budget by category" + (", mean over these" if many else "")
     common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, title)
-    if speeds is not None and len(speeds.table):
-        common.print_table(speeds.shown(), common.Format.TABLE, speeds.title)

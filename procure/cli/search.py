@@ -10,7 +10,7 @@ from pydantic import Field
 
 from procure.cli import common, farm_options, study_options
 from procure.cli.from_settings import GIVEN_ONLY, options
-from procure.explorer.propose import AnyMethod
+from procure.explorer.propose import Method
 from procure.explorer.run import search as search_packages
 from procure.study import load_study
 from procure.study.study import Search
@@ -24,11 +24,10 @@ class Asked(Search):
     """What a call asks for beside the study."""
 
     method: Annotated[
-        AnyMethod,
+        Method,
         Field(
-            description="model; race, the default with \\[futures]: packages that are out get no more runs; or a "
-            "baseline: random, every-tenth (the published rule: every n-th package, a model of their totals), greedy "
-            "(exchanges without a model)."
+            description="model, or a baseline: random, every-tenth (the published rule: every n-th package, a model of "
+            "their totals), greedy (exchanges without a model); default: model."
         ),
     ]
     policy: study_options.PolicyOption

@@ -1,4 +1,4 @@
-"""``procure what-if``: the same package under more load, other jobs, another policy, rule or budget."""
+"""``procure what-if``: the same package under more load, other jobs, another policy or rule."""
 
 from __future__ import annotations
 
@@ -30,10 +30,6 @@ def what_if(
             help="Another policy (see `procure policies list`), e.g. easy:depth=4.",
         ),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."),
-    ] = None,
     rule: site_options.RulesOption = None,
     workload: study_options.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
@@ -44,17 +40,16 @@ def what_if(
     Examples:
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --growth 1.3
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
-        --gpu-share 2x --policy easy --budget 1.2M --format json
+        --gpu-share 2x --policy easy --format json
     procure what-if mystudy.toml --package ComputeNode3=9 --rule 'qos long GrpTRES=cpu=20%'
     """
-    with common.named(budget_usd="--budget", rules="--rule"):
+    with common.named(rules="--rule"):
         found = change_package(
             study,
             package,
             growth=growth,
             gpu_share=gpu_share,
             policy=to_policy,
-            budget_usd=None if budget is None else float(budget),
             rules=rule or (),
             workload=workload,
             seed=seed,

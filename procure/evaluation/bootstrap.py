@@ -1,4 +1,4 @@
-"""How sure a ranking is: bootstrap intervals of ranks, and the range of the wait on a day not yet seen.
+"""How sure a ranking is: bootstrap intervals of ranks.
 
 Everything works on arrays of waits, simulated or predicted, of any origin. A share of 0.9 is a nominal 90 %.
 """
@@ -12,56 +12,11 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from procure.models.intervals import SHARE, coverage, places
+from procure.models.intervals import SHARE
 
 TOP_SHARE = 0.05
 """A package is among the best if it is among the best 5 %."""
 _TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
-
-
-def unseen_day(wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray) -> np.ndarray:
-    """Return the range of each package's mean wait, s, on a day that was not simulated, shape (2, packages).
-
-    Parameters
-    ----------
-    wait
-        Mean waits on the simulated days, s, shape (days, packages).
-    scale
-        What was expected of each before any simulation, s, same shape (see `procure.models.fluid`); ones
-        use nothing about the day.
-    new_scale
-        The same for the new day, shape (packages,).
-
-    Notes
-    -----
-    Per package, the ratios (wait + 60 s) / (scale + 60 s) of the days are taken as exchangeable with that of
-    the new day. That holds for a day drawn from the same months; not for a day in another season.
-    With fewer than 19 days, 90 % cannot be reached: the range is that of all days (`places`).
-    """
-    ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
-    return np.maximum(ratio[list(places(len(ratio)))] * (new_scale + 60.0) - 60.0, 0.0)
-
-
-def left_out_days(wait: np.ndarray, scale: np.ndarray) -> pd.DataFrame:
-    """Compare each day with the range of all others.
-
-    Parameters
-    ----------
-    wait, scale
-        As for `unseen_day`, shape (days, packages).
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per day: ``coverage``, the share of its waits inside, and ``width``, the median over packages of
-        (high + 60 s) / (low + 60 s).
-    """
-    rows = []
-    for day in range(len(wait)):
-        rest = np.arange(len(wait)) != day
-        low, high = unseen_day(wait[rest], scale[rest], scale[day])
-        rows.append((coverage(low, high, wait[day]), float(np.median((high + 60) / (low + 60)))))
-    return pd.DataFrame(rows, columns=["coverage", "width"])
 
 
 def resample_rows(n: int, draws: int, seed: int) -> np.ndarray:

@@ -61,15 +61,9 @@ class Days:
 
 
 def days_of(cases: Sequence[Case], rule: str = "runs-all", truth: np.ndarray | None = None) -> Days:
-    """Take cases of the same packages as days.
+    """Take cases of the same packages as days; ``truth``: other mean waits than theirs, s, float64[days, packages].
 
-    Parameters
-    ----------
-    rule
-        ``runs-all``: only packages that run all of a day's jobs can be hits on it. ``published``: all
-        can, by the mean wait over the jobs that ran.
-    truth
-        Mean waits to use instead of the cases', s, float64[days, packages].
+    By the rule ``runs-all`` only packages that run all of a day's jobs can be hits on it, by ``published`` all can.
     """
     able = np.array([case.runs_all for case in cases])
     return Days(
@@ -82,23 +76,10 @@ def days_of(cases: Sequence[Case], rule: str = "runs-all", truth: np.ndarray | N
 
 
 def day_hits(wait: np.ndarray, able: np.ndarray, share: float = 0.1) -> np.ndarray:
-    """Mark each day's hits.
+    """Mark each day's hits among the packages that can be, bool[days, packages].
 
-    Parameters
-    ----------
-    wait
-        Mean wait, s, shape (days, packages), without NaN.
-    able
-        Which packages can be hits on which day.
-    share
-        Which part of the packages are hits on a day.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool, shape (days, packages). With n = ⌊share × packages⌋, a hit's wait is ≤ the n-th smallest
-        among the able packages, so packages tied there are all hits; where fewer than n packages are
-        able, all of these are.
+    With n = ⌊share × packages⌋, a hit's mean wait is ≤ the n-th smallest among the able packages, so packages tied
+    there are all hits; where fewer than n packages are able, all of these are.
     """
     n_hits = hit_count(share, wait.shape[1])
     hits = np.zeros(wait.shape, dtype=bool)
@@ -110,25 +91,11 @@ def day_hits(wait: np.ndarray, able: np.ndarray, share: float = 0.1) -> np.ndarr
 
 
 def normalised_wait(days: Days, among: np.ndarray | None = None) -> np.ndarray:
-    """Return the mean over the days of (wait − min)/(max − min), one per package.
+    """Return the mean over the days of (wait − min)/(max − min), float64[packages]; NaN where a day is not known.
 
-    A day on which a package cannot be a hit counts as 1, the worst; one on which all waits are equal, 0.
-
-    Parameters
-    ----------
-    among
-        Packages of which each day's minimum and maximum are taken; default: those simulated. Others may
-        exceed 1; below 0 counts as 0.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64[packages], weighted by day; NaN where a day is not known.
-
-    References
-    ----------
-    Hutchison (2024), section 3.8: there one model learns every day's values as rows of their own, with
-    the same features; what it then predicts is their mean.
+    A day on which a package cannot be a hit counts as 1, the worst; one on which all waits are equal, 0. Minimum and
+    maximum are those ``among`` some packages, by default the simulated; others may exceed 1, below 0 counts as 0.
+    (Hutchison 2024, section 3.8, where one model learns every day's values as rows of their own.)
     """
     among = days.simulated if among is None else among
     values = []
@@ -172,16 +139,11 @@ def predict_all_days(
     learns
         ``normalised``: `normalised_wait`, as published. ``hit-days``: on how many days a package is a
         hit, which is what it is judged by; the score is the negative number of days.
-    share
-        For ``hit-days``, as for `day_hits`.
-    kind, folds, seed
-        As for `procure.models.predict_packages`.
 
     Returns
     -------
     numpy.ndarray
-        float64[packages]: out of fold where a package was simulated on every day, by the model of the
-        whole sample elsewhere.
+        float64[packages]: out of fold where a package was simulated on every day, else by the model of all that was.
 
     Raises
     ------
@@ -219,18 +181,12 @@ def threshold_table(
     thresholds: Iterable[int],
     ks: Sequence[int] = KS,
 ) -> pd.DataFrame:
-    """Judge rankings by how many of the first k are hits on more than a threshold of days.
+    """Judge rankings by how many of the first k are hits on more than a threshold of days (tables 3.7 to 3.9).
 
     Parameters
     ----------
-    scores
-        See `Scores`.
     counted
-        From `hit_days`; packages below 0 are not judged.
-    packages
-        The package table; equal scores go by lower price, then lower row.
-    thresholds
-        A package is a hit if it is one on more than this many days.
+        From `hit_days`; packages below 0 are not judged. Equal scores go by lower price, then lower row.
     ks
         List lengths, ascending; n_hits is added, lengths beyond the list are left out.
 
@@ -240,10 +196,6 @@ def threshold_table(
         ``threshold feature_set model k n_hits n_ranked precision recall f1``; recall is NaN where there
         is no hit. Two baselines of feature set ``none`` stand last: ``cheapest-per-cpu``, and ``random``,
         the expectation over all orders.
-
-    References
-    ----------
-    Hutchison (2024), tables 3.7 to 3.9.
     """
     ranked = np.flatnonzero(counted >= 0)
     price = packages["price_usd"].to_numpy(dtype="float64")[ranked]

@@ -39,20 +39,10 @@ def hit_count(share: float, n: int) -> int:
 
 
 def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
-    """Mark the packages whose wait is among the lowest share.
+    """Mark the packages whose true mean wait, s, is among the lowest share.
 
-    Parameters
-    ----------
-    wait
-        True mean wait of each ranked package, s.
-    share
-        Which part of the ranked packages are hits.
-
-    Returns
-    -------
-    Hits
-        ``n_hits`` = ⌊share × packages⌋; a hit's wait is ≤ the n_hits-th smallest, so packages tied
-        there are all hits. Fewer than 1 / share packages have no hit.
+    ``n_hits`` = ⌊share × packages⌋; a hit's wait is ≤ the n_hits-th smallest, so packages tied there are all hits.
+    Fewer than 1 / share packages have no hit.
     """
     n_hits = hit_count(share, len(wait))
     if n_hits == 0:
@@ -80,29 +70,11 @@ class AtK:
 
 
 def at_k(ranking: np.ndarray, wait: np.ndarray, hits: Hits, k: int) -> AtK:
-    """Judge the first k of a ranking.
+    """Judge the first k of a ranking (rows, best first) by the true mean waits, s; k is at most the list's length.
 
-    Parameters
-    ----------
-    ranking
-        Rows, best first.
-    wait
-        True mean wait per row, s.
-    hits
-        From `find_hits` of the same rows.
-    k
-        List length; one beyond the list is cut to it.
-
-    Returns
-    -------
-    AtK
-        precision = hits in the first k / k; recall = hits in the first k / all hits, ties included;
-        F1 their harmonic mean, 2 hits / (k + all hits); regret of the best of the first k against
-        the best of all: in seconds, and divided by max(the best mean wait, 60 s).
-
-    References
-    ----------
-    Hutchison (2024), section 3.5, for precision@k, recall@k and F1@k.
+    Precision = hits in the first k / k; recall = hits in the first k / all hits, ties included; F1 their harmonic
+    mean; regret of the best of the first k against the best of all: in seconds, and divided by max(the best, 60 s)
+    (Hutchison 2024, section 3.5).
     """
     top = ranking[:k]
     n_found = float(hits.is_hit[top].sum())
@@ -155,29 +127,21 @@ def evaluate(
     hit_share: float = 0.05,
     **labels: object,
 ) -> pd.DataFrame:
-    """Judge one ranking at every k.
+    """Judge one ranking at every k, and at the number of hits.
 
     Parameters
     ----------
     predicted
-        Predicted mean wait of each ranked package, s: lower is recommended first. Any score will do. None is a
-        random order: its expected values, so that no seed is needed.
-    wait
-        True mean wait, s.
-    price
-        US$; decides between equal predictions.
-    ks
-        List lengths; n_hits is added.
-    hit_share
-        See `find_hits`.
+        A score of each ranked package, the lowest first; None is a random order: its expected values.
+    wait, price
+        True mean wait, s; US$, which decide between equal predictions.
     labels
         Columns to set before the figures, e.g. ``workload="day", model="xgboost"``.
 
     Returns
     -------
     pandas.DataFrame
-        A row per k: the labels, ``k``, ``n_hits``, ``n_hits_real`` (with ties), ``n_ranked``, then
-        `AtK`'s figures and ``spearman``.
+        A row per k: the labels, ``k n_hits n_hits_real`` (with ties) ``n_ranked``, `AtK`'s figures and ``spearman``.
     """
     hits = find_hits(wait, hit_share)
     ranking, rho = None, 0.0
@@ -202,16 +166,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
-    """Compare the order of the same packages by two waits, e.g. under two policies.
-
-    Parameters
-    ----------
-    here, there
-        Mean waits, s, shape (packages,), two packages or more.
-    k
-        Length of the two lists whose common packages are counted; at most the packages there are. Ties go to the
-        lower row.
-    """
+    """Compare the order of the same packages by two mean waits, s, e.g. under two policies; ties: the lower row."""
     k = min(k, len(here))
     first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
     shared = np.intersect1d(first_here[:k], first_there[:k])
@@ -237,17 +192,12 @@ def evaluate_case(
 
     Parameters
     ----------
-    case
-        Packages, jobs left out, and the waits that models may have learnt from.
     predictions
         By (feature set, model): predicted wait per package for the packages that run every job, and
         for all packages by the published rule (the mean over the jobs that ran, whatever was left out).
     truth
-        Mean wait per package, s, NaN where unknown; default: the case's own waits. With a wider
-        truth, ``bought_regret_share`` is the regret of the best among the first k and the packages
-        that the case had simulated.
-    ks, hit_share
-        As for `evaluate`.
+        Mean wait per package, s, NaN where unknown; default: the case's own waits. With a wider truth,
+        ``bought_regret_share`` is the regret of the best among the first k and what the case had simulated.
     rule
         ``published`` judges all packages by the published rule in the first place.
 

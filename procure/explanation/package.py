@@ -19,7 +19,6 @@ from procure.progress import step
 from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once, try_everywhere
-from procure.workload.past import PAST_NAMES
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -130,20 +129,6 @@ def explain_package(
 def longest_waiting(cases: Sequence[Case]) -> str:
     """Return the name of the workload with the longest wait, by the median over its simulated packages."""
     return cases[int(np.argmax(_medians(cases)))].name
-
-
-def most_telling(results: StudyResults) -> str:
-    """Return the name of the workload that one looks at: of days the longest waiting; never the worst of futures.
-
-    With futures, the past as it was; where that is not simulated, the future in the middle.
-    """
-    cases = results.cases
-    if results.plan.study.futures is None:
-        return longest_waiting(cases)
-    names = [case.name for case in cases]
-    if PAST_NAMES[0] in names:
-        return PAST_NAMES[0]
-    return names[int(np.argsort(_medians(cases), kind="stable")[(len(cases) - 1) // 2])]
 
 
 def _medians(cases: Sequence[Case]) -> list[float]:

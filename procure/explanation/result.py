@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.explanation.package import PackageExplanation, explain_package, most_telling
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
 from procure.models import together
 from procure.progress import silent
@@ -143,7 +143,7 @@ def explain(
     called = ("this package",) if other is None else ("the first package", "the second")
     for one, which in zip(counts, called, strict=True):
         notes.append(about_limits(results.plan, one, names, results.policy, which))
-    replayed = [most_telling(results)]
+    replayed = [longest_waiting(results.cases)]
     packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
     return Explanation(results.plan.study.name, packages, list(dict.fromkeys(notes)))
 

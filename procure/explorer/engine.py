@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,9 +47,9 @@ class Rules:
 
 @dataclass
 class Progress:
-    """What a search has done: the rounds, as counts, and why it ended (``budget``, ``stable``, ``exhausted``)."""
+    """What a search has done, and why it ended (``budget``, ``stable``, ``exhausted``)."""
 
-    rounds: list[np.ndarray] = field(default_factory=list)
+    n_rounds: int = 0
     n_asked: int = 0
     n_unchanged: int = 0
     ended: str = ""
@@ -61,9 +61,7 @@ def run_rounds(
     proposer: Proposer,
     answer: Answer,
     rules: Rules,
-    before: list[np.ndarray] | None = None,
     on_round: Callable[[Progress], None] = silent,
-    on_proposal: Callable[[list[np.ndarray]], None] = silent,
 ) -> Progress:
     """Propose and simulate packages round by round.
 
@@ -77,23 +75,21 @@ def run_rounds(
         What proposes packages and what simulates them.
     rules
         When to end.
-    before
-        Rounds that were on_proposal by an earlier call with the same settings: they are
-        replayed before new ones are made. A round that the budget cuts is kept whole, so that a larger budget
-        continues where this one ended.
     on_round
         Called after each round.
-    on_proposal
-        Called with all rounds before a new one is simulated, so that an interruption loses nothing.
 
     Returns
     -------
     Progress
-        What was done. The list is stable if, for ``rules.stable_rounds`` rounds in a row that were
-        simulated whole, no package of the round came among the first k of all known packages.
+        What was done. The list is stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came
+        among the first k of all known packages.
+
+    Notes
+    -----
+    Rounds turn on the seed and on what is known alone: begun again with answers that are kept, a search comes to the
+    same end, and a larger budget goes on where a smaller one ended.
     """
-    done = Progress(rounds=list(before or []))
-    number, k = 0, max(rules.k, SHORTEST)
+    done, k = Progress(), max(rules.k, SHORTEST)
     while True:
         if done.n_asked >= rules.n_packages:
             done.ended = "budget"
@@ -101,17 +97,12 @@ def run_rounds(
             done.ended = "stable"
         if done.ended:
             return done
-        if number == len(done.rounds):
-            size = max(rules.batch, FIRST if number == 0 else done.n_asked // GROWTH)
-            new = proposer.propose(known, number, size)
-            if not len(new):
-                done.ended = "exhausted"
-                return done
-            done.rounds.append(new)
-            on_proposal(done.rounds)
-        else:
-            proposer.replay(known, number)
-        counts = done.rounds[number][: rules.n_packages - done.n_asked]
+        size = max(rules.batch, FIRST if done.n_rounds == 0 else done.n_asked // GROWTH)
+        new = proposer.propose(known, done.n_rounds, size)
+        if not len(new):
+            done.ended = "exhausted"
+            return done
+        counts = new[: rules.n_packages - done.n_asked]
         done.n_asked += len(counts)
         counts = counts[~known.has(counts)]
         first = set(known.order()[:k].tolist())
@@ -119,5 +110,5 @@ def run_rounds(
             known.add(counts, answer(counts), candidates.left_out(counts))
         same = first == set(known.order()[:k].tolist())
         done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
-        number += 1
+        done.n_rounds += 1
         on_round(done)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +15,6 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.explorer.question import Question
-from procure.files.read import from_json
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
@@ -29,7 +26,6 @@ from procure.sweep.connect import connect
 from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, read_runs
-from procure.tables import whole_file
 
 
 class SearchPlan(Plan):
@@ -123,11 +119,6 @@ class Simulator:
         """Return the counts of some stored packages, and their answers."""
         return counts_of_ids(table.index.tolist(), self._plan.types), table.to_numpy(dtype="float64").T
 
-    @property
-    def stored(self) -> pd.DataFrame:
-        """All answers of this study's searches, whatever their seed, by package id."""
-        return self._stored
-
     def _read(self, study: Study) -> pd.DataFrame:
         """Read the answers in a folder, those that are complete: a column per value and workload, by package id."""
 
@@ -148,23 +139,16 @@ class Simulator:
         return pd.DataFrame(wide, index=complete)
 
 
-@contextlib.contextmanager
-def workspace(study: Study, note: Callable[[str], None] = silent) -> Iterator[tuple[Path, bool]]:
-    """Give the folder of a study's searches and True; a copy that ends with this, and False, where it is read-only."""
+def workspace(study: Study) -> Path:
+    """Return the folder of a study's searches; that it cannot be written is an error."""
     folder = study.folder / SEARCH_FOLDER
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        with tempfile.TemporaryDirectory(prefix="procure-search-") as scratch:
-            copy = Path(scratch) / SEARCH_FOLDER
-            if folder.is_dir():
-                shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("lock*", "tls", "logs"))
-            note(f"{folder}: {error.strerror}; what is simulated now is not kept")
-            yield copy, False
-        return
-    yield folder, True
+        raise TableError(f"{folder}: {error.strerror}; give results a folder of your own in the study file") from None
+    return folder
 
 
 @contextlib.contextmanager
@@ -179,38 +163,6 @@ def held_farm(
         options = replace(options, jobs=n_local_workers())
     with connect(farm, options, note) as (client, _):
         yield client.scheduler.address, replace(options, security=client.security)
-
-
-class RoundLog:
-    """The rounds of one search, as package ids in a JSON file: what a second call replays."""
-
-    def __init__(self, path: Path, settings: dict[str, Any], names: list[str]) -> None:
-        """Name the file; settings that decide what is proposed are kept in it."""
-        self._path, self._settings, self._names = path, settings, names
-
-    def read(self) -> list[np.ndarray]:
-        """Return the rounds as counts, none without a file; a damaged file, or one of other settings, is an error."""
-        if not self._path.exists():
-            return []
-        try:
-            document = from_json(self._path.read_text(encoding="utf-8"))
-            settings, rounds = document["settings"], document["rounds"]
-            counts = [counts_of_ids(each, self._names) for each in rounds]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, TableError):
-            raise TableError(f"{self._path}: is not the log of a search; move it away to start again") from None
-        if settings != self._settings:
-            raise TableError(f"{self._path}: has other settings, {settings}; move it away to start again")
-        return counts
-
-    def write(self, rounds: list[np.ndarray]) -> None:
-        """Keep all rounds, whole or not at all."""
-        document = {
-            "settings": self._settings,
-            "rounds": [package_ids(counts, self._names) for counts in rounds],
-        }
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self._path) as temporary:
-            temporary.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
 def load_inputs(study: Study, policy: str, most_usd: float | None = None) -> tuple[Plan, Space]:

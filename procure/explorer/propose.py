@@ -15,9 +15,9 @@ from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
 
-AnyMethod = Literal["model", "random", "every-tenth", "greedy", "race"]
-METHODS, RACE = get_args(AnyMethod)[:-1], "race"
-"""Names that `make_proposer` knows; and that of a study with futures, see `procure.explorer.racing`."""
+Method = Literal["model", "random", "every-tenth", "greedy"]
+METHODS = get_args(Method)
+"""Names that `make_proposer` knows."""
 
 FIRST = 64
 """The first round is so large, if no more is known; it spreads over the combinations of types."""
@@ -54,9 +54,6 @@ class Proposer:
             The round, from 0; with the seed it decides all random choices.
         """
         raise NotImplementedError
-
-    def replay(self, known: Observations, number: int) -> None:
-        """Do whatever later rounds need of a round that was proposed by an earlier call: nothing, if it can be."""
 
 
 def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
@@ -180,14 +177,6 @@ class ByModel(Proposer):
         if not len(pool):
             return others[:n]
         return self._mix(pool, near, others, (trees, process), n, rng)
-
-    def replay(self, known: Observations, number: int) -> None:
-        """Screen the candidates again where this round did."""
-        rng = np.random.default_rng([self._seed, 1 + number])
-        best = self._ranked(known)
-        if len(best) >= FIRST // 2 and self._is_due(number):
-            self._explored(rng)
-            self._prepared(known, best, number, rng)
 
     def _explored(self, rng: np.random.Generator) -> np.ndarray:
         return self._candidates.draw(_DRAWN if self._candidates.all is not None else _DRAWN // 5, rng)

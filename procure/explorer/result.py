@@ -27,8 +27,6 @@ class SearchResult(Shown):
         what is constrained. All are simulated.
     spent
         What it cost, by name.
-    elsewhere
-        A better package that another search of this study has simulated, and its value; or None.
     types
         The quoted types, which are columns of the ranking.
     limits
@@ -40,7 +38,6 @@ class SearchResult(Shown):
     k: int
     ranking: pd.DataFrame
     spent: dict[str, object]
-    elsewhere: tuple[str, float] | None
     types: list[str]
     limits: str
 
@@ -65,11 +62,6 @@ class SearchResult(Shown):
             lines.append(
                 f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
                 "day or `procure workload load` may"
-            )
-        if self.elsewhere is not None:
-            lines.append(
-                f"another search of this study has simulated a better package: {self.elsewhere[0]}, "
-                f"{self.elsewhere[1]:,.1f} {of.unit}"
             )
         return [*lines, self.limits]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,23 +14,20 @@ from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
-from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import METHODS, RACE, make_proposer
+from procure.explorer.oracle import Simulator, held_farm, left_out_of, load_inputs, workspace
+from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.question import Question
-from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
-from procure.objectives.aggregate import RANK_POWER
 from procure.objectives.constraints import price_bound
-from procure.packages.ids import package_ids
 from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
 from procure.study import Study, load_study
 from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
-from procure.sweep.results import RACE_FOLDER, policy_of
+from procure.sweep.results import policy_of
 from procure.sweep.trial import about_limits
-from procure.text import counted, file_name, nearest
+from procure.text import counted, nearest
 
 
 def search(
@@ -40,7 +35,7 @@ def search(
     *,
     runs: int | None = None,
     share: float | None = None,
-    method: str | None = None,
+    method: str = "model",
     objective: str | None = None,
     constraints: Sequence[str] | None = None,
     k: int | None = None,
@@ -55,8 +50,7 @@ def search(
 ) -> SearchResult:
     """Search a study's packages for the best with few simulations, or continue a search.
 
-    Packages that run every job come first, then those that satisfy the constraints and the study's targets, by the
-    objective.
+    Packages that run every job come first, then those that keep constraints and targets, by the objective.
 
     Parameters
     ----------
@@ -64,30 +58,18 @@ def search(
         A study, or the path of its file.
     runs, share
         Simulations to spend in all, or the share of all packages that is simulated on every workload.
-    method
-        One of `procure.explorer.propose.METHODS`, or ``race``; default: ``race`` for a study with futures, where
-        packages that are out get no more runs, else ``model``.
-    objective, constraints
-        See `procure.recommender.criteria.criteria_of`.
-    k, batch, stable_rounds
-        See `procure.explorer.engine.Rules`.
-    seed
-        Of all random choices. What is not given is the study's.
-    policy
-        One of the study's; default: its first.
+    method, seed, objective, constraints, k, batch, stable_rounds, policy
+        See `procure.explorer.propose.METHODS`, `criteria_of`, `procure.explorer.engine.Rules`; else the study's.
     farm, options
         Where runs are computed, see `procure.sweep.run_sweep`.
-    note
-        Called with what the user should know.
-    progress
-        Called after each round with the runs asked for, those allowed, and the least value of the objective.
+    note, progress
+        Called with what the user should know, and after each round with the runs asked for, those allowed, and the
+        least value of the objective.
 
     Raises
     ------
-    ArgumentError
-        An argument is wrong.
     TableError
-        A bad study, no budget for one package, or the folder is not to be used.
+        A bad study or argument, no budget for one package, or the folder is not to be used.
 
     Examples
     --------
@@ -95,21 +77,25 @@ def search(
     >>> len(procure.search("study.toml", runs=20, k=5).ranking)
     29
     """
-    began, options = time.perf_counter(), options or FarmOptions()
-    study = load_study(study)
+    options, study = options or FarmOptions(), load_study(study)
     criteria = criteria_of(study, objective, constraints)
-    method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
-    seed = study.search.seed if seed is None else seed
     policy = _check(study, runs, share, method, policy, criteria)
     plan, space = load_inputs(study, policy, price_bound(criteria.constraints))
-    asked = Question(plan, policy, space, criteria, seed)
+    asked = Question(plan, policy, space, criteria, study.search.seed if seed is None else seed)
     for text in plan.notes:
         note(text)
     listed = space.listed()
-    n_known = float(len(listed)) if listed is not None else space.size()
-    n_workloads = len(plan.workloads)
-    given = share
+    runs = _budget(asked, runs, share, listed)
+    stable = rules.stable_rounds if method == "model" else 0  # the baselines spend what they are given
+    rules = replace(rules, n_packages=runs // len(plan.workloads), stable_rounds=stable)
+    return _search(asked, method, rules, listed, farm, options, note, progress)
+
+
+def _budget(asked: Question, runs: int | None, share: float | None, listed: np.ndarray | None) -> int:
+    """Return the runs that a search may spend; too few for one package are an error."""
+    study, given = asked.plan.study, share
+    n_known, n_workloads = (float(len(listed)) if listed is not None else asked.space.size()), len(asked.plan.workloads)
     if runs is None and share is None:
         runs, share = search_budget(study, n_known)
     try:
@@ -123,133 +109,78 @@ def search(
             f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}; give runs "
             f"{n_workloads:,} or more"
         )
-    if method == RACE:
-        if criteria.targets:
-            note(
-                "a race goes by the objective alone; of the packages that ran on every future, those that keep the "
-                "targets come first (--method model searches for such)"
-            )
-        return _race(asked, listed, rules.k, runs, note, progress)
-    # The baselines spend what they are given.
-    rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
-    candidates = Candidates(space, left_out_of(plan), seed, listed)
+    return runs
+
+
+def _search(
+    asked: Question,
+    method: str,
+    rules: Rules,
+    listed: np.ndarray | None,
+    farm: str,
+    options: FarmOptions,
+    note: Callable[[str], None],
+    progress: Callable[[int, int, float], None],
+) -> SearchResult:
+    """Go round by round, with workers that are held for all rounds."""
+    began, plan, n = time.perf_counter(), asked.plan, len(asked.plan.workloads)
+    candidates = Candidates(asked.space, left_out_of(plan), asked.seed, listed)
     if candidates.level:
         note(f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated")
-    score = CriteriaScore(plan, space, criteria)
-    with contextlib.ExitStack() as stack:
-        folder, kept = stack.enter_context(workspace(study, note))
-        options = replace(options, folder=folder)  # else jobs would have the names of a sweep's, and end them
-        held, options = stack.enter_context(held_farm(farm, options, note))
-        log = _log(asked, method, rules, folder)
+    score, folder = CriteriaScore(plan, asked.space, asked.criteria), workspace(plan.study)
+    options = replace(options, folder=folder)  # else jobs would have the names of a sweep's, and end them
+    with held_farm(farm, options, note) as (held, options):
         simulator = Simulator(asked, score.columns, held, options, folder, note)
-        known = Observations(space, score)
+        known = Observations(asked.space, score)
         if method == "model" and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
             known.add(counts, answers, candidates.left_out(counts))
             note(f"learning from {len(counts):,} packages that the study's sweep has simulated")
-        n_swept, before, n_rounds = len(known), log.read(), 0
+        n_swept = len(known)
 
         def report(done: Progress) -> None:
-            nonlocal n_rounds
-            n_rounds += 1
             order = known.order()
             best = float(known.value[order[0]]) if len(order) else float("nan")
-            progress(done.n_asked * n_workloads, rules.n_packages * n_workloads, best)
+            progress(done.n_asked * n, rules.n_packages * n, best)
 
-        proposer = make_proposer(method, candidates, seed, rules.n_packages)
-        done = run_rounds(known, candidates, proposer, simulator, rules, before, report, log.write)
+        proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
+        done = run_rounds(known, candidates, proposer, simulator, rules, report)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
         "method": method,
-        "seed": seed,
+        "seed": asked.seed,
         "ended": done.ended,
-        "n_rounds": n_rounds,
-        "n_rounds_of_earlier_calls": min(n_rounds, len(before)),
+        "n_rounds": done.n_rounds,
         "n_packages_asked": done.n_asked,
-        "n_runs_asked": done.n_asked * n_workloads,
+        "n_runs_asked": done.n_asked * n,
         "n_runs_computed": simulator.n_computed,
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
         "n_packages_in_space": len(listed) if listed is not None else None,
-        "about_in_space": n_known,
+        "about_in_space": float(len(listed)) if listed is not None else asked.space.size(),
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
-        "folder": str(folder) if kept else None,
+        "folder": str(folder),
     }
-    return _result(asked, score, known, rules.k, spent, _elsewhere(known, simulator, candidates))
-
-
-def _race(
-    asked: Question,
-    listed: np.ndarray | None,
-    k: int,
-    runs: int,
-    note: Callable[[str], None],
-    progress: Callable[[int, int, float], None],
-) -> SearchResult:
-    """Race packages over the study's futures; the list is of those that ran on all of them."""
-    began, plan, space, criteria = time.perf_counter(), asked.plan, asked.space, asked.criteria
-    candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
-    raced = race_packages(asked, candidates, runs, note, progress)
-    done, score = raced.race.finished, CriteriaScore(plan, space, criteria)
-    ids = package_ids(raced.counts[done], plan.types)
-    of = {name: rows.set_index("package_id") for name, rows in raced.rows.groupby("workload")}
-    answers = np.array(
-        [of[name].loc[ids, column].to_numpy("float64") for column in score.columns for name in plan.workloads]
-    )
-    known = Observations(space, score)
-    known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
-    if criteria.objective.by_rank:  # a place in the whole field, not among the best of it, which ran
-        places = raced.race.figure[done] ** (1 / RANK_POWER)
-        known.value = np.where(np.isnan(known.value), np.nan, places)
-    if not len(known.order()):
-        raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
-    spent: dict[str, object] = {
-        "method": RACE,
-        "seed": asked.seed,
-        "ended": "every future",
-        "n_packages_in_field": raced.n_drawn,
-        "n_packages_by_exchange": raced.n_near_ran,
-        "n_packages_asked": raced.n_packages_ran,
-        "n_packages_on_every_future": len(done),
-        "n_runs_asked": raced.race.n_runs,
-        "n_runs_computed": raced.n_computed,
-        "n_runs_without_a_race": raced.n_drawn * len(plan.workloads),
-        "seconds": round(time.perf_counter() - began, 1),
-        "kernel_seconds": round(raced.kernel_seconds, 1),
-        "folder": str(plan.study.folder / RACE_FOLDER),
-    }
-    return _result(asked, score, known, k, spent, None)
+    return _result(asked, score, known, rules.k, spent)
 
 
 def _result(
-    asked: Question,
-    score: CriteriaScore,
-    known: Observations,
-    k: int,
-    spent: dict[str, object],
-    elsewhere: tuple[str, float] | None,
+    asked: Question, score: CriteriaScore, known: Observations, k: int, spent: dict[str, object]
 ) -> SearchResult:
     plan, ranking = asked.plan, _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
     limits = about_limits(plan, first, plan.workloads, asked.policy, "the first package")
-    return SearchResult(plan.study.name, score.criteria, k, ranking, spent, elsewhere, plan.types, limits)
+    return SearchResult(plan.study.name, score.criteria, k, ranking, spent, plan.types, limits)
 
 
 def _check(
     study: Study, runs: int | None, share: float | None, method: str, policy: str | None, criteria: Criteria
 ) -> str:
     """Refuse arguments that are wrong; return the policy."""
-    if method not in (*METHODS, RACE):
-        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
-    if method == RACE and len(study.scenarios) < 2:
-        raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
-    if method == RACE and (criteria.objective.name not in RACED_BY or criteria.constraints):
-        raise ArgumentError(
-            "method",
-            f"a race is by the objective {' or '.join(RACED_BY)}, without constraints; the method model knows all",
-        )
+    if method not in METHODS:
+        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
     if runs is not None and share is not None:
         raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:
@@ -290,31 +221,6 @@ def _rules(study: Study, **given: int | None) -> Rules:
     return Rules(0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()})
 
 
-def _log(asked: Question, method: str, rules: Rules, folder: Path) -> RoundLog:
-    study, criteria = asked.plan.study, asked.criteria
-    settings: dict[str, object] = {
-        "method": method,
-        "seed": asked.seed,
-        "batch": rules.batch,
-        "policy": asked.policy,
-        "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
-    }
-    weights = {workload.name: workload.weight for workload in study.scenarios}
-    if any(weight != 1 for weight in weights.values()):
-        settings["weights"] = weights
-    name = f"{method}.seed{asked.seed}.batch{rules.batch}.{file_name(asked.policy)}"
-    if method == "every-tenth":
-        # The published rule depends on how much may be spent.
-        settings["n_packages"] = rules.n_packages
-        name += f".{rules.n_packages}"
-    if criteria != Criteria():
-        wanted = [criteria.objective.name, *(one.text for one in criteria.constraints)]
-        wanted += [f"{one.job_class}: {one.text}" for one in criteria.targets]
-        settings["criteria"] = wanted
-        name += "." + hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:8]
-    return RoundLog(folder / f"{name}.json", settings, asked.plan.types)
-
-
 def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
     order = known.order()
     values, criteria = score.values(known.counts[order], known.answers[:, order]), score.criteria
@@ -328,18 +234,3 @@ def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
         for one in criteria.bounds:
             table[one.of.name] = values.value(one.of)[0]
     return table
-
-
-def _elsewhere(known: Observations, simulator: Simulator, candidates: Candidates) -> tuple[str, float] | None:
-    """Find the best package of all that this study's searches have simulated, if it is better than the first here."""
-    stored = simulator.stored.dropna(how="all")
-    if stored.empty:
-        return None
-    counts, answers = simulator.counts_of(stored)
-    other = known.like()
-    other.add(counts, answers, candidates.left_out(counts))
-    first, best = known.order()[0], other.order()[0]
-    here, there = (
-        (one.left_out[row], one.violation[row], one.value[row]) for one, row in ((known, first), (other, best))
-    )
-    return (str(stored.index[best]), float(other.value[best])) if there < here else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from procure.errors import TableError
 from procure.text import nearest
@@ -79,21 +78,7 @@ CVAR_SHARE = 0.2
 """``cvar`` is the mean over this share of the weight of all workloads, those with the longest waits."""
 
 
-RANK_POWER = 2
-"""Exponent of the power mean that ``rank`` takes: 1 would let places in front pay for places far back, a large one
-looks at the worst workload only (chosen in docs/claims/forward.md)."""
-
-
-CLASS_SHARE = 1 / 3
-"""What the classes of jobs count together in ``rank-by-class``, all jobs count the rest (docs/claims/forward.md)."""
-
-
-PAST_LIMIT = 1.5
-"""``rank-by-class`` puts packages that wait more than so many times the least on the past behind all others
-(docs/claims/forward.md): places hardly tell the first few apart, whatever their waits."""
-
-
-HOW = ("mean", "max", "worst", "cvar", "regret-max", "rank")
+HOW = ("mean", "max", "worst", "cvar", "regret-max")
 """Names that `aggregate` knows."""
 
 
@@ -114,8 +99,7 @@ def aggregate(
         ``mean``: weighted mean. ``max`` or ``worst``: the largest. ``cvar``: weighted mean of the
         largest values that hold ``share`` of all weight, the last of them in part (conditional value at
         risk at level 1 − share). ``regret-max``: the largest over the workloads of
-        (wait − best)/max(best, `REGRET_FLOOR`), at least 0. ``rank``: the weighted power mean of `rank_shares` with the
-        exponent `RANK_POWER`, so that a place far back counts more than as many places gained in front.
+        (wait − best)/max(best, `REGRET_FLOOR`), at least 0.
     weights
         ≥ 0, shape (workloads,) or (workloads, packages); default: equal. A workload of weight 0 does
         not count, and may be unknown.
@@ -153,8 +137,6 @@ def aggregate(
     counts = weight > 0
     if how == "cvar":
         return np.where(counts.any(axis=0), _cvar(waits, weight, share), np.nan)
-    if how == "rank":
-        return pooled_shares(rank_shares(waits), weight)
     if how == "regret-max":
         waits = regrets(waits, best)
     largest = np.where(counts, waits, -np.inf).max(axis=0, initial=-np.inf)
@@ -178,31 +160,6 @@ def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
     return np.maximum((waits - least) / np.maximum(least, REGRET_FLOOR), 0.0)
 
 
-def rank_shares(waits: np.ndarray) -> np.ndarray:
-    """Return which share of the other packages is better on each workload, float64[workloads, packages].
-
-    Half of those that are level count; waits up to `REGRET_FLOOR` are. NaN where the wait is, and those are no others.
-
-    Parameters
-    ----------
-    waits
-        s, float64[workloads, packages], NaN where unknown.
-    """
-    n_known = (~np.isnan(waits)).sum(axis=1, keepdims=True)
-    place = pd.DataFrame(np.maximum(waits, REGRET_FLOOR)).rank(axis=1).to_numpy()
-    return (place - 1) / np.maximum(n_known - 1, 1)
-
-
-def pooled_shares(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Put `rank_shares` of several workloads together as the objective ``rank`` does: their power mean."""
-    return pooled_squares(shares**RANK_POWER, weights)
-
-
-def pooled_squares(squares: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the root of the weighted mean over the workloads of squared shares."""
-    return pooled_mean(squares, weights) ** (1 / RANK_POWER)
-
-
 def kept_by(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
     """Return the least value that at least a share of the workloads' weight does not exceed, float64[packages].
 
@@ -218,44 +175,6 @@ def kept_by(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray
     enough = np.cumsum(weight, axis=0) >= share * weight.sum(axis=0) * (1 - 1e-12)
     place = np.take_along_axis(order, enough.argmax(axis=0)[None], axis=0)
     return np.where(unknown, np.nan, np.take_along_axis(values, place, axis=0)[0])
-
-
-def class_shares(waits: np.ndarray) -> np.ndarray:
-    """Return what ``rank-by-class`` takes the mean of: squares of `rank_shares`, of all jobs and of each class.
-
-    Parameters
-    ----------
-    waits
-        s, float64[workloads, 1 + classes, packages]: the mean wait of all jobs, then of each class. A class that is
-        unknown for every package of a workload has no job there, and all are level.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64[workloads, packages]; NaN where the wait of all jobs is.
-    """
-    n_parts = waits.shape[1]
-    none = np.isnan(waits).all(axis=2, keepdims=True)
-    squares = np.stack([rank_shares(np.where(none, 0.0, waits)[:, i]) for i in range(n_parts)]) ** RANK_POWER
-    found = (1 - CLASS_SHARE) * squares[0] + CLASS_SHARE * squares[1:].mean(axis=0)
-    return np.where(np.isnan(waits[:, 0]), np.nan, found)
-
-
-def behind_on_past(wait: np.ndarray) -> np.ndarray:
-    """Say which packages ``rank-by-class`` puts behind all others, as they wait too long on the past as it was.
-
-    Parameters
-    ----------
-    wait
-        Mean wait of all jobs on the whole past, s, float64[packages]; NaN or infinite where unknown.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool[packages]: more than `PAST_LIMIT` times the least wait, or than that of `REGRET_FLOOR`. The least is never.
-    """
-    least = np.nanmin(wait, initial=np.inf)
-    return wait > PAST_LIMIT * max(float(least), REGRET_FLOOR)
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from procure.errors import TableError
-from procure.schemas import CLASS_FIGURES, CLASSES
+from procure.schemas import CLASS_FIGURES, CLASSES, METRICS
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Quantity:
         In a few words.
     how
         How workloads are put together, see `aggregate`; a cost is one figure anyhow. ``quantile``: the least value that
-        so large a share of the futures keeps.
+        so large a share of the workloads keeps.
     share
         That share.
     """
@@ -45,17 +45,7 @@ class Quantity:
     @property
     def per_workload(self) -> bool:
         """Whether it turns on single workloads, so that a prediction is needed for each."""
-        return self.source == "result" and self.how in ("worst", "cvar", "regret-max", "rank", "rank-by-class")
-
-    @property
-    def by_rank(self) -> bool:
-        """Whether packages are compared with each other on each workload."""
-        return self.how in ("rank", "rank-by-class")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that it needs."""
-        return BY_CLASS if self.how == "rank-by-class" else (self.column,)
+        return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
 
     @property
     def job_class(self) -> str | None:
@@ -64,10 +54,6 @@ class Quantity:
             return None
         ends = (f"_{one}" for one in CLASS_FIGURES)
         return next((self.column.removesuffix(end) for end in ends if self.column.endswith(end)), None)
-
-
-BY_CLASS = ("mean_wait_time", *(f"{name}_mean_wait_time" for name in CLASSES))
-"""The mean wait of all jobs, then of each class."""
 
 
 def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
@@ -87,17 +73,17 @@ def quantities_of_class(name: str) -> tuple[Quantity, ...]:
     )
 
 
+REMOVED = dict.fromkeys(("rank", "rank-by-class"), "it chose no better than mean-wait on the past; use that")
 _OF_CLASS = ("-wait", "-p95-wait", "-share-over-1h")
 
 OBJECTIVES: dict[str, Quantity] = {
     one.name: one
     for one in (
-        _result("mean-wait", "mean_wait_time", "s", "mean wait over all jobs"),
-        _result("median-wait", "median_wait_time", "s", "median wait; several workloads: their mean by jobs"),
-        _result("p95-wait", "p95_wait_time", "s", "95th percentile of the wait; several: their mean by jobs"),
-        _result("max-wait", "max_wait_time", "s", "longest wait of any job", "max"),
-        _result("slowdown", "mean_bounded_slowdown", "", "mean bounded slowdown over all jobs"),
-        _result("turnaround", "mean_turnaround_time", "s", "mean of end − submit over all jobs"),
+        *(
+            _result(one.objective, one.name, one.unit, one.goal or one.meaning, "max" if one.how == "max" else "mean")
+            for one in METRICS
+            if one.objective
+        ),
         _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
         _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
         _result(
@@ -107,22 +93,6 @@ OBJECTIVES: dict[str, Quantity] = {
             "largest over the workloads of (wait − the best there)/max(the best there, 60 s)",
             "regret-max",
         ),
-        _result(
-            "rank",
-            "mean_wait_time",
-            "share",
-            "root mean square, over the workloads, of the share of the packages that are better there",
-            "rank",
-        ),
-        _result(
-            "rank-by-class",
-            "mean_wait_time",
-            "share",
-            "as rank, two thirds by the waits of all jobs and a third by those of each class",
-            "rank-by-class",
-        ),
-        _result("share-over-1h", "share_over_1h", "share", "share of the jobs that wait over an hour"),
-        _result("user-fair-wait", "user_fair_wait_time", "s", "mean over the users of each one's mean wait"),
         *(one for name in CLASSES for one in quantities_of_class(name)),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
@@ -173,6 +143,8 @@ def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable
     there = list(every) if columns is None else [one for one in every if every[one].column in set(columns)]
     if name in there:
         return every[name]
+    if name in REMOVED:
+        raise TableError(f"objective {name!r} was removed: {REMOVED[name]}")
     if name in every:
         raise TableError(
             f"objective {name!r} needs column {every[name].column}, which these results do not hold; "

@@ -1,4 +1,4 @@
-"""What a centre promises those who wait, such as ``p95 wait <= 4h in 9 of 10 futures``, by class of jobs."""
+"""What a centre promises those who wait, such as ``p95 wait <= 4h in 9 of 10 workloads``, by class of jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FIGURES = {
     "p95 wait": ("p95_wait_time", "s"),
     "share over 1h": ("share_over_1h", "share"),
 }
-_TARGET = re.compile(r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+(?:futures|workloads))?)?\s*")
+_TARGET = re.compile(r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+workloads)?)?\s*")
 _SHAPE = (
-    "write 'FIGURE <= BOUND' or 'FIGURE <= BOUND in N of M futures', e.g. 'p95 wait <= 4h in 9 of 10 futures'; "
+    "write 'FIGURE <= BOUND' or 'FIGURE <= BOUND in N of M workloads', e.g. 'p95 wait <= 4h in 9 of 10 workloads'; "
     "FIGURE is mean wait, p95 wait or share over 1h"
 )
 
@@ -37,7 +37,7 @@ class Target:
     text
         As the user wrote it.
     bound
-        What is to be kept: the figure over all workloads, or its quantile over the futures.
+        What is to be kept: the figure over all workloads, or its quantile over them.
     """
 
     job_class: str
@@ -58,6 +58,10 @@ def parse_target(job_class: str, text: str, classes: Iterable[str] = ()) -> Targ
         raise TableError(
             f"target {job_class} = {text!r}: no such class of jobs; {nearest(job_class, known)}; "
             "a study's own stand in [classes]"
+        )
+    if re.search(r"\bof\s+\d+\s+futures\b", text):
+        raise TableError(
+            f"target {job_class} = {text!r}: packages are compared on workloads now; write 'in N of M workloads'"
         )
     match = _TARGET.fullmatch(text)
     if match is None or " ".join(match[1].split()) not in FIGURES:

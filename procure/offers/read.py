@@ -23,7 +23,7 @@ from procure.offers.reading import Reading
 from procure.offers.remarks import CHANGES, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
-from procure.schemas import QUOTE
+from procure.schemas import COST_ITEMS, QUOTE
 
 _AMOUNTS = {"cpus", "mem_gb", "sockets", "cores_per_socket"}
 """What a row with any of these is a server."""
@@ -262,7 +262,7 @@ class _SheetReader:
                 self.error(found["price_usd"], "price_usd", said)
         elif total is not None and price is None and "price_usd" not in found:
             self.error(found["total"], "price_usd", "is a total without a quantity; give a column quantity")
-        for name in ("price_usd", "licence_usd_per_year", "support_usd_per_year"):
+        for name in ("price_usd", *(item.column for item in COST_ITEMS)):
             if name in values:
                 values[name] = float(values[name])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -11,20 +10,23 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from procure.errors import TableError
-from procure.packages.beside import Beside
 from procure.packages.finance import CostLine, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
+from procure.packages.whole_order import Order
 from procure.packages.work import Work, work_of
-from procure.schemas import COST_UNITS
+from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
-from procure.text import listed
 
 HOURS_PER_YEAR = 8760
 
 
-_PARTS = "purchase fixed energy space network licence support staff lines tax residual".split()
+_PARTS = (
+    *("purchase", "fixed", "energy", "space", "network"),
+    *(one.name for one in COST_ITEMS),
+    *("staff", "lines", "tax", "residual"),
+)
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -39,7 +41,7 @@ class Costs(Settings):
     interest_percent
         Of a year: amounts of later years count with their present value, see `procure.packages.finance.years_factor`.
     price_change_percent
-        By which yearly prices rise each year: of ``energy space licence support staff lines``.
+        By which yearly prices rise each year: of `procure.packages.finance.PARTS`.
     tax_percent
         Tax on all that is bought once; yearly prices are given with theirs.
     residual_percent, depreciation_years
@@ -116,12 +118,10 @@ class Costs(Settings):
         return bool(lines or self.tax_percent or self.cable_usd or (self.switch_usd and self.nodes_per_switch))
 
     @property
-    def beside(self) -> Beside | None:
-        """What the budget has to hold beside servers and fixed costs; None where it need not."""
+    def order(self) -> Order:
+        """What is paid once beside servers and fixed costs."""
         once = [one for one in self.lines if one.when == "once"]
-        if not self.within_budget:
-            return None
-        return Beside(
+        return Order(
             tax_percent=self.tax_percent,
             percents=tuple(one.percent for one in once if one.percent is not None),
             rack_usd=tuple(one.usd for one in once if one.per == "rack" and one.usd is not None),
@@ -156,32 +156,19 @@ def total_costs(
 ) -> pd.DataFrame:
     """Reckon what each package costs over the years, without simulation.
 
-    A workload asks a package for D = CPU-seconds submitted / seconds from its first submission to its last
-    (of one moment: its longest run time as logged) CPUs at a time. Jobs that no nodes of the package can hold do not
-    count; a job runs as long as on the nodes that can hold it, the mean by their CPUs. Of a system with T
-    CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs that it can run are served. With several
-    workloads shares and rates are their weighted means.
-
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
-    TCO = purchase + fixed + network + years × (energy + space + licences + support + staff), and what `Costs` has
-    beside: further lines, tax, less what is left in the end. With interest or price
-    changes, years are replaced by `procure.packages.finance.years_factor`.
-    Per job: TCO / jobs served in those years; per core-hour: TCO / busy core-hours in those years.
+    TCO = purchase + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is
+    left; with interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
 
     Parameters
     ----------
-    packages
-        A package table.
-    quotes
-        The quote table.
-    costs
-        The prices.
+    packages, quotes, costs
+        A package table, its quote table, and the prices.
     jobs_by_workload
         By name, at least one: job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`,
         which knows them on each type.
     rules
-        Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no
-        fixed cost.
+        Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no fixed cost.
     existing
         Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from
         their own ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
@@ -191,8 +178,7 @@ def total_costs(
     Returns
     -------
     pandas.DataFrame
-        One row per package, in order: ``package_id`` and the columns of `COST_UNITS`. Energy and rack
-        units that nothing prices are NaN where a quote does not state them.
+        A row per package: ``package_id`` and `COST_UNITS`; NaN where a quote does not state what nothing prices.
 
     Raises
     ------
@@ -200,35 +186,30 @@ def total_costs(
         Energy or space has a price and a bought type has no watts or rack units; there is no workload.
     """
     counts = count_matrix(packages, quotes)
-    n_nodes = counts.sum(axis=1)
-    n_switches = np.zeros_like(n_nodes)
-    if costs.nodes_per_switch is not None:
-        n_switches = -(-n_nodes // costs.nodes_per_switch)
-    cpus = counts @ quotes["cpus"].to_numpy(dtype="int64")
-    n_existing = 0
-    if existing is not None:
-        cpus = cpus + int(existing["cpus"].sum())
-        n_existing = len(existing)
-    works = _works(jobs_by_workload, quotes, existing, weights)
-    load = _load(counts, cpus, works)
-    found = pd.DataFrame({"package_id": packages["package_id"].to_numpy()}, index=packages.index)
-    found["purchase_usd"] = packages["price_usd"].to_numpy(dtype="float64")
-    found["fixed_usd"] = 0.0
-    if rules is not None:
-        found["purchase_usd"] = order_cents(counts, quotes, rules) / 100
-        found["fixed_usd"] = rules.fixed_cost_usd
+    n_nodes, order, n_existing = counts.sum(axis=1), costs.order, 0 if existing is None else len(existing)
+    cpus = counts @ quotes["cpus"].to_numpy(dtype="int64") + (0 if existing is None else int(existing["cpus"].sum()))
+    load = _load(counts, cpus, _works(jobs_by_workload, quotes, existing, weights))
+    paid = (
+        packages["price_usd"].to_numpy(dtype="float64") if rules is None else order_cents(counts, quotes, rules) / 100
+    )
+    found = pd.DataFrame({"package_id": packages["package_id"].to_numpy(), "purchase_usd": paid}, index=packages.index)
+    found["fixed_usd"] = 0.0 if rules is None else rules.fixed_cost_usd
     found["n_nodes"], found["busy_share"] = n_nodes, load["busy_share"]
-    watts = _watts(counts, load["busy_share"], quotes, costs, existing) + n_switches * costs.switch_power_w
-    units = _sums(counts, _rack_units(quotes, counts, costs)) + n_switches * costs.switch_rack_units
-    found = found.assign(**_running(watts, units, costs), n_switches=n_switches)
-    # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
-    found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
-    found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
-    found["licence_usd"] = counts @ np.nan_to_num(_stated(quotes, "licence_usd_per_year")) * costs.factor("licence")
-    found["support_usd"] = counts @ np.nan_to_num(_stated(quotes, "support_usd_per_year")) * costs.factor("support")
+    found["n_switches"], found["n_cables"] = order.n_switches(n_nodes), order.n_cables(n_nodes)
+    found["network_usd"] = order.network_usd(n_nodes)
+    switches = found["n_switches"].to_numpy()
+    watts = _watts(counts, load["busy_share"], quotes, costs, existing) + switches * costs.switch_power_w
+    units = _sums(counts, _rack_units(quotes, counts, costs)) + switches * costs.switch_rack_units
+    found = found.assign(**_running(watts, units, costs))
+    for item in COST_ITEMS:
+        found[item.cost] = counts @ np.nan_to_num(_stated(quotes, item.column)) * costs.factor(item.name)
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
     found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.factor("staff")
-    found = found.assign(**_beside(found, costs))
+    return _with_totals(found.assign(**_beside(found, costs)), load, costs)
+
+
+def _with_totals(found: pd.DataFrame, load: dict[str, np.ndarray], costs: Costs) -> pd.DataFrame:
+    """Add the total, and what that is per job and per core-hour."""
     parts = [f"{part}_usd" for part in _PARTS]
     found[parts] = found[parts].apply(cents)  # so that the total is the sum of what a bill shows
     found["tco_usd"] = found[parts].sum(axis=1).round(2)
@@ -248,37 +229,11 @@ def whole_order(costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
     costs
         The prices that it was made with.
     """
-    found = costs_of_packages
-    once = found[["purchase_usd", "fixed_usd", "network_usd", "tax_usd"]].sum(axis=1).to_numpy(dtype="float64")
-    for line in costs.lines:
-        if line.when == "once" and not line.off_budget:
-            once = once + line_usd(line, found, costs)
-    return cents(once)
-
-
-def budget_notes(rules: PackageRules, costs: Costs) -> list[str]:
-    """Say that tax and percentages come on top of the budget, and which ``budget_usd`` leaves room for them."""
-    lines = [line for line in costs.lines if line.when == "once" and line.percent is not None]
-    percent = math.fsum(line.percent or 0.0 for line in lines) / 100
-    if costs.within_budget and costs.beyond_budget:
-        return ["costs: the budget is for the whole order, with percentages, racks, network and tax: within_budget"]
-    if not costs.tax_percent and not lines:
-        return []
-    named = [f"tax of {costs.tax_percent:g} %"] if costs.tax_percent else []
-    named += [f"{line.percent:g} % for {line.name}" for line in lines]
-    tax, budget, fixed = 1 + costs.tax_percent / 100, rules.budget_usd, rules.fixed_cost_usd
-    whole = (budget + percent * (budget - fixed)) * tax
-    # Rounded down: a cent more would be above the budget.
-    within = math.floor(round((budget / tax + percent * fixed) / (1 + percent) * 100, 6)) / 100
-    rest = [line.name for line in costs.lines if line.per == "rack" and line.when == "once"]
-    rest += ["network"] if costs.switch_usd or costs.cable_usd else []
-    more = f"; besides come {listed(rest)}" if rest else ""
-    if within <= fixed:
-        return [f"costs: not taken off the budget: {listed(named)}; with them nothing is left of it for servers{more}"]
-    return [
-        f"costs: not taken off the budget: {listed(named)}; with them an order for all of it comes to US$ {whole:,.2f}"
-        f"; packages.budget_usd = {within:_.2f} keeps them within it{more}"
-    ]
+    servers, fixed, units = (
+        costs_of_packages[name].to_numpy(dtype="float64") for name in ("purchase_usd", "fixed_usd", "rack_units")
+    )
+    n_nodes, order = costs_of_packages["n_nodes"].to_numpy(dtype="int64"), costs.order
+    return order.total(servers, fixed, n_nodes, units - order.n_switches(n_nodes) * costs.switch_rack_units)
 
 
 def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
@@ -315,7 +270,7 @@ def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
             amount = line_usd(line, found, costs)
             once, yearly = (once + amount, yearly) if line.when == "once" else (once, yearly + amount)
     order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + once
-    tax = cents(order * costs.tax_percent / 100)
+    tax = costs.order.tax_usd(order)
     left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
     return {
         "lines_usd": once + yearly * costs.factor("lines"),
@@ -376,7 +331,13 @@ def _works(
 
 
 def _load(counts: np.ndarray, cpus: np.ndarray, works: Weighted) -> dict[str, np.ndarray]:
-    """Return busy share, jobs and core-hours served in a year, by package: weighted means over workloads."""
+    """Return busy share, jobs and core-hours served in a year, by package: weighted means over workloads.
+
+    A workload asks a package for D = CPU-seconds submitted / seconds from its first submission to its last
+    (of one moment: its longest run time as logged) CPUs at a time. Jobs that no nodes of the package can hold do not
+    count; a job runs as long as on the nodes that can hold it, the mean by their CPUs. Of a system with T
+    CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs that it can run are served.
+    """
     busy, jobs_per_second = np.zeros(len(cpus)), np.zeros(len(cpus))
     for weight, work in works:
         for rows, served, share in work.on(counts):
@@ -457,56 +418,3 @@ def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return counts times values, NaN only where a type that is bought has none."""
     stated = counts @ np.nan_to_num(values)
     return np.where((counts[:, np.isnan(values)] > 0).any(axis=1), np.nan, stated)
-
-
-def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest, median and highest value of each cost: ``cost unit min median max``.
-
-    Parameters
-    ----------
-    costs
-        From `total_costs`.
-    """
-    names = _given(costs)
-    values = costs[names].astype("float64")
-    rows = pd.DataFrame({"cost": names, "unit": [COST_UNITS[name] for name in names]})
-    return rows.assign(**{how: values.agg(how).to_numpy() for how in ("min", "median", "max")})
-
-
-def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
-    names = _given(costs)
-    rows = pd.DataFrame({"cost": names, "unit": [COST_UNITS[name] for name in names]})
-    values = costs.set_index("package_id")[names].astype("float64").T
-    return pd.concat([rows, values.reset_index(drop=True).rename_axis(columns=None)], axis=1)
-
-
-def _given(costs: pd.DataFrame) -> list[str]:
-    """Return the columns of costs, without carbon where no intensity is given."""
-    return [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
-
-
-def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
-    """Say in sentences what the costs leave out, and which nodes take no power."""
-    notes = []
-    if costs.usd_per_kwh is None:
-        notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
-    if costs.interest_percent:
-        notes.append(
-            f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"
-        )
-    beside = [line.name for line in costs.lines if line.when == "once" and not line.off_budget]
-    beside += ["tax"] if costs.tax_percent else []
-    if beside and not costs.within_budget:
-        notes.append(f"costs: not taken off the budget, since they turn on what is bought: {listed(beside)}")
-    if "power_w" in quotes and (quotes["power_w"] == 0).any():
-        names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])
-        notes.append(f"costs: power_w is 0 W for {names}; these nodes take no energy")
-    if existing is not None and len(existing):
-        unknown = int(np.isnan(existing_watts(existing, quotes, costs)[1]).sum())
-        if unknown:
-            notes.append(
-                f"costs: the energy of {unknown:,} of {len(existing):,} existing nodes is not counted: their "
-                "watts are not known (columns power_w and idle_power_w, or a quote named as their kind)"
-            )
-    return notes

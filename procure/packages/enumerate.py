@@ -68,6 +68,43 @@ class Work:
             raise TooManyPackages(f"there are more than {self.most:,} packages", self.most)
 
 
+def least_number(offer: Offer) -> float:
+    """Return a number that the packages of an offer surely reach; 0 = none is known without listing them.
+
+    Of one choice of types: a simplex holds at least as many whole points as its volume, left ** n / (n! ∏ cost). Of
+    maximal packages the type that grows at the least cost takes what the others leave.
+    """
+    limits = np.maximum(np.array(offer.limits, dtype=np.float64), 1e-9)
+    cost = (offer.costs / limits).max(axis=1)
+    tied = offer.prices is not None or bool((offer.lot != NONE).any()) or bool((cost[offer.offered] <= 0).any())
+    if tied or (offer.maximal and len(limits) > 1):
+        return 0.0
+    order = [sorted(members, key=lambda j: (not offer.mandatory[j], cost[j], j)) for members in offer.categories]
+    chosen = [j for members in order for j in members[: offer.types_per_category]]
+    base = np.zeros(offer.n_types)
+    base[chosen] = np.where(offer.zero, 0, offer.first)[chosen]
+    for rule in offer.least:
+        members = [j for j in chosen if j in rule.rows]
+        if not members:
+            return 0.0
+        j = min(members, key=lambda j: (cost[j], j))
+        lacking = max(0.0, rule.n - base[members].sum())
+        base[j] = max(offer.first[j], base[j] + -(-lacking // offer.step[j]) * offer.step[j]) if lacking else base[j]
+    left = 1.0 - float(base @ cost)
+    if left <= 0 or (base > offer.last).any():
+        return 0.0
+    free = cost * np.where(base > 0, offer.step, np.maximum(offer.first, offer.step))
+    roomy = [j for j in chosen if (offer.last[j] - base[j]) * cost[j] >= left]
+    if offer.maximal:
+        grows = cost * np.where(base > 0, offer.step, np.minimum(offer.first, offer.step))
+        filler = min(chosen, key=lambda j: (cost[j] * offer.step[j], j))
+        if filler not in roomy or cost[filler] * offer.step[filler] > grows[chosen].min() * (1 + 1e-12):
+            return 0.0
+        roomy.remove(filler)
+    ratios = left / (np.sort(free[roomy]) * np.arange(1, len(roomy) + 1))
+    return float(min(1e280, np.exp(np.log(np.maximum(ratios, 1.0)).sum()))) * (1 - 1e-9)
+
+
 @dataclass(frozen=True)
 class Block:
     """Some packages of one combination of types, which are rows of the quote table.

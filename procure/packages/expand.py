@@ -14,8 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.packages.bound import least_number
-from procure.packages.enumerate import MOST_PACKAGES, MOST_TYPES, Block, TooManyPackages, Work, blocks
+from procure.packages.enumerate import MOST_PACKAGES, MOST_TYPES, Block, TooManyPackages, Work, blocks, least_number
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer

@@ -6,13 +6,25 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from procure.offers.lines import Kind
+from procure.schemas import COST_ITEMS
 from procure.settings import Money, PositiveInt, Settings
+from procure.text import nearest
 
 Percent = Annotated[float, Field(ge=0, lt=100)]
-Part = Literal["energy", "space", "licence", "support", "staff", "lines"]
+PARTS = ("energy", "space", *(one.name for one in COST_ITEMS), "staff", "lines")
+"""Parts of the costs that are due each year."""
+
+
+def _part(name: str) -> str:
+    if name not in PARTS:
+        raise ValueError(f"{name!r} was given; {nearest(name, PARTS)}")
+    return name
+
+
+Part = Annotated[str, AfterValidator(_part)]
 
 
 class CostLine(Settings):

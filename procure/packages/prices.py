@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.beside import Beside
 from procure.packages.rules import Discount, PackageRules
+from procure.packages.whole_order import Order
 from procure.text import nearest
 
 _WHOLE = 10_000
@@ -150,13 +150,13 @@ class WholeOrders(PriceList):
 
     Attributes
     ----------
-    beside, budget_cents, fixed_cents
+    order, budget_cents, fixed_cents
         What comes beside the servers, and the budget for all.
     units
         Rack units of one node, float64[types].
     """
 
-    beside: Beside
+    order: Order
     budget_cents: int
     fixed_cents: int
     units: np.ndarray
@@ -165,7 +165,7 @@ class WholeOrders(PriceList):
         """Return the int64[n] cents of the servers of orders, int64[n, types]; `TOO_DEAR` above the budget."""
         counts = np.asarray(counts, dtype=np.int64)
         found = super().order_cents(counts)
-        whole = self.beside.whole_usd(found / 100, self.fixed_cents / 100, counts.sum(axis=1), counts @ self.units)
+        whole = self.order.total(found / 100, self.fixed_cents / 100, counts.sum(axis=1), counts @ self.units)
         return np.where(np.round(whole * 100) <= self.budget_cents, found, TOO_DEAR)
 
     def of_types(self, rows: list[int]) -> PriceList:
@@ -175,7 +175,7 @@ class WholeOrders(PriceList):
             some.list_cents,
             some.least_cents,
             some.scopes,
-            self.beside,
+            self.order,
             self.budget_cents,
             self.fixed_cents,
             self.units[rows],

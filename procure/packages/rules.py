@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from procure.packages.beside import Beside
+from procure.packages.whole_order import Order
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
 from procure.text import toml
 
@@ -135,7 +135,7 @@ class PackageRules(Settings):
     existing_down: Literal["keep", "leave-out"] = "keep"
 
     @property
-    def beside(self) -> Beside | None:
+    def order(self) -> Order | None:
         """What the budget has to hold beside servers and ``fixed_cost_usd``; see `WholeOrderRules`."""
         return None
 
@@ -188,18 +188,18 @@ class WholeOrderRules(PackageRules):
         What the servers may cost, whatever else the budget holds; None = what it leaves for them.
     """
 
-    whole: Beside
+    whole: Order
     servers_usd: Annotated[Money, Field(gt=0)] | None = None
 
     @property
-    def beside(self) -> Beside | None:
+    def order(self) -> Order | None:
         """What the budget has to hold beside servers and ``fixed_cost_usd``."""
         return self.whole
 
 
-def with_whole_orders(rules: PackageRules, beside: Beside | None) -> PackageRules:
+def with_whole_orders(rules: PackageRules, order: Order | None) -> PackageRules:
     """Return rules whose budget holds what comes beside the servers, too; None = the same rules."""
-    if beside is None:
+    if order is None:
         return rules
     given = {name: getattr(rules, name) for name in rules.model_fields_set if name != "whole"}
-    return WholeOrderRules(**given, whole=beside)
+    return WholeOrderRules(**given, whole=order)

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.bound import least_number
-from procure.packages.enumerate import MOST_TYPES, TooManyPackages, Work, blocks
+from procure.packages.enumerate import MOST_TYPES, TooManyPackages, Work, blocks, least_number
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer
@@ -168,7 +167,7 @@ class Space:
         return np.asarray(offer.admits(counts) & offer.affordable(counts) & offer.enough(counts))
 
     def size(self) -> float:
-        """Return how many packages there are at least, see `procure.packages.bound.least_number`."""
+        """Return how many packages there are at least, see `procure.packages.enumerate.least_number`."""
         return least_number(self.offer)
 
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:

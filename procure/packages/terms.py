@@ -69,7 +69,7 @@ def _check_names(rule: str, given: Iterable[str], known: pd.Series) -> None:
 
 def _prices(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
     """Return the price list; where the whole order counts, and turns on how many nodes it has, one that knows it."""
-    prices, beside = price_list(quotes, rules), rules.beside
+    prices, beside = price_list(quotes, rules), rules.order
     if beside is None or not beside.by_count:
         return prices
     units = quotes["rack_units"] if "rack_units" in quotes else pd.Series(np.nan, index=quotes.index)
@@ -83,7 +83,7 @@ def _prices(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
 
 def _limits(rules: PackageRules) -> dict[str, int]:
     budget, fixed = round(rules.budget_usd * 100), round(rules.fixed_cost_usd * 100)
-    cents = budget - fixed if rules.beside is None else rules.beside.most_cents(budget, fixed)
+    cents = budget - fixed if rules.order is None else rules.order.most_cents(budget, fixed)
     if isinstance(rules, WholeOrderRules) and rules.servers_usd is not None:
         cents = min(cents, round(rules.servers_usd * 100))
     if cents <= 0:

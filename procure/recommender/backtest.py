@@ -15,7 +15,7 @@ from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, th
 from procure.evaluation.ranking import evaluate_case
 from procure.models import FEATURE_SETS, Case
 from procure.progress import silent
-from procure.recommender.coverage import coverage_notes, day_notes
+from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import ManyDays, judge_days
 from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
@@ -124,7 +124,7 @@ def evaluate(
 ) -> Evaluation:
     """Judge a study's model against what was simulated, beside a random order and the cheapest per CPU.
 
-    Simulated packages are predicted by the folds that did not see them.
+    Simulated packages are predicted by the folds that did not see them (Hutchison 2024, sections 3.5 and 3.8).
 
     Parameters
     ----------
@@ -134,10 +134,8 @@ def evaluate(
         A study or result table that simulated more packages: hits and regret are taken from it.
     feature_set
         Of `procure.models.FEATURE_SETS`; None = both, with a threshold the study's own.
-    policy
-        One of the study's; None = its first.
-    rule
-        One of `procure.sweep.results.RULES`.
+    policy, rule
+        One of the study's, None = its first; one of `procure.sweep.results.RULES`.
     hit_threshold
         Judge all workloads together: a hit is among the best ``hit_share`` packages on more than this many of them.
         None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself.
@@ -146,19 +144,11 @@ def evaluate(
         first.
     apart
         Judge each workload by itself, whatever the study's threshold.
-    note
-        Called with a line on each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        A feature set, rule, policy or workload is unknown, or a threshold is given for a single workload.
     TableError
-        There are no results yet, or the truth lacks a workload.
-
-    References
-    ----------
-    Hutchison (2024), sections 3.5 (one day) and 3.8 (many days).
+        An argument is wrong, there are no results yet, or the truth lacks a workload.
 
     Examples
     --------
@@ -167,10 +157,7 @@ def evaluate(
     DataFrame
     """
     names = [feature_set] if isinstance(feature_set, str) else list(feature_set or [])
-    for what, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):
-        for name in given:
-            if name not in known:
-                raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
+    _known(feature_set=(names, FEATURE_SETS), rule=([rule], RULES))
     results = load_results(study, policy)
     settings = results.plan.study
     waits = None if truth is None else _true_waits(truth, results)
@@ -182,6 +169,14 @@ def evaluate(
     if train_on:
         raise ArgumentError("train_on", "it needs a hit threshold")
     return _apart(results, names, rule, waits)
+
+
+def _known(**asked: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Refuse names that are not among the known ones."""
+    for what, (given, known) in asked.items():
+        for name in given:
+            if name not in known:
+                raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
 
 
 def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults) -> list[np.ndarray]:
@@ -213,7 +208,7 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
         waits = None if truth is None else truth[i]
         notes += coverage_notes(case, results.learn_if_possible(case), waits)
         tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
-    notes += [*day_notes(results), *map(str, about_results(results))]
+    notes += about_results(results)
     for case, table in zip(results.cases, tables, strict=True):
         notes += _about_hits(case, table)
     hits = pd.concat(tables, ignore_index=True)

@@ -1,4 +1,4 @@
-"""Other conditions for the same packages: more load, more GPU jobs, another policy, another budget."""
+"""Other conditions for the same packages: more load, more GPU jobs, another policy."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ class Changes:
         Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
     policy
         Name of another policy.
-    budget_usd
-        Another budget.
     rules
         Changes of the centre's rules, see `procure.site.change`; the policy must go by them.
     seed
@@ -44,7 +42,6 @@ class Changes:
     gpu_jobs: float | None = None
     gpu_share: float | None = None
     policy: str | None = None
-    budget_usd: float | None = None
     rules: tuple[str, ...] | None = None
     seed: int = 1
 
@@ -66,9 +63,9 @@ class Changes:
         if self.policy is not None:
             with argument("policy"):
                 catalog.spec(self.policy)
-        given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd, self.rules)
+        given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.rules)
         if all(one is None for one in given):
-            message = "nothing changes: give a growth, a GPU share, a policy, a rule or a budget"
+            message = "nothing changes: give a growth, a GPU share, a policy or a rule"
             raise ArgumentError("growth", message)
 
     def singles(self) -> list[tuple[str, Changes]]:
@@ -79,7 +76,6 @@ class Changes:
             "gpu_share": f"GPU jobs {self.gpu_share or 0:.1%} of all",
             "policy": f"policy {self.policy}",
             "rules": f"rule {'; '.join(self.rules or ())}",
-            "budget_usd": f"budget US$ {self.budget_usd or 0:,.0f}",
         }
         given = {key: getattr(self, key) for key in names}
         return [

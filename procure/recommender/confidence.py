@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import bootstrap, rank_confidence, rank_ranges, top_edge, unseen_day
+from procure.evaluation.bootstrap import bootstrap, rank_confidence, rank_ranges, top_edge
 from procure.files import keep_array
-from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
-from procure.objectives.aggregate import pooled_squares
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues, pool
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import simulate_packages
-from procure.text import be, counted, duration
+from procure.text import be, counted
 from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""
-OF_WORKLOADS = ("days", "futures", "pasts and futures")
 DAY_RESAMPLES = 1000
 RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
@@ -46,13 +43,10 @@ class Confidence:
         rank_low rank_high share_first chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not
         known is missing.
     unit
-        What was resampled: ``days``, ``futures``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
+        What was resampled: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
         compared instead; of simulated packages nothing is known then).
     n_draws, n_units
         How often, and of how many.
-    another_day
-        The range of the first package's mean wait on another day like those simulated, s, and its nominal
-        probability; None for a single workload, and for futures.
     of
         What the list is in the order of.
     failures
@@ -63,7 +57,6 @@ class Confidence:
     unit: str
     n_draws: int
     n_units: int
-    another_day: tuple[float, float, float] | None = None
     of: Quantity = MEAN_WAIT
     failures: tuple[str, ...] = ()
 
@@ -90,7 +83,7 @@ class Confidence:
         return columns | {"tied_1st": alike.tolist()}
 
     def sentences(self, n_packages: int) -> list[str]:
-        """Say which packages cannot be told apart, how firm the first rank is, and what another day may bring."""
+        """Say which packages cannot be told apart, and how firm the first rank is."""
         if len(self.table) < 2:
             return []
         if self.of.source != "result":
@@ -100,7 +93,7 @@ class Confidence:
         lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
             return _without_resamples(self.table, head) + lost
-        return _by_resamples(self, head) + lost + _another_day(self)
+        return _by_resamples(self, head) + lost
 
 
 def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
@@ -124,7 +117,7 @@ def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
 def _by_resamples(found: Confidence, head: str) -> list[str]:
     table, first, what = found.table, found.table.iloc[0], found.of.name.replace("mean-wait", "wait")
     alike = table["alike"].to_numpy(dtype=bool)
-    if found.unit in OF_WORKLOADS:
+    if found.unit == "days":
         units = f"the {found.n_units} {found.unit}"
     else:
         units = f"the {found.n_units:,} job bursts" if found.n_units != 1 else "one job burst"
@@ -145,24 +138,9 @@ def _by_resamples(found: Confidence, head: str) -> list[str]:
         f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
         f"of the resamples; the 90 % range of its rank among the first {len(table)} is "
         f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
-        + (
-            f"; it is among the best 5 % of all packages in {top:.0%}"
-            if found.unit in OF_WORKLOADS and top == top
-            else ""
-        )
+        + (f"; it is among the best 5 % of all packages in {top:.0%}" if found.unit == "days" and top == top else "")
     )
     return lines
-
-
-def _another_day(found: Confidence) -> list[str]:
-    if found.another_day is None:
-        return []
-    low, high, probability = found.another_day
-    return [
-        f"on another day like these {found.n_units} the first package's mean wait lies between {duration(low)} and "
-        f"{duration(high)} with {probability:.0%} probability"
-        + ("; more days are needed for 90 %" if round(probability, 9) < SHARE else "")
-    ]
 
 
 def _ranks(alike: np.ndarray) -> str:
@@ -231,12 +209,7 @@ def assess(
     if of.source != "result" or not values.simulated[rows].all():
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
-        found = _by_days(values, of, rows, seed)
-        futures = results.plan.study.futures
-        if futures is None:
-            return found
-        # What another such time may bring `about_futures` says, as backtests have it.
-        return replace(found, unit="pasts and futures" if futures.past else "futures", another_day=None)
+        return _by_days(values, of, rows, seed)
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []
@@ -288,16 +261,11 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
     """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
     sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
     n_days, held, best = len(values.cases), values.results[of.column], values.best
-    if of.by_rank:  # among all packages, whichever of them are looked at
-        held = values.squares(of)
 
     def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         ran = values.ran[:, rows]
 
         def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
-            if of.by_rank:
-                weight = np.where(ran[days] > 0, values.weight[days][:, None], 0.0)
-                return reduce(pooled_squares(some, weight))
             return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
 
         return bootstrap(held[:, rows], total, DAY_RESAMPLES, seed)
@@ -307,11 +275,7 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
     low, high = rank_ranges(totals, values.value(of)[0][rows])
     table = rank_confidence(totals, edges).assign(rank_low=low, rank_high=high)
     table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
-    first, last = places(n_days, SHARE)
-    waits = values.results[MEAN_WAIT.column][:, rows[:1]]
-    least, most = unseen_day(waits, np.zeros((n_days, 1)), np.zeros(1))
-    another = (float(least[0]), float(most[0]), (last - first) / (n_days + 1))
-    return Confidence(table, "days", DAY_RESAMPLES, n_days, another, of)
+    return Confidence(table, "days", DAY_RESAMPLES, n_days, of)
 
 
 def _drawn(

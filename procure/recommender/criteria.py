@@ -48,7 +48,7 @@ class Criteria:
     @property
     def result_columns(self) -> list[str]:
         """The result columns that are needed, the mean wait always."""
-        needed = [column for one in self.quantities if one.source == "result" for column in one.columns]
+        needed = [one.column for one in self.quantities if one.source == "result"]
         return list(dict.fromkeys([MEAN_WAIT.column, *needed]))
 
     def violation(self, value: Callable[[Quantity], np.ndarray], n: int) -> np.ndarray:
@@ -101,7 +101,7 @@ def criteria_of(
         with argument("constraints"):
             bounds = parse_all(written, quantities(quotes["name"], study.classes))
     with argument("objective"):
-        target = objective_of(objective or study.objective, quotes, study.classes)
+        target = objective_of(objective or study.recommend.objective, quotes, study.classes)
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
     with argument("pareto"):
         axes = tuple(objective_of(SHORT.get(name, name), quotes, study.classes) for name in names)

@@ -156,7 +156,7 @@ def _best_first(values: PackageValues, criteria: Criteria, rows: np.ndarray) -> 
     """
     of = criteria.objective
     expected = values.value(of)[0][rows]
-    if of.source == "result" and of.unit == "s" and not of.by_rank:
+    if of.source == "result" and of.unit == "s":
         able, held = values.whole.runs_all, values.results[of.column]
         some = np.union1d(np.flatnonzero(values.simulated & able), rows)
         found = np.full(held.shape, np.nan)

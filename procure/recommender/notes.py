@@ -12,7 +12,8 @@ from procure.evaluation.ranking import agreement
 from procure.files.gpu_pools import models_of
 from procure.models import Case
 from procure.objectives import Quantity
-from procure.packages.costs import budget_notes, whole_order
+from procure.packages.cost_notes import budget_notes
+from procure.packages.costs import whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues

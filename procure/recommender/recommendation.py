@@ -11,6 +11,7 @@ from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.exchanges import Exchanged
+from procure.recommender.other_loads import OtherLoads
 from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
 from procure.recommender.waited import UNKNOWN, Waited
@@ -51,6 +52,8 @@ class Recommendation(Shown):
         What came of exchanges around the first package; None where none were tried.
     rule_costs
         What each rule of the study's packages costs; none where nothing was simulated for it.
+    other_loads
+        The first packages on other days, under more load, and on drawn weeks; None where nothing was simulated for it.
     """
 
     results: StudyResults
@@ -67,6 +70,7 @@ class Recommendation(Shown):
     waited: Waited = UNKNOWN
     exchanged: Exchanged | None = None
     rule_costs: tuple[RuleCost, ...] = ()
+    other_loads: OtherLoads | None = None
 
     @property
     def case(self) -> Case:

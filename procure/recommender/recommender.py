@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.objectives import MEAN_WAIT, Quantity, objectives_of
 from procure.objectives.constraints import price_bound
-from procure.packages.costs import Costs, cost_notes
+from procure.packages.cost_notes import cost_notes
+from procure.packages.costs import Costs
 from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
 from procure.recommender import notes
@@ -21,18 +23,20 @@ from procure.recommender.confidence import assess
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.exchanges import MOST_EXCHANGED, try_exchanges
 from procure.recommender.learning import Note, learn_values, simulator, values_of
-from procure.recommender.other_budget import FIRST_RUNS
-from procure.recommender.outlook import about_futures, about_saturation
+from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
-from procure.recommender.waited import Waited, fidelity_of, waiting_cut
-from procure.recommender.waiting import about_owners, about_waiting
+from procure.recommender.waited import UNKNOWN, Waited, fidelity_of, waiting_cut
+from procure.recommender.waiting import about_owners, about_saturation, about_waiting
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import try_everywhere
 from procure.text import counted, nearest
+
+FIRST_RUNS = 300
+"""Packages of a bound on the price that are simulated to learn from, over all workloads."""
 
 
 def recommend(
@@ -53,48 +57,30 @@ def recommend(
 ) -> Recommendation:
     """Recommend packages: rank all by an objective under constraints, and simulate the first to confirm them.
 
-    What was not simulated is predicted by a model of the packages that were; what ``procure search`` has simulated
-    is used, too.
+    What was not simulated is predicted by a model of what was, in a sweep or by ``procure search``.
 
     Parameters
     ----------
     study
         The path of a study that was swept, the study, or its results from `load_results`.
-    k
-        Length of the list; default: the study's.
-    objective, constraints, pareto
-        See `procure.recommender.criteria.criteria_of`; default: the study's. With ``pareto``, the packages that no
-        other beats in all of these axes are found.
+    k, objective, constraints, pareto
+        Length of the list; see `procure.recommender.criteria.criteria_of`. Default: the study's.
     verify
         Whether to simulate the first max(k, 50) packages, or the front, where they are predictions.
-    rule
-        ``runs-all``: packages that run every job come first. ``published``: all by the mean wait over the jobs
-        that ran, whatever is left out.
-    note
-        Called with what the user should know while this goes on.
-    policy, workload
-        One of the study's policies, default its first; one of its workloads, default all together.
-    resamples
-        How often the jobs' bursts are resampled and the first packages simulated on them, to say which cannot
-        be told apart; default: 20 under best fit, else 0. From 5 workloads on, days are resampled instead.
-    seed
-        Of the resampling.
+    rule, policy, workload, note
+        One of `procure.sweep.results.RULES`; of the study's policies, default its first; of its workloads, default all;
+        called with what the user should know.
+    resamples, seed
+        How often the jobs' bursts are resampled to say which packages cannot be told apart; default: 20 under best
+        fit, else 0. From 5 workloads on, days are resampled instead.
     exchanges
         So many packages at most, one exchange away from the first, are simulated once the list is confirmed; one that
         is better leads. Default: as many as a list has confirmed at least; 0 = none.
 
     Raises
     ------
-    ArgumentError
-        An argument is wrong.
     TableError
-        An input is missing or wrong, there are no results yet, too few to learn from, or no package
-        satisfies the constraints.
-
-    Notes
-    -----
-    A list that is sorted by prediction shows the luckiest errors first; that is what verification is for. A low
-    number among unverified predictions is more likely too low than too high.
+        An argument or input is missing or wrong, there are no results or too few, or no package keeps the constraints.
 
     Examples
     --------
@@ -102,16 +88,7 @@ def recommend(
     >>> len(procure.recommend("study.toml", k=5).ranking)
     29
     """
-    if rule not in RULES:
-        raise ArgumentError("rule", f"{rule!r} is unknown; {nearest(rule, RULES)}")
-    for argument, number, least in (
-        ("k", k, 1),
-        ("resamples", resamples, 0),
-        ("seed", seed, 0),
-        ("exchanges", exchanges, 0),
-    ):
-        if number is not None and number < least:
-            raise ArgumentError(argument, f"{number} was given; it must be {least} or more")
+    _check(rule, k=k, resamples=resamples, seed=seed, exchanges=exchanges)
     study = study if isinstance(study, StudyResults) else load_study(study)
     settings = study.plan.study if isinstance(study, StudyResults) else study
     # Contradictions are named before anything is read or computed.
@@ -119,47 +96,77 @@ def recommend(
     if criteria.axes and rule == PUBLISHED:
         raise ArgumentError("rule", "a front is of packages that run every job (runs-all)")
     results = load_results(study, policy, workload, search=True, most_usd=price_bound(criteria.constraints))
-    asked, values = k or results.plan.study.recommend.k, values_of(results, criteria)
+    return _recommend(
+        results, criteria, _Asked(k or settings.recommend.k, verify, rule, resamples, seed, exchanges), note
+    )
+
+
+class _Asked(NamedTuple):
+    """What a call asks for beside study and criteria, see `recommend`."""
+
+    k: int
+    verify: bool
+    rule: str
+    resamples: int | None
+    seed: int
+    exchanges: int | None
+
+
+def _check(rule: str, **numbers: int | None) -> None:
+    """Refuse an unknown rule, and a number that is too small."""
+    if rule not in RULES:
+        raise ArgumentError("rule", f"{rule!r} is unknown; {nearest(rule, RULES)}")
+    for argument, number in numbers.items():
+        least = int(argument == "k")
+        if number is not None and number < least:
+            raise ArgumentError(argument, f"{number} was given; it must be {least} or more")
+
+
+def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked, note: Note) -> Recommendation:
+    """Rank, confirm, and try the first package on other loads."""
+    rule, verify, values = asked.rule, asked.verify, values_of(results, criteria)
+    weeks = drawn_weeks(results) if verify and not criteria.axes else []
     failures: list[str] = []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
     _try_smaller(values, results)
     learn_values(values, results, criteria, rule, verify, note)
     n_before = int((values.simulated & ~values.now).sum())
+    front, exchanged = None, None
     if criteria.axes:
-        front, exchanged = find_front(values, criteria), None
+        front = find_front(values, criteria)
         ranking, n = ranking_table(values, replace(criteria, objective=criteria.axes[0]), rule), len(front)
     else:
-        front = None
-        confirm_list(values, criteria, asked, rule)
-        most = MOST_EXCHANGED if exchanges is None else exchanges
-        exchanged = try_exchanges(values, criteria, results.counts, asked, rule, most) if criteria.need_runs else None
+        confirm_list(values, criteria, asked.k, rule)
+        most = MOST_EXCHANGED if asked.exchanges is None else asked.exchanges
+        if criteria.need_runs:
+            exchanged = try_exchanges(values, criteria, results.counts, asked.k, rule, most)
         if verify and rule == RUNS_ALL and criteria.need_runs:
-            _take_front(values, results, criteria, asked, failures)
+            _take_front(values, results, criteria, asked.k, failures)
         ranking = ranking_table(values, criteria, rule)
         n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
-        n = min(asked, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
+        n = min(asked.k, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
+    n_failed = int(values.failed.sum())
     done = Recommendation(
-        results,
-        criteria,
-        rule,
-        ranking,
-        n,
-        front,
-        values,
-        None,
-        (),
-        verify,
-        int(values.failed.sum()),
-        exchanged=exchanged,
+        results, criteria, rule, ranking, n, front, values, None, (), verify, n_failed, UNKNOWN, exchanged
     )
     if front is None:
-        done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
+        sure = assess(results, values, criteria, ranking, n, asked.resamples, asked.seed)
+        done = replace(done, confidence=sure)
     done = replace(done, waited=_waited(done))
     first = int(ranking["row"].iloc[0])
     if verify and front is None and rule == RUNS_ALL and criteria.need_runs and values.simulated[first]:
-        done = replace(done, rule_costs=tuple(rule_costs(results, criteria, rule, results.counts[first])))
-    return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
+        costs = rule_costs(results, criteria, rule, results.counts[first])
+        tried = other_loads(results, values, _alike_first(done), weeks, asked.seed)
+        done = replace(done, rule_costs=tuple(costs), other_loads=tried)
+    return replace(done, about=tuple(_notes(done, asked.k, n_before, n_before - n_sampled, failures)))
+
+
+def _alike_first(done: Recommendation) -> np.ndarray:
+    """Return the rows of the list that are simulated and leave out as many jobs as the first, best first."""
+    top = done.ranking.head(max(done.k, 1))
+    alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
+    return top.loc[alike, "row"].to_numpy()
 
 
 def _try_smaller(values: PackageValues, results: StudyResults) -> None:
@@ -233,6 +240,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     # Who waits, and which other package is as good, comes first: the rest is where that comes from.
     found = about_waiting(done) if done.front is None else []
+    found += done.other_loads.sentences() if done.other_loads else []
     found += [one.sentence() for one in done.rule_costs] + done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += [done.exchanged.sentence()] if done.exchanged else []
@@ -255,10 +263,9 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     else:
         among = np.flatnonzero(whole.runs_all if whole.runs_all.any() else ~whole.runs_all)
     found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
-    first, study = int(done.ranking["row"].iloc[0]), results.plan.study
+    first = int(done.ranking["row"].iloc[0])
     if done.front is None:
-        found += about_futures(study, results.plan.workloads, values, first, criteria.objective)
-        found += about_saturation(study, results.plan.workloads, values, first)
+        found += about_saturation(results, values, first)
         found += about_owners(results, first)
     found += notes.about_results(results)
     if failures:

@@ -106,10 +106,8 @@ def compare_rent(
 
     Parameters
     ----------
-    study
-        The path of a study, or the study.
-    prices
-        A price list, see `procure.packages.cloud.PRICES`, or its file; nothing is fetched from a network.
+    study, prices
+        A study and a price list, see `procure.packages.cloud.PRICES`, or their files; nothing is fetched.
     package
         What is bought; None = the first of `procure.recommend`, for which the study must have been swept.
     wait_bounds
@@ -120,10 +118,8 @@ def compare_rent(
         By which share rented prices may be lower or higher.
     usd_per_year
         What renting costs besides: storage, transfers, staff. It is not uncertain.
-    policy
-        One of the study's; None = its first.
-    note
-        Called with a line on each step that takes long.
+    policy, note
+        One of the study's, None = its first; called with a line on each step that takes long.
 
     Raises
     ------
@@ -147,6 +143,21 @@ def compare_rent(
             raise ArgumentError(name, f"{value:g} was given; it must be 0 or more")
     table = check_prices(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
     plan, counts, policy = _bought(load_study(study), package, policy, note)
+    return _compare(plan, counts, policy, table, tuple(wait_bounds), boot, uncertainty, usd_per_year, note)
+
+
+def _compare(
+    plan: Plan,
+    counts: np.ndarray,
+    policy: str,
+    table: pd.DataFrame,
+    wait_bounds: tuple[int, ...],
+    boot: int,
+    uncertainty: float,
+    usd_per_year: float,
+    note: Note,
+) -> RentComparison:
+    """Price each way, and replay what turns on it."""
     weights = {one.name: one.weight for one in plan.study.scenarios}
     row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
     package_id = package_ids(counts[None, :], plan.types)[0]

@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.runnable import count_matrix
-from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.criteria import Criteria
-from procure.recommender.outlook import chances_of, outlook
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import waiting_records
 from procure.sweep.results import StudyResults
@@ -35,15 +33,6 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         {**one, "counts": count, **total}
         for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
     ]
-    of_futures = done.results.plan.study.futures is not None
-    of = chances_of(criteria.objective)
-    look = outlook(done.package_values, top["row"].to_numpy(), of_futures, of)
-    look["chance_of"] = of.name
-    if len(done.package_values.cases) < FEWEST_DAYS and not of_futures:
-        # One workload is one draw: the resamples of its bursts say how often a package comes out best, not how near.
-        look["near_chance"] = np.nan
-        look["best_chance"] = np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
-    rows = [one | more for one, more in zip(rows, look.to_dict(orient="records"), strict=True)]
     waiting = waiting_records(done, top["row"].to_numpy())
     rows = [one | more for one, more in zip(rows, waiting, strict=True)]
     if criteria != Criteria():
@@ -58,6 +47,7 @@ def records(done: Recommendation) -> list[dict[str, object]]:
             }
     for place, one in enumerate(rows):
         one["rules"] = [cost.document() for cost in done.rule_costs] if place == 0 else None
+        one["other_loads"] = done.other_loads.to_dict() if done.other_loads is not None and place == 0 else None
         one["exchanges"] = done.exchanged.document() if done.exchanged is not None and place == 0 else None
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
@@ -124,9 +114,5 @@ def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataF
 
 def taken_together(results: StudyResults) -> str:
     """Name all workloads of a study in a few words."""
-    n, futures = len(results.cases), results.plan.study.futures
-    if n == 1:
-        return results.cases[0].name
-    if futures is None:
-        return f"the {n} workloads"
-    return f"{'past and' if futures.past else 'the'} {futures.draws} futures"
+    n = len(results.cases)
+    return results.cases[0].name if n == 1 else f"the {n} workloads"

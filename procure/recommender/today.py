@@ -21,7 +21,6 @@ from procure.sweep.results import StudyResults
 from procure.tables import check
 from procure.text import counted, duration, file_name
 from procure.workload.classes import class_of
-from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 
 MOST_LOGS = 12
@@ -119,18 +118,18 @@ def _three(of: pd.Series, whose: str) -> str:
 def find_today(results: StudyResults) -> Today:
     """Find the workloads whose waits are known, and the nodes on which they were."""
     study, plan = results.plan.study, results.plan
-    made = {one.name for one in study.scenarios if one.generate is not None} if study.futures is None else set()
+    made = {one.name for one in study.scenarios if one.generate is not None}
     cases = [case for case in results.cases if case.name not in made]
-    if study.futures is not None:
-        cases = [case for case in cases if case.name == PAST_NAMES[0]]
-    elif not cases:
+    if not cases:
         return Today((), 0, "")
     known = [case for case in cases if starts_known(plan.workloads[case.name])]
     if not known:
-        lacks = (
-            "the futures of the study have no past" if study.futures and not cases else "the jobs have no start times"
+        return Today(
+            (),
+            0,
+            "the jobs have no start times, so it is not known how much waiting more nodes cut, nor how close a replay "
+            "is",
         )
-        return Today((), 0, f"{lacks}, so it is not known how much waiting more nodes cut, nor how close a replay is")
     some = [known[i] for i in np.unique(np.linspace(0, len(known) - 1, min(MOST_LOGS, len(known))).round().astype(int))]
     logs = []
     for case in some:

@@ -69,19 +69,15 @@ def train(
     ----------
     study
         The path of a study that was swept, the study, or its results.
-    feature_set
-        One of `procure.models.features.FEATURE_SETS`; default: the study's.
-    policy
-        One of the study's policies; default: its first.
+    feature_set, policy
+        One of `procure.models.features.FEATURE_SETS`, default the study's; of its policies, default the first.
     note
         Called with a line on each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        An argument is wrong.
     TableError
-        The study has no results.
+        The study has no results, or an argument is wrong (`ArgumentError`).
 
     Examples
     --------

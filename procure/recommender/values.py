@@ -12,20 +12,8 @@ from procure.errors import TableError
 from procure.models import Case, Predicted, together
 from procure.models.intervals import Spread
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.objectives.aggregate import (
-    CVAR_SHARE,
-    RANK_POWER,
-    aggregate,
-    behind_on_past,
-    class_shares,
-    kept_by,
-    pooled_mean,
-    pooled_squares,
-    rank_shares,
-)
-from procure.recommender.filling import filled_waits
+from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.schemas import PACKAGE
-from procure.workload.past import PAST_NAMES
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
@@ -100,7 +88,6 @@ class PackageValues:
         self._by_workload: dict[str, np.ndarray] = {}
         self._spreads: dict[str, Spread] = {}
         self._calibrated: dict[str, np.ndarray] = {}
-        self._squares: tuple[int, np.ndarray] | None = None  # by how many packages were known
 
     @property
     def simulated(self) -> np.ndarray:
@@ -111,34 +98,11 @@ class PackageValues:
         """Return a value of every package, and for which of them it is known and not predicted."""
         if of.source != "result":
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
-        if of.by_rank:
-            return self._by_rank(of)
         known = self.pooled(self.results[of.column], of)
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
         if of.per_workload and of.column in self._by_workload:
             guess = self.pooled(self.filled(of.column), of)
         return (known if guess is None else np.where(is_known, known, guess)), is_known
-
-    def _by_rank(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
-        """Compare each package with all, not only with those that are known."""
-        squares = self.squares(of)
-        weight = np.where(self.ran > 0, self.weight[:, None], 0.0)
-        return pooled_squares(squares, weight), self.simulated
-
-    def squares(self, of: Quantity) -> np.ndarray:
-        """Return what an objective by rank is the root of the mean of, float64[workloads, packages]."""
-        if of.how == "rank":
-            return rank_shares(self.filled(of.column)) ** RANK_POWER
-        n_known = int(self.simulated.sum())
-        if self._squares is None or self._squares[0] != n_known:
-            waits = np.stack([self.results[column] for column in of.columns], axis=1)
-            rows = filled_waits(waits.reshape(-1, waits.shape[2]), self.packages, self.whole.runs_all)
-            waits = rows.reshape(waits.shape)
-            squares = class_shares(waits)
-            for i in [i for i, case in enumerate(self.cases) if case.name == PAST_NAMES[0]]:
-                squares = squares + behind_on_past(waits[i, 0])
-            self._squares = n_known, squares
-        return self._squares[1]
 
     def filled(self, column: str) -> np.ndarray:
         """Return a result on each workload, float64[workloads, packages], with predictions where there are any."""
@@ -167,7 +131,7 @@ class PackageValues:
         """
         if not self._fitted(of, learn):
             return False
-        if of.per_workload and of.column in self._by_workload and not of.by_rank:
+        if of.per_workload and of.column in self._by_workload:
             truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
             held = self._calibrated[of.column] & ~np.isnan(truth) & ~np.isnan(guess)
             self._calibrated[_key(of)] = self._calibrated[of.column]
@@ -177,8 +141,6 @@ class PackageValues:
 
     def _fitted(self, of: Quantity, learn: Learn) -> bool:
         """Fit the models of a quantity, unless another that needs the same has done so."""
-        if of.how == "rank-by-class":  # `filled_waits` predicts them
-            return True
         if not of.per_workload:
             if _key(of) in self._predicted:
                 return True
@@ -241,14 +203,8 @@ class PackageValues:
         """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
         if of.how == "quantile":
             assert of.share is not None
-            return kept_by(values, np.where(self.ran_of(of) > 0, self.of_futures[:, None], 0.0), of.share)
+            return kept_by(values, np.where(self.ran_of(of) > 0, 1.0, 0.0), of.share)
         return pool(of, values, self.ran_of(of), self.weight, self.cvar_share, self.best)
-
-    @property
-    def of_futures(self) -> np.ndarray:
-        """What each workload counts in a chance: futures once and the past not, or where there are none all once."""
-        past = np.isin([case.name for case in self.cases], PAST_NAMES)
-        return np.where(past & ~past.all(), 0.0, 1.0)
 
     def ran_of(self, of: Quantity) -> np.ndarray:
         """Return how many jobs ran that a quantity is about, float64[workloads, packages]."""
@@ -301,8 +257,7 @@ def pool(
     if of.how in ("mean", "max"):
         return aggregate(values, of.how, ran * weight[:, None])
     by_workload = np.where(ran > 0, weight[:, None], 0.0)
-    how = "rank" if of.by_rank else of.how
-    return aggregate(values, how, by_workload, cvar_share, best if of.how == "regret-max" else None)
+    return aggregate(values, of.how, by_workload, cvar_share, best if of.how == "regret-max" else None)
 
 
 def _key(of: Quantity) -> str:

@@ -12,13 +12,13 @@ from procure.models.case import Case
 from procure.objectives import MEAN_WAIT
 from procure.objectives.targets import Target
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.surer import find_surer
 from procure.recommender.today import starts_known
+from procure.recommender.values import PackageValues
 from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once
 from procure.text import counted, duration, listed
-from procure.workload.past import PAST_NAMES
+from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
 from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
 
@@ -63,21 +63,16 @@ def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list
     values, found = done.package_values, []
     of_all = (*CLASSES, *done.results.plan.study.classes)
     n = np.array([[case.class_jobs.get(name, 0) for name in of_all] for case in done.results.cases])
-    past = [case.name for case in done.results.cases].index(PAST_NAMES[0]) if _has_past(done) else None
     for place, name in enumerate(of_all):
         weight = n[:, place] * values.weight
         if not weight.any():
             continue
         figures = {one: waits[f"{name}_{one}"][:, i] for one in _FIGURES}
         found.append(
-            {"class": name, "n_jobs": int(n[:, place].sum() if past is None else n[past, place])}
+            {"class": name, "n_jobs": int(n[:, place].sum())}
             | {one: _mean(figure, weight) for one, figure in figures.items()}
         )
     return found
-
-
-def _has_past(done: Recommendation) -> bool:
-    return any(case.name == PAST_NAMES[0] for case in done.results.cases)
 
 
 def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
@@ -96,7 +91,7 @@ def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int)
 def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     """Return ``class target met chance cost_usd`` of one package.
 
-    The chance is the share of the futures, or where there are none of the workloads, in which it keeps the bound;
+    The chance is the share of the workloads in which it keeps the bound;
     the cost is the price of the cheapest simulated package that keeps this target, missing where none does.
     """
     values, found = done.package_values, []
@@ -118,7 +113,7 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
 def _chance(done: Recommendation, target: Target, row: int) -> float | None:
     values, of = done.package_values, target.bound.of
     wait = values.results[of.column][:, row]
-    counts = (values.of_futures > 0) & (values.ran_of(of)[:, row] > 0)
+    counts = values.ran_of(of)[:, row] > 0
     if not counts.any() or np.isnan(wait[counts]).any():
         return None
     return float(target.bound.holds(wait[counts]).mean())
@@ -132,11 +127,11 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     dict
         ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user), and of the request, of one
         user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
-        ``share_of_waiting``; ``workload``, what was looked at: the past, or else the workload with the most jobs;
+        ``share_of_waiting``; ``workload``, what was looked at: the one with the most jobs;
         ``few``, the jobs that make over half of the waiting, where they are few, see `_few`.
     """
     results = done.results
-    case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
+    case = max(results.cases, key=lambda one: one.n_jobs)
     run, _ = replayed(results.plan, results.counts[row], case.name, results.policy)
     jobs = counted_jobs(run.schedule, results.plan.warm_up(case.name))
     wait = (jobs["start_time"] - jobs["submit_time"]).fillna(0).to_numpy(dtype="float64")
@@ -191,8 +186,7 @@ def against_log(done: Recommendation) -> tuple[float, float] | None:
     row, found, plan = int(done.ranking["row"].iloc[0]), [], done.results.plan
     for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
         jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
-        drawn = plan.study.futures is not None and case.name != PAST_NAMES[0]
-        if drawn or np.isnan(waits[row]) or not starts_known(jobs):
+        if np.isnan(waits[row]) or not starts_known(jobs):
             continue
         logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
         found.append((waits[row], logged, case.weight * len(jobs)))
@@ -217,10 +211,23 @@ def about_waiting(done: Recommendation) -> list[str]:
         return []
     waits = waits_of(done, np.array([row]))
     first = _about_all(of_all(done, waits, 0, row), by_class(done, waits, 0))
-    other = find_surer(done)
-    found = [*longer_than_logged(done), first if other is None else f"{first}; {other.sentence()}"]
+    found = [*longer_than_logged(done), first]
     found += few_make_most(concentration(done, row))
-    return found + [_about_target(one, _of_what(done)) for one in against_targets(done, row)]
+    return found + [_about_target(one) for one in against_targets(done, row)]
+
+
+def about_saturation(results: StudyResults, values: PackageValues, row: int) -> list[str]:
+    """Warn of a first package whose queue grows to the end of a workload of a week or more."""
+    long, plan = [], results.plan
+    for case, saturated in zip(values.cases, values.results.get("saturated", ()), strict=False):
+        submit = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))["submit_time"]
+        if saturated[row] > 0 and submit.max() - submit.min() >= WEEK:
+            long.append(case.name)
+    return [
+        f"the first package saturates on {name}: its queue grows to the end, so its mean wait says how long was "
+        "looked, not how good it is; more money, or fewer jobs, are needed"
+        for name in long
+    ]
 
 
 def few_make_most(held: dict[str, Any]) -> list[str]:
@@ -258,7 +265,7 @@ def about_owners(results: StudyResults, row: int) -> list[str]:
     owners = results.plan.study.owners
     if not owners:
         return []
-    case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
+    case = max(results.cases, key=lambda one: one.n_jobs)
     run, nodes = replayed(results.plan, results.counts[row], case.name, results.policy)
     return [f"on {case.name}, {line}" for line in say_owners(what_each_got(run.schedule, nodes, owners))]
 
@@ -281,13 +288,9 @@ def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
     return text
 
 
-def _of_what(done: Recommendation) -> str:
-    return "workloads" if done.results.plan.study.futures is None else "futures"
-
-
-def _about_target(one: dict[str, Any], of_what: str) -> str:
+def _about_target(one: dict[str, Any]) -> str:
     kept = "kept" if one["met"] else "not kept"
-    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the {of_what})"
+    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
     cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
     return f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}"
 

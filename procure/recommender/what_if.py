@@ -17,13 +17,12 @@ from procure.policies.catalog import refuse_on_packages
 from procure.progress import silent
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
 from procure.recommender.learning import Note
-from procure.recommender.other_budget import best_package, study_with_budget, with_budget
 from procure.recommender.waited import UNKNOWN, Waited, fidelity_of
 from procure.study import Study
 from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package, replayed, try_everywhere
-from procure.text import Shown, counted
+from procure.text import Shown
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,8 @@ class WhatIf(Shown):
         What was asked about.
     table
         A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
-        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another
-        budget asks which package is recommended then (`procure.recommender.other_budget`). With several
-        changes, the last rows are all of them.
+        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. With several
+        changes, the last row is all of them.
     limits
         Whether jobs are cut at their limit, and how many on this package as it is.
     waits
@@ -65,10 +63,8 @@ class WhatIf(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Which package another budget recommends, how many jobs are cut, how close a replay is, and what follows."""
-        others = self.table[self.table["package_id"] != self.package_id]
-        chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
-        return [*chosen, self.limits, *self.waited.sentences(), *filter(None, [self.conclusion])]
+        """How many jobs are cut, how close a replay is, and what follows."""
+        return [self.limits, *self.waited.sentences(), *filter(None, [self.conclusion])]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
@@ -88,7 +84,6 @@ def what_if(
     growth: float | None = None,
     gpu_share: str | None = None,
     policy: str | None = None,
-    budget_usd: float | None = None,
     rules: Sequence[str] = (),
     workload: str | None = None,
     seed: int = 1,
@@ -102,21 +97,13 @@ def what_if(
         The path of a study that was swept, the study, or its results.
     package
         A package id, as `recommend` gives it.
-    growth
-        Factor on the CPU-seconds submitted: whole bursts of jobs are superposed or left out.
-    gpu_share
-        ``2x``: a factor on the GPU jobs; ``30%``: their share of all jobs.
-    policy
-        Another policy than the study's first.
-    budget_usd
-        Another budget: which package would be recommended?
+    growth, gpu_share, policy
+        See `procure.recommender.changes.Changes`; of the GPU jobs ``2x`` is a factor, ``30%`` their share of all jobs.
     rules
         Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
         policy must go by them, as that of a study with ``[site]`` does.
-    workload
-        One of the study's; default: all together.
-    seed
-        Chooses the bursts that are added or left out.
+    workload, seed
+        One of the study's, default all together; chooses the bursts that are added or left out.
     note
         Called with a line on each step that takes long.
 
@@ -125,7 +112,7 @@ def what_if(
     ArgumentError
         An argument is wrong, or there is no such package.
     TableError
-        The study has no results, nothing is feasible for the budget, or a run failed.
+        The study has no results, or a run failed.
 
     Examples
     --------
@@ -134,14 +121,7 @@ def what_if(
     >>> print(type(procure.what_if("study.toml", best, growth=1.2).table).__name__)
     DataFrame
     """
-    changes = Changes(
-        growth,
-        **parse_gpu_share(gpu_share),
-        policy=policy,
-        budget_usd=budget_usd,
-        rules=tuple(rules) or None,
-        seed=seed,
-    )
+    changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, rules=tuple(rules) or None, seed=seed)
     changes.check()
     if policy is not None:
         refuse_on_packages(policy)
@@ -178,8 +158,6 @@ def waits_under_rules(results: StudyResults, counts: np.ndarray, changes: Change
 
 def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
-    if changes.budget_usd is not None:  # a wrong one is refused before anything is simulated
-        study_with_budget(results.plan.study, changes.budget_usd)
     any_gpus = any(asks_gpus(results.plan.workloads[case.name]) for case in results.cases)
     if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
         raise TableError(NO_GPUS)
@@ -187,12 +165,7 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, not
     singles = changes.singles()
     rows += [_situation(name, results, counts, one, note) for name, one in singles]
     if len(singles) > 1:
-        same = replace(changes, budget_usd=None)
-        if changes.budget_usd is None:
-            rows.append(_situation("all together", results, counts, same, note))
-        else:
-            rows.append(_situation("all together, this package", results, counts, same, note))
-            rows.append(_situation("all together, that budget", results, counts, changes, note))
+        rows.append(_situation("all together", results, counts, changes, note))
     table = pd.DataFrame(rows)
     first = float(table["mean_wait_time"].iloc[0])
     table["wait_difference"] = table["mean_wait_time"] - first
@@ -201,14 +174,7 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, not
 
 
 def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Changes, note: Note) -> dict[str, object]:
-    if changes.budget_usd is None:
-        note(f"{name}: simulating")
-    else:
-        jobs = {case.name: jobs_of(results.plan, case, changes) for case in results.cases}
-        results = replace(results, plan=with_budget(results.plan, changes.budget_usd))
-        n = int(results.plan.packages["distinct"].sum())
-        note(f"{name}: looking for the best of {counted(n, 'package')}")
-        counts = best_package(results, changes.policy_of(results.policy), jobs)
+    note(f"{name}: simulating")
     return _row(name, results, counts, changes)
 
 

@@ -13,12 +13,10 @@ from markupsafe import Markup
 from procure.comparison.classes import size_class, user_class
 from procure.objectives.job_classes import JobClass
 from procure.page.svg import BLUE, GREY, differ, figure, inline, literal
-from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.other_loads import OtherLoads
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
 from procure.recommender.summary import taken_together
-from procure.recommender.surer import find_surer
 from procure.recommender.waiting import against_targets, concentration, few_make_most, longer_than_logged
 from procure.reports.bill import bill, order_usd
 from procure.schemas import CLASSES
@@ -31,8 +29,6 @@ from procure.text import counted, duration
 from procure.workload.classes import class_of
 from procure.workload.replay import counted_jobs
 
-_TRIED = 10
-_LESS, _MORE = load_name(0.7), load_name(1.3)
 _NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it."""
 _WORTH_NAMING = 0.01
@@ -49,7 +45,7 @@ class Compared:
     Attributes
     ----------
     workload
-        The workload, or how many of them were replayed: ``the 20 futures``.
+        The workload, or how many of them were replayed: ``the 25 workloads``.
     against
         What the first package is compared with, as a clause.
     jobs
@@ -207,14 +203,10 @@ class Answer:
         What the whole order comes to; empty where it is the price of the servers.
     brings, sure, rules, others, changes
         Its sentences, by question.
-    robust, cheapest
-        Places in the list, from 0, of the most robust package and of the cheapest that is nearly as good; 0 is the
-        first choice itself, None = not known.
+    cheapest
+        Place in the list, from 0, of the cheapest package that is nearly as good; 0 is the first choice itself.
     bars
         What the picture shows: mean wait by name, s, and as it is written.
-    loads
-        Waits of the first packages under the logged load (first row) and others, see `waits_under_loads`; None under
-        policies that are too slow to try them.
     """
 
     title: str
@@ -225,10 +217,8 @@ class Answer:
     rules: tuple[str, ...]
     others: tuple[str, ...]
     changes: tuple[str, ...]
-    robust: int | None
     cheapest: int
     bars: dict[str, tuple[float, str]]
-    loads: pd.DataFrame | None
 
 
 def answer(done: Recommendation, against: Compared) -> Answer:
@@ -241,24 +231,19 @@ def answer(done: Recommendation, against: Compared) -> Answer:
     against
         What the first package is compared with.
     """
-    loads, cheapest = _loads(done), _cheapest(done)
-    robust, excess = (None, np.zeros(1)) if loads is None else most_robust(loads)
-    if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
-        robust = 0
+    cheapest = _cheapest(done)
     lines, whole = bill(done), order_usd(done)
     return Answer(
         title_of(done.results.plan.study),
         first_types(lines, MOST_TYPES),
         f"whole order US$ {whole:,.0f}" if whole > round(lines["line_total_usd"].sum(), 2) else "",
         tuple(_brings(done, against)),
-        (about_choice(done), *_sure(done, loads)),
+        (about_choice(done), _sure(done)),
         tuple(one.sentence() for one in done.rule_costs),
-        tuple(_others(done, robust or 0, float(excess[robust or 0]), cheapest)),
-        tuple(_changes(loads)),
-        robust,
+        tuple(_others(done, cheapest)),
+        tuple(_changes(done.other_loads)),
         cheapest,
-        _bars(done, against, robust, cheapest),
-        loads,
+        _bars(done, against, cheapest),
     )
 
 
@@ -293,37 +278,23 @@ def first_types(lines: pd.DataFrame, most: int) -> str:
     return text + (f" and {counted(left, 'more type')}, page two" if left else "")
 
 
-def _bars(done: Recommendation, against: Compared, robust: int | None, cheapest: int) -> dict[str, tuple[float, str]]:
+def _bars(done: Recommendation, against: Compared, cheapest: int) -> dict[str, tuple[float, str]]:
     wait = done.ranking["mean_wait_time"].to_numpy(dtype="float64")
     here = _waits(against.jobs[against.jobs["wait"].notna()])
     bars = {"first choice": float(wait[0])}
     if "before_mean" in here:
         bars[against.against.removeprefix("on ")] = here["before_mean"]
-    if robust:
-        bars["most robust"] = float(wait[robust])
     if cheapest:
         bars["cheapest nearly as good"] = float(wait[cheapest])
-    return {name: (seconds, roughly(seconds)) for name, seconds in bars.items()}
+    return {name: (seconds, duration(seconds)) for name, seconds in bars.items()}
 
 
-def _others(done: Recommendation, robust: int, excess: float, cheapest: int) -> list[str]:
-    """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
-    lines, price = [], done.ranking["price_usd"]
-    of = f"of the {min(_TRIED, done.k)} best"
-    if robust:
-        lines.append(f"most robust {of}: rank {robust + 1}, at most {excess:.0%} behind under the loads tried")
-    if cheapest:
-        saved = float(price.iloc[0] - price.iloc[cheapest])
-        lines.append(f"cheapest nearly as good of the {done.k} best: rank {cheapest + 1}, US$ {saved:,.0f} less")
-    return lines
-
-
-def roughly(seconds: float) -> str:
-    """Write a length of time for a committee: as `duration`, but in one unit from ten of it on."""
-    for size, unit, below in ((60, "min", 3570.0), (3600, "h", 171_000.0), (86_400, "d", float("inf"))):
-        if 10 * size <= seconds < below:
-            return f"{seconds / size:,.0f} {unit}"
-    return duration(seconds)
+def _others(done: Recommendation, cheapest: int) -> list[str]:
+    """Name the cheapest package that is nearly as good, where that is not the first."""
+    if not cheapest:
+        return []
+    saved = float(done.ranking["price_usd"].iloc[0] - done.ranking["price_usd"].iloc[cheapest])
+    return [f"cheapest nearly as good of the {done.k} best: rank {cheapest + 1}, US$ {saved:,.0f} less"]
 
 
 def _brings(done: Recommendation, against: Compared) -> list[str]:
@@ -332,16 +303,16 @@ def _brings(done: Recommendation, against: Compared) -> list[str]:
     if first["jobs_left_out"]:
         lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
     where = f" over {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
-    most = f"under {roughly(here['p95'])}" if here["p95"] > 0 else "not at all"
+    most = f"under {duration(here['p95'])}" if here["p95"] > 0 else "not at all"
     text = (
-        f"jobs wait {roughly(here['mean'])} on average{where}, 95 % of them {most}, {against.over_an_hour():.1%} over "
+        f"jobs wait {duration(here['mean'])} on average{where}, 95 % of them {most}, {against.over_an_hour():.1%} over "
         "an hour"
     )
     worst = against.waits_longest(done.results.plan.study.job_classes)
     if worst is not None:
-        text += f"; {worst[0]} longest, {roughly(worst[1])}"
+        text += f"; {worst[0]} longest, {duration(worst[1])}"
     if "before_mean" in here:
-        text += f"; {against.against}, {roughly(here['before_mean'])} and {roughly(here['before_p95'])}"
+        text += f"; {against.against}, {duration(here['before_mean'])} and {duration(here['before_p95'])}"
     lines += [text, *_targets(done), *done.waited.brief()]
     lines += few_make_most(concentration(done, int(first["row"])))[:1]
     if (gains := against.gains_most()) is not None:
@@ -358,36 +329,28 @@ def _targets(done: Recommendation) -> list[str]:
     return [f"targets: {'; '.join(said)}"] if said else []
 
 
-def _loads(done: Recommendation) -> pd.DataFrame | None:
-    """Return the waits of the first packages under the logged load and others; None under policies that are slow."""
-    if not catalog.is_batched(done.results.policy):
-        return None
-    head = done.ranking.head(min(_TRIED, max(done.k, 1)))
-    # The mean of a package that leaves jobs out is over other jobs.
-    head = head[head["jobs_left_out"] == head["jobs_left_out"].iloc[0]]
-    waits = waits_under_loads(done.results, done.results.counts[head["row"].to_numpy()])
-    now = pd.DataFrame([head["mean_wait_time"].to_numpy(dtype="float64")], ["now"], waits.columns)
-    return pd.concat([now, waits])
+def _sure(done: Recommendation) -> str:
+    sure = done.confidence
+    if sure is None or len(sure.table) < 2 or not sure.table["alike"].notna().all():
+        return "how sure this order is, is not known"
+    n, of = int(sure.table["alike"].sum()), len(sure.table) - 1
+    best = f"better than {'the one' if of == 1 else f'each of the {of}'} that it was compared with"
+    return f"{_alike(done, n)}, of {of} that it was compared with" if n > 1 else best
 
 
-def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
-    parts, sure = [], done.confidence
-    other = find_surer(done)
-    if other is not None:
-        parts.append(other.briefly())
-    elif sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
-        n, of = int(sure.table["alike"].sum()), len(sure.table) - 1
-        best = f"better than {'the one' if of == 1 else f'each of the {of}'} that it was compared with"
-        parts.append(f"{_alike(done, n)}, of {of} that it was compared with" if n > 1 else best)
-    if loads is not None and loads.shape[1] > 1:
-        held = loads.loc[[_LESS, _MORE]].to_numpy()
-        worst = int((held < held[:, :1]).sum(axis=1).max()) + 1
-        n = loads.shape[1]
-        stays = f"this one {'stays first' if worst == 1 else f'stays among the first {worst}'} of {n}"
-        if worst == n:
-            stays = f"this one becomes the last of {n}"
-        parts.append(f"{stays} if load grows or falls by 30 %")
-    return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
+def _changes(found: OtherLoads | None) -> list[str]:
+    """Say what other loads and drawn weeks do to the first package."""
+    if found is None:
+        return []
+    n, every = found.loads.shape[1], found.to_dict()
+    lines = []
+    for one in every["loads"]:
+        place = "" if n == 1 else f", rank {one['rank']} of {n}"
+        lines.append(f"load × {one['load']:g}: jobs wait {duration(one['mean_wait_time'])}{place}")
+    if (weeks := every["weeks"]) is not None:
+        low, high = duration(weeks["low_wait_time"]), duration(weeks["high_wait_time"])
+        lines.append(f"{weeks['n']} drawn periods: {low} to {high}")
+    return ["; ".join(lines)]
 
 
 def about_choice(done: Recommendation) -> str:
@@ -411,21 +374,8 @@ def _alike(done: Recommendation, n: int) -> str:
         return text
     alike = done.confidence.table.loc[done.confidence.table["alike"], "package_id"]
     waits = done.ranking.loc[done.ranking["package_id"].isin(alike), "mean_wait_time"]
-    ends = list(dict.fromkeys([roughly(waits.min()), roughly(waits.max())]))
+    ends = list(dict.fromkeys([duration(waits.min()), duration(waits.max())]))
     return f"{text}, with waits of {' to '.join(ends)}"
-
-
-def _changes(loads: pd.DataFrame | None) -> list[str]:
-    if loads is None or loads.shape[1] < 2:
-        return []
-    found, n = stability(loads.iloc[1:]), loads.shape[1] - 1
-    moved = found[found["rank"] > 1]
-    if moved.empty:
-        others = "the one other package" if n == 1 else f"none of {n} others"
-        return [f"{others} tried {'does not lead' if n == 1 else 'leads'} {', '.join(found['situation'])}"]
-    worst = moved.loc[moved["regret_seconds"].idxmax()]
-    of = "the other package" if n == 1 else f"one of {n} others"
-    return [f"{worst['situation']}, {of} tried leads by {roughly(worst['regret_seconds'])}"]
 
 
 def _cheapest(done: Recommendation) -> int:

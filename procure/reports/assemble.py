@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
-from procure.explanation.package import PackageExplanation, explain_package, most_telling
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import (
     comparison_sentences,
     marginal_sentences,
@@ -21,25 +21,21 @@ from procure.explanation.wording import (
 from procure.models import Predicted
 from procure.packages.costs import Costs
 from procure.page.html import write_page
-from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.progress import silent
-from procure.recommender.application_speeds import application_sensitivity
 from procure.recommender.award import award_of
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
-from procure.recommender.sensitivity import most_robust, stability
-from procure.reports import applications, award, confidence, days, explain, pareto
-from procure.reports.answer import Answer, answer, compared
+from procure.reports import award, confidence, days, explain, pareto
+from procure.reports.answer import answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.text import duration
 
 
 @dataclass(frozen=True)
@@ -97,12 +93,8 @@ def report(
         The path of a swept study, the study, or its results.
     out
         The file; None = ``report.html`` in the folder of the study's results.
-    k
-        Length of the list; None = the study's.
-    verify
-        Whether to simulate the first packages where they are predictions.
-    workload, policy
-        One of the study's; None = all its workloads together, its first policy.
+    k, verify, workload, policy
+        See `procure.recommend`.
     bill
         A file for the bill of quantities, .xlsx or a table, see `procure.reports.bill.write_bill`; None = none.
     pdf
@@ -129,48 +121,52 @@ def report(
         check_pdf()
     results = load_results(study, policy, workload, search=True)
     note("ranking the packages")
-    recommendation = recommend(results, k=k, verify=verify, note=note)
-    whole = recommendation.case
-    predicted = recommendation.predicted or results.learn_if_useful(whole)
+    done = recommend(results, k=k, verify=verify, note=note)
+    name = study if isinstance(study, str | Path) else results.plan.study.path
+    options = {"policy": policy, "workload": workload}
+    asked = {f"{key}_option": f" --{key} {shlex.quote(value)}" if value else "" for key, value in options.items()}
+    html, evaluation, explanations = _page(done, note, study_path=shlex.quote(str(name)), **asked)
+    if bill is not None:
+        write_bill(done, bill)
+    if pdf is not None:
+        write_pdf(pdf, html)
+    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
+    return Report(path, html, done, evaluation, explanations)
+
+
+def _page(done: Recommendation, note: Note, **asked: str) -> tuple[str, pd.DataFrame, list[PackageExplanation]]:
+    """Gather the evidence, and fill the page with it."""
+    results, whole = done.results, done.case
+    predicted = done.predicted or results.learn_if_useful(whole)
     note("judging the model")
     rankings = results.rankings(whole)
     settings = results.plan.study.evaluate
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
-    note("explaining the first packages, and trying them under other loads")
-    explanations = _explanations(recommendation, predicted)
-    against = compared(recommendation) if explanations else None
-    page = answer(recommendation, against) if against else None
-    name = study if isinstance(study, str | Path) else results.plan.study.path
+    note("explaining the first packages")
+    explanations = _explanations(done, predicted)
+    against = compared(done) if explanations else None
     html = render(
-        recommendation,
+        done,
         predicted,
         {f"{kind} {name}": inner for (name, kind), (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(whole.packages)},
         evaluation,
-        answer=page,
+        answer=answer(done, against) if against else None,
         compared=against,
-        changes=_changes(page) if page else [],
+        changes=done.other_loads.sentences() if done.other_loads else [],
         marginal=marginal_sentences(explanations[0]) if explanations else [],
-        costs=_costs(recommendation),
+        costs=_costs(done),
         sections=[
-            Section("sure", "How sure the list is", _sureness(recommendation)),
+            Section("sure", "How sure the list is", _sureness(done)),
             Section("why", "Why the first package", explain.section(explanations)),
             Section("days", "The days", _days(results)),
-            Section("front", "What the wait costs", _front(recommendation)),
-            Section("award", "The award matrix", _award(recommendation)),
-            Section("applications", "Speeds of applications", _applications(recommendation)),
+            Section("front", "What the wait costs", _front(done)),
+            Section("award", "The award matrix", _award(done)),
         ],
         no_model="" if predicted else results.why_no_model(whole),
-        study_path=shlex.quote(str(name)),
-        policy_option=f" --policy {shlex.quote(policy)}" if policy else "",
-        workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
+        **asked,
     )
-    if bill is not None:
-        write_bill(recommendation, bill)
-    if pdf is not None:
-        write_pdf(pdf, html)
-    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
-    return Report(path, html, recommendation, evaluation, explanations)
+    return html, evaluation, explanations
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
@@ -178,7 +174,7 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     results, ranking = done.results, done.ranking
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
         return []
-    replayed = [most_telling(results)]
+    replayed = [longest_waiting(results.cases)]
     return [
         explain_package(
             results,
@@ -196,29 +192,6 @@ def _sure(done: Recommendation) -> list[str]:
     if done.confidence is None:
         return []
     return done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
-
-
-def _changes(page: Answer) -> list[str]:
-    """Say whether the first package stays first under other loads; under slow policies that is left to ``what-if``."""
-    loads = page.loads
-    if loads is None:
-        return []
-    lines, n = [], loads.shape[1]
-    for row in stability(loads.iloc[1:]).itertuples():
-        where = (
-            f"it stays the first of the {n} best"
-            if row.rank == 1
-            else f"it falls to rank {row.rank} of the {n} best, {duration(row.regret_seconds)} behind "
-            f"{servers(row.leader)}"
-        )
-        lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
-    if page.robust:
-        excess = most_robust(loads)[1]
-        lines.append(
-            f"the most robust, {servers(loads.columns[page.robust])}, is at most {excess[page.robust]:.0%} behind the "
-            f"best under any of these loads; the first choice {excess[0]:.0%}"
-        )
-    return lines
 
 
 def _costs(done: Recommendation) -> list[str]:
@@ -247,25 +220,22 @@ def _costs(done: Recommendation) -> list[str]:
 
 def _left(done: Recommendation, left: float) -> list[str]:
     """Say what is left of the budget, and what of the quotes it would pay for at their list prices."""
-    quotes, costs = done.results.plan.quotes, done.results.plan.study.costs
-    # What a node costs with the percentages and the tax that come with it.
-    percent = sum(line.percent or 0.0 for line in costs.lines if line.when == "once")
-    whole = quotes["price_usd"] * (1 + percent / 100) * (1 + costs.tax_percent / 100)
-    within = quotes.assign(whole_usd=whole)[whole.between(0.01, left)]
-    within = within.sort_values("price_usd", ascending=False, kind="stable")
     if left <= 0:
         return []
-    if within.empty:
-        return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs{_with_tax(costs)}"]
-    n = int(left / float(within["whole_usd"].iloc[0]))
-    return [
-        f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {within['name'].iloc[0]} at list price"
-        f"{_with_tax(costs)}: a rule or a bound of the study keeps them out of this package"
-    ]
-
-
-def _with_tax(costs: Costs) -> str:
-    return f" with {costs.tax_percent:g} % of tax" if costs.tax_percent else ""
+    results = done.results
+    study, now = results.plan.study, results.costs.iloc[int(done.ranking["row"].iloc[0])]
+    more = np.arange(10_001)
+    quotes = results.plan.quotes.sort_values("price_usd", ascending=False, kind="stable")
+    units = now["rack_units"] - now["n_switches"] * study.costs.switch_rack_units
+    for one in quotes[quotes["price_usd"] > 0].to_dict(orient="records"):
+        servers, height = now["purchase_usd"] + more * one["price_usd"], units + more * one.get("rack_units", 0.0)
+        whole = study.costs.order.total(servers, now["fixed_usd"], now["n_nodes"] + more, height)
+        if n := int((np.round(whole[1:] - whole[0], 2) <= left).sum()):
+            return [
+                f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {one['name']} at list price with "
+                "all that comes with them: a rule or a bound of the study keeps them out of this package"
+            ]
+    return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs with all that comes with it"]
 
 
 def _sureness(done: Recommendation) -> Markup:
@@ -301,12 +271,6 @@ def _award(done: Recommendation) -> Markup:
         return award.section(award_of(done))
     except TableError as error:  # the rest of the report stands without it
         return Markup("<p>{}.</p>").format(str(error))
-
-
-def _applications(done: Recommendation) -> Markup:
-    """Return the section on the speeds of applications; empty for a study without."""
-    found = application_sensitivity(done)
-    return Markup() if found is None else applications.section(found)
 
 
 def _front(done: Recommendation) -> Markup:

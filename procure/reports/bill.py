@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date
 from pathlib import Path
 
@@ -11,16 +10,12 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.offers.book import write_book
-from procure.packages.costs import line_quantity, line_usd
+from procure.packages.costs import line_quantity, line_usd, whole_order
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
-from procure.schemas import COST_UNITS
+from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.tables import check_name, write
 
-_YEARLY = (
-    ("licences of nodes", "licence_usd_per_year", "software"), ("support of nodes", "support_usd_per_year", "support"),
-)  # fmt: skip
-"""What quotes charge for each node and year: the line of the bill, its column, its kind."""
 ENERGY, NOT_PRICED = "of it energy", "not priced"
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 
@@ -172,10 +167,10 @@ def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
         if asked.percent is None:
             quantity = int(line_quantity(asked, costs, study.costs)[0])
         add(asked.name, asked.kind, "", quantity, total, "once" if asked.when == "once" else "each year")
-    for name, column, kind in _YEARLY:
-        each = plan.quotes[column].fillna(0).to_numpy(dtype="float64") if column in plan.quotes else 0.0 * counts
+    for item in COST_ITEMS:
+        each = plan.quotes.get(item.column, pd.Series(0.0, plan.quotes.index)).fillna(0).to_numpy(dtype="float64")
         if n := int(counts[each > 0].sum()):
-            add(name, kind, "", n, float(counts @ each), "each year")
+            add(f"{item.meaning} of nodes", item.kind, "", n, float(counts @ each), "each year")
     if first["tax_usd"]:
         add(f"tax, {study.costs.tax_percent:g} %", "tax", "", 1, float(first["tax_usd"]), "once")
     names = ["type", "category", "vendor", "count", "unit_price_usd", "line_total_usd", "when"]
@@ -184,9 +179,8 @@ def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
 
 def order_usd(done: Recommendation, place: int = 0) -> float:
     """Return what the whole order comes to, US$ to the cent: servers, and all other lines that are paid once."""
-    lines = beside(done, place)
-    once = math.fsum(lines.loc[lines["when"] == "once", "line_total_usd"])
-    return round(float(bill(done, place)["line_total_usd"].sum()) + once, 2)
+    row = int(done.ranking["row"].iloc[place])
+    return float(whole_order(done.results.costs.iloc[[row]], done.results.plan.study.costs)[0])
 
 
 def check_bill_name(path: str | Path) -> Path:

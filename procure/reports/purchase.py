@@ -30,7 +30,6 @@ from procure.study import Plan
 from procure.tables import as_csv
 from procure.text import counted, duration
 from procure.workload.clock import has_dates
-from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
@@ -82,67 +81,78 @@ def render(
         evidence, in order. ``study_path``, ``policy_option``, ``workload_option``:
         how the report was asked for, as shell text, for the commands that repeat it.
     """
-    case, plan, study = done.case, done.results.plan, done.results.plan.study
-    top = done.ranking.head(done.k)
-    bought = case.packages.iloc[top["row"].to_numpy()]
-    judged = np.flatnonzero(case.runs_all & case.simulated)
-    spent = budget_by_category(bought, plan.quotes)
-    budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
-    zones = {one.name: one.tz for one in study.scenarios}
-    names = [one.name for one in done.results.cases]
-    held, lines = [one for one in sections if one.html], with_second(done)
-    title, package = (answer.title, answer.package) if answer else (title_of(study), first_types(bill(done), 20))
+    held = [one for one in sections if one.html]
+    existing = done.results.plan.existing
     values = {
         "answer": answer,
-        "title": title,
-        "package": package,
+        "title": answer.title if answer else title_of(done.results.plan.study),
+        "package": answer.package if answer else first_types(bill(done), 20),
         "bars": bars_chart(answer.bars) if answer else "",
         "compared": compared,
         "waits": compared.by_class(done.results.plan.study.job_classes).to_dict(orient="records") if compared else [],
+        "sections": [one.html for one in held],
+        # Scripts look for these ids in every report.
+        "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
+        "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(existing)],
+        "predicted": predicted,
+        "evaluation": evaluation.to_dict(orient="records"),
+        **_judged(done, predicted, rankings),
+    }
+    folder = Path(__file__).parent
+    script = (folder / "purchase.js").read_text(encoding="utf-8")
+    found = values | _of_order(done) | _of_study(done)
+    return str(render_template(folder / "purchase.html", script=script, **found, **parts))
+
+
+def _of_order(done: Recommendation) -> dict[str, object]:
+    """Return what the page says of the list and of what is bought."""
+    case, plan, study = done.case, done.results.plan, done.results.plan.study
+    top, lines = done.ranking.head(done.k), with_second(done)
+    bought = case.packages.iloc[top["row"].to_numpy()]
+    return {
         "bill": lines.to_dict(orient="records"),
         "beside": beside(done).to_dict(orient="records"),
         "totals": totals(done),
         "ended": ended(lines, date.today()),
-        "existing": _existing(plan.existing),
         "told": {title: name for name, title in _TOLD.items() if (lines[name] != "").any()},
-        "without": _unstated(plan.quotes),
         "all_simulated": bool(top["simulated"].all()),
         "second": records(done)[1] if done.k > 1 else None,
-        "sections": [one.html for one in held],
-        # Scripts look for these ids in every report.
-        "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-        "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
-        "period": _period(plan, _submitted(plan, names), zones),
-        "judged_on": _judged_on(done),
-        "today": f"{date.today()}",
-        "data": page_data(done),
-        "done": done,
-        "plan": plan,
-        "predicted": predicted,
         "asked_usd": float(study.packages.budget_usd),
         "order_usd": order_usd(done),
-        "workloads": names,
         "ranked_by": _ranked_by(done),
-        "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-        "files": _files(plan),
-        "inputs": _inputs(plan) | _programs(),
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
         "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-        "budget_chart": charts.budget(spent),
+        "budget_chart": charts.budget(budget_by_category(bought, plan.quotes)),
         "rank_chart": charts.waits_by_rank(top["mean_wait_time"], top["simulated"]),
-        **_judged(done, predicted, rankings, judged),
-        "evaluation": evaluation.to_dict(orient="records"),
+        "data": page_data(done),
+        "done": done,
+    }
+
+
+def _of_study(done: Recommendation) -> dict[str, object]:
+    """Return what the page says of the study: its inputs, jobs, packages, and what they rest on."""
+    case, plan, study = done.case, done.results.plan, done.results.plan.study
+    zones = {one.name: one.tz for one in study.scenarios}
+    names = [one.name for one in done.results.cases]
+    return {
+        "plan": plan,
+        "existing": _existing(plan.existing),
+        "without": _unstated(plan.quotes),
+        "period": _period(plan, names, zones),
+        "judged_on": counted(case.n_jobs, "job"),
+        "today": f"{date.today()}",
+        "workloads": names,
+        "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
+        "files": _files(plan),
+        "inputs": _inputs(plan) | _programs(),
         "correlations": correlations(case.packages, case.wait).rename(index=_NAMES),
         "jobs": [_workload(name, plan.workloads[name], zones[name]) for name in names],
-        "examples": _examples(case, plan.quotes, budget),
+        "examples": _examples(case, plan.quotes, float(study.packages.budget_usd - study.packages.fixed_cost_usd)),
         "category_of": dict(zip(plan.quotes["name"], plan.quotes["category"], strict=True)),
-        "n_judged": len(judged),
+        "n_judged": int((case.runs_all & case.simulated).sum()),
         "speed_ratios": _speed_ratios(done),
     }
-    folder = Path(__file__).parent
-    script = (folder / "purchase.js").read_text(encoding="utf-8")
-    return str(render_template(folder / "purchase.html", script=script, **values, **parts))
 
 
 @dataclass(frozen=True)
@@ -248,19 +258,6 @@ def _unstated(quotes: pd.DataFrame) -> list[str]:
     ]
 
 
-def _submitted(plan: Plan, names: list[str]) -> list[str]:
-    """Name the workloads that somebody submitted: of futures only the past."""
-    return names if plan.study.futures is None else [name for name in names if name == PAST_NAMES[0]]
-
-
-def _judged_on(done: Recommendation) -> str:
-    """Say what the packages were simulated on; jobs that were made up are not counted."""
-    futures = done.results.plan.study.futures
-    if futures is None:
-        return counted(done.case.n_jobs, "job")
-    return counted(futures.draws, "future")
-
-
 def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
     """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
     ends = []
@@ -300,11 +297,12 @@ def _ranked_by(done: Recommendation) -> str:
     return text + (f", of those that satisfy {bounds}" if bounds else "")
 
 
-def _judged(
-    done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray], judged: np.ndarray
-) -> dict[str, str]:
+def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray]) -> dict[str, str]:
     """Draw predictions against what was simulated; nothing where there is neither."""
-    drawn = {"scatter": "", "precision": "", "box": ""}
+    drawn, judged = (
+        {"scatter": "", "precision": "", "box": ""},
+        np.flatnonzero(done.case.runs_all & done.case.simulated),
+    )
     # Where all waits are equal, every order of the packages is as good.
     if not differ(done.case.wait[judged]):
         return drawn

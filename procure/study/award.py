@@ -19,7 +19,7 @@ SHORT = {"waits": "mean-wait", "wait": "mean-wait", "cost": "tco"}
 """Names of criteria besides those of objectives."""
 WHOLE = 100.0
 """What weights add up to."""
-_ALONE = tuple(name for name, one in OBJECTIVES.items() if not one.by_rank and one.how != "regret-max")
+_ALONE = tuple(name for name, one in OBJECTIVES.items() if one.how != "regret-max")
 _SAME = 1e-9
 
 

@@ -18,7 +18,8 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import named_pools
 from procure.packages import count_packages, read_quotes
-from procure.packages.costs import budget_notes, check_prices
+from procure.packages.cost_notes import budget_notes
+from procure.packages.costs import check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import OfferReading
@@ -136,7 +137,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         if not lines:
             _try(lines, partial(_check_pools, study))
         _try(lines, partial(check_points, study.award, table["vendor"]))
-        _try(lines, lambda: objective_of(study.objective, table, study.classes))
+        _try(lines, lambda: objective_of(study.recommend.objective, table, study.classes))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:

@@ -14,7 +14,6 @@ from procure.objectives.conditions import TextTerm
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.job_classes import JobClass
 from procure.study.study import Study
-from procure.workload.past import PAST_NAMES
 
 _NAMED = 5
 
@@ -29,8 +28,7 @@ def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str
         column that a workload does not have.
     """
     classes, found, asked = study.job_classes, list[str](), _asked_for(study)
-    # Futures hold the jobs of the past.
-    tables = [workloads[PAST_NAMES[0]]] if PAST_NAMES[0] in workloads else list(workloads.values())
+    tables = list(workloads.values())
     try:
         members = [np.concatenate([one.members(jobs) for jobs in tables]) for one in classes]
     except TableError as error:
@@ -58,7 +56,7 @@ def _asked_for(study: Study) -> set[str | None]:
     bounded = [known.get(name) or known.get(name.replace("-", "_")) for name in named]
     return {
         *study.targets,
-        objective(study.objective, classes=study.classes).job_class,
+        objective(study.recommend.objective, classes=study.classes).job_class,
         *(one.job_class for one in bounded if one is not None),
     }
 

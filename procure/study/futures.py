@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from typing import ClassVar
 
 import pandas as pd
 
-from procure.schemas import CLASSES
-from procure.tables import with_clock_of
-from procure.workload.classes import class_of
 from procure.workload.futures import Futures, draw_futures
-from procure.workload.past import PAST_NAMES, past_and_parts, scenario_weights
-from procure.workload.scale import as_submitted, scale_load
+
+PAST = "past"
+"""What packages are compared on in a study with futures: its workloads as one log, as it was."""
 
 
 class StudyFutures(Futures):
-    """How a study's futures are drawn.
+    """Drawn weeks that the first packages of a study are tried on, once they are found on the past as it was."""
 
-    With ``past``, packages are simulated on the past, too, as it was and in four parts; all futures together count as
-    much as the whole and as the parts.
-    """
-
-    past: bool = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the workloads are called."""
-        return (*(PAST_NAMES if self.past else ()), *future_names(self.draws))
-
-    @property
-    def weights(self) -> list[float]:
-        """What each of them counts."""
-        return scenario_weights(self.draws) if self.past else [1.0] * self.draws
+    REMOVED: ClassVar[dict[str, str]] = Futures.REMOVED | {
+        "past": "packages are compared on the past as it was, drawn weeks are tried beside; leave it out"
+    }
 
 
 def future_names(n: int) -> list[str]:
@@ -49,19 +36,3 @@ def table_digest(table: pd.DataFrame) -> str:
 def read_futures(jobs: pd.DataFrame, settings: StudyFutures) -> dict[str, pd.DataFrame]:
     """Draw a study's futures from the jobs of its workloads; a log that is too short is an error."""
     return dict(zip(future_names(settings.draws), draw_futures(jobs, settings), strict=True))
-
-
-def read_past_parts(jobs: pd.DataFrame, settings: Futures, warm_up: int) -> dict[str, pd.DataFrame]:
-    """Return the past and its parts, with the load that each class has grown to in the middle of the futures' years."""
-    rates = {name: settings.mix.get(name, settings.growth) for name in CLASSES}  # type: ignore[call-overload]
-    factors = {name: rate ** (settings.years / 2) for name, rate in rates.items()}
-    if any(factor != 1 for factor in factors.values()):
-        of = class_of(jobs)
-        grown = [
-            scale_load(jobs[of == i].reset_index(drop=True), factors[name], settings.seed)
-            for i, name in enumerate(CLASSES)
-            if (of == i).any()
-        ]
-        found = pd.concat(grown, ignore_index=True)
-        jobs = with_clock_of(jobs, found.sort_values("submit_time", kind="stable", ignore_index=True))
-    return past_and_parts(as_submitted(jobs), warm_up)

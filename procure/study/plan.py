@@ -28,7 +28,7 @@ from procure.simulator.class_waits import metric_names
 from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
-from procure.study.futures import read_futures, read_past_parts, table_digest
+from procure.study.futures import table_digest
 from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, sample_of
 from procure.study.study import Study
 from procure.study.work import works_of
@@ -37,7 +37,6 @@ from procure.tables import check, with_clock_of
 from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
-from procure.workload.futures import say_futures
 from procure.workload.gpu_models import offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
@@ -272,17 +271,14 @@ def verify_policies(
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
-    """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
+    """Read a study's workloads by name; with [futures], as one log, the past."""
     with_speeds = mapper(study)
     if study.futures is None:
         return {one.name: with_speeds(read_workload(one, note), one) for one in study.workloads}
     past = read_past_jobs(study, note)
-    note(say_futures(past, study.futures))
-    before = read_past_parts(past, study.futures, study.workloads[0].warm_up) if study.futures.past else {}
-    found = before | read_futures(past, study.futures)
-    for name, scenario in zip(found, study.scenarios, strict=True):
-        _check_warm_up(name, found[name], scenario.warm_up)
-    return {name: with_speeds(jobs, study.workloads[0]) for name, jobs in found.items()}
+    (scenario,) = study.scenarios
+    _check_warm_up(scenario.name, past, scenario.warm_up)
+    return {scenario.name: with_speeds(past, study.workloads[0])}
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:

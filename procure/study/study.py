@@ -51,7 +51,7 @@ from procure.settings import (
 )
 from procure.study.award import Award
 from procure.study.existing import read_existing
-from procure.study.futures import StudyFutures
+from procure.study.futures import PAST, StudyFutures
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.text import nearest
@@ -316,25 +316,15 @@ class Study(Settings):
         return parse_classes(self.classes)
 
     @property
-    def objective(self) -> str:
-        """What packages are ranked by where nothing else is asked for: what the study names, or has a default for."""
-        if self.futures is None or "objective" in self.recommend.model_fields_set:
-            return self.recommend.objective
-        return "rank-by-class"
-
-    @property
     def scenarios(self) -> tuple[Workload, ...]:
-        """What packages are simulated on: the workloads, or with [futures] their past and the futures drawn from it.
+        """What packages are simulated on: the workloads, or with [futures] the past, which is all of them as one log.
 
-        These have the logged speed and the warm-up of the first workload.
+        This has the logged speed and the warm-up of the first workload.
         """
         if self.futures is None:
             return self.workloads
-        keep = {"day": None, "generate": None, "begin": "empty"}
-        return tuple(
-            self.workloads[0].model_copy(update=keep | {"name": name, "weight": weight})
-            for name, weight in zip(self.futures.names, self.futures.weights, strict=True)
-        )
+        keep = {"day": None, "generate": None, "begin": "empty", "name": PAST, "weight": 1.0}
+        return (self.workloads[0].model_copy(update=keep),)
 
     @property
     def made_up(self) -> list[str]:
@@ -433,8 +423,8 @@ def load_study(path: str | Path | Study) -> Study:
         lines = OrderLines()  # every reader of the quotes complains of them
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
-    if study.costs.beside is not None:
-        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.beside)})
+    if study.costs.within_budget:
+        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
     study._path = path
     return study
 

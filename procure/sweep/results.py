@@ -31,8 +31,8 @@ from procure.sweep.parts import PartError, schema_for
 from procure.sweep.store import RESULTS, part_files, read_parts
 from procure.text import be, counted, listed, nearest
 
-SEARCH_FOLDER, RACE_FOLDER = "search", "race"
-"""Folders of a search's results within the study's; in a race, most packages run on some workloads only."""
+SEARCH_FOLDER = "search"
+"""Folder of a search's results within the study's."""
 
 Rule = Literal["runs-all", "published"]
 RULES: tuple[str, ...] = get_args(Rule)
@@ -278,8 +278,7 @@ def policy_of(study: Study, policy: str | None) -> str:
 
 def _searched_runs(plan: Plan) -> pd.DataFrame:
     """Read what a study's searches have simulated, of whatever packages and policy."""
-    folders = [plan.study.folder / name for name in (SEARCH_FOLDER, RACE_FOLDER)]
-    return pd.concat([read_runs(plan, one) for one in folders], ignore_index=True)
+    return read_runs(plan, plan.study.folder / SEARCH_FOLDER)
 
 
 def _found_by_search(study: Study) -> Plan:

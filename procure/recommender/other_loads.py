@@ -1,0 +1,211 @@
+"""What stands beside the first choice: other days, a heavier load, and drawn weeks where the study asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.evaluation.bootstrap import bootstrap
+from procure.files import keep_array
+from procure.models.intervals import SHARE
+from procure.objectives import MEAN_WAIT
+from procure.objectives.aggregate import pooled_mean, regrets
+from procure.packages.ids import package_ids
+from procure.policies import catalog
+from procure.progress import track
+from procure.recommender.changes import Changes, jobs_of
+from procure.recommender.confidence import FEWEST_DAYS
+from procure.recommender.values import PackageValues
+from procure.run import run_prepared
+from procure.study.applications import mapper
+from procure.study.futures import PAST, read_futures, table_digest
+from procure.study.plan import read_past_jobs
+from procure.sweep.results import StudyResults
+from procure.sweep.runner import make_bench, ready_of_package
+from procure.sweep.trial import simulate_packages, try_everywhere
+from procure.text import counted, duration, file_name
+from procure.workload.clock import has_dates, to_local
+
+HEAD = 10
+"""So many of the first packages are tried; under a policy that is slow, the first alone."""
+GROWTHS = (1.2, 1.5)
+DRAWS = 1000
+_DAY = 86_400
+_TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
+
+
+@dataclass(frozen=True)
+class OtherLoads:
+    """How the first packages of a list do on other days, under more load, and on drawn weeks.
+
+    Attributes
+    ----------
+    loads
+        Mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first.
+    days
+        Mean waits by day, s, float64[days, packages]; no row where there are fewer than `FEWEST_DAYS`.
+    day_jobs
+        How many jobs each day counts, in the same shape.
+    weeks
+        Mean waits on each drawn period, s, float64[periods, packages]; no row where the study asks for none.
+    saturated
+        In how many of these the first package's queue grows to the end.
+    """
+
+    loads: pd.DataFrame
+    days: np.ndarray
+    day_jobs: np.ndarray
+    weeks: np.ndarray
+    saturated: int = 0
+
+    def resampled(self, seed: int = 1) -> np.ndarray | None:
+        """Return mean waits over resampled days, s, float64[draws, packages]; None where the days are too few."""
+        if not len(self.days):
+            return None
+        return bootstrap(self.days, lambda wait, drawn: pooled_mean(wait, self.day_jobs[drawn]), DRAWS, seed)
+
+    def of_loads(self) -> list[dict[str, Any]]:
+        """Return of each other load ``load mean_wait_time rank leader regret_seconds`` of the first package."""
+        held = self.loads.to_numpy()[1:]
+        return [
+            {
+                "load": float(load),
+                "mean_wait_time": float(wait[0]),
+                "rank": 1 + int((wait < wait[0]).sum()),
+                "leader": str(self.loads.columns[int(wait.argmin())]),
+                "regret_seconds": float(wait[0] - wait.min()),
+            }
+            for load, wait in zip(self.loads.index[1:], held, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values, as ``procure recommend --format json`` has them of the first package."""
+        return {"loads": self.of_loads(), "days": self._of(self.resampled(), len(self.days))} | {
+            "weeks": self._of(self.weeks, len(self.weeks), {"n_saturated": self.saturated})
+        }
+
+    def _of(self, wait: np.ndarray | None, n: int, more: Mapping[str, int] | None = None) -> dict[str, Any] | None:
+        """Return the first package's range, how often it is the best, and its mean regret, over some waits."""
+        if wait is None or not n:
+            return None
+        low, high = np.quantile(wait[:, 0], _TAILS)
+        return {
+            "n": n,
+            "mean_wait_time": float(wait[:, 0].mean()),
+            "low_wait_time": float(low),
+            "high_wait_time": float(high),
+            "best_share": float((wait[:, 0] <= wait.min(axis=1)).mean()),
+            "regret_share": float(regrets(wait)[:, 0].mean()),
+        } | dict(more or {})
+
+    def sentences(self) -> list[str]:
+        """Say what other days, a heavier load, and drawn weeks do to the first package."""
+        found, n = [], self.loads.shape[1]
+        all_ = self.to_dict()
+        if (days := all_["days"]) is not None:
+            found.append(f"over resamples of {counted(days['n'], 'day')} {_range(days, n)}")
+        for one in all_["loads"]:
+            text = f"under {one['load']:g} times the load jobs wait {duration(one['mean_wait_time'])}"
+            if n > 1:
+                text += f"; the first package is then rank {one['rank']} of {n}"
+                text += f", {duration(one['regret_seconds'])} behind {one['leader']}" if one["rank"] > 1 else ""
+            found.append(text)
+        if (weeks := all_["weeks"]) is not None:
+            full = f"; the queue grows to the end in {self.saturated}" if self.saturated else ""
+            found.append(f"over {counted(weeks['n'], 'drawn period')} {_range(weeks, n)}{full}")
+        return found
+
+
+def _range(of: dict[str, Any], n: int) -> str:
+    text = f"jobs wait {duration(of['low_wait_time'])} to {duration(of['high_wait_time'])} (90 %)"
+    if n == 1:
+        return text
+    return f"{text}; of {n} packages the first is the best in {of['best_share']:.0%}, {of['regret_share']:.0%} behind"
+
+
+def other_loads(
+    results: StudyResults, values: PackageValues, rows: np.ndarray, weeks: list[pd.DataFrame], seed: int = 1
+) -> OtherLoads:
+    """Try the first packages of a list on other days, under `GROWTHS` times the load, and on drawn weeks.
+
+    Parameters
+    ----------
+    values
+        Of the study's packages; what is simulated of the first is not simulated again.
+    rows
+        Of packages that leave out as many jobs as the first, best first; the first `HEAD` count.
+    weeks
+        From `drawn_weeks`.
+    seed
+        Chooses the bursts that are added.
+    """
+    rows = rows[: HEAD if catalog.is_batched(results.policy) else 1]
+    counts, plan, now = results.counts[rows], results.plan, values.whole.wait[rows]
+    asked = [(case.name, case.weight) for case in results.cases]
+    inputs = [plan.fingerprint, results.policy, asked, counts, seed, [table_digest(one) for one in weeks]]
+    kept, name = results.kept if results.keep else None, f"other-loads.{file_name(results.policy)}"
+
+    def simulated() -> np.ndarray:
+        first = now if not np.isnan(now).any() else _waits(results, counts)
+        waits = [first, *(_waits(results, counts, growth, seed) for growth in track(GROWTHS, "trying loads", "load"))]
+        for one in weeks:
+            runs = simulate_packages(plan, counts, PAST, results.policy, one, "raise")
+            waits += [runs[MEAN_WAIT.column].to_numpy("float64"), runs["saturated"].to_numpy("float64")]
+        return np.array(waits)
+
+    found = keep_array(kept, name, inputs, simulated)
+    n = 1 + len(GROWTHS)
+    loads = pd.DataFrame(found[:n], index=[1.0, *GROWTHS], columns=package_ids(counts, plan.types))
+    if len(results.cases) >= FEWEST_DAYS:
+        days, ran = values.results[MEAN_WAIT.column][:, rows], (values.ran * values.weight[:, None])[:, rows]
+    else:
+        days, ran = keep_array(kept, f"{name}.days", inputs, lambda: _by_day(results, counts))
+    if len(days) < FEWEST_DAYS or np.isnan(days).any():
+        days = ran = np.empty((0, len(rows)))
+    return OtherLoads(loads, days, ran, found[n::2], int((found[n + 1 :: 2, 0] > 0).sum()))
+
+
+def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = None, seed: int = 1) -> np.ndarray:
+    """Return the mean waits of packages under a factor on the load, s."""
+    jobs = {case.name: jobs_of(results.plan, case, Changes(growth=growth, seed=seed)) for case in results.cases}
+    return try_everywhere(results, counts, jobs=jobs if growth else None)["mean_wait_time"].to_numpy(dtype="float64")
+
+
+def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
+    """Replay packages; return their waits, s, and the jobs by day of submission, float64[2, days, packages]."""
+    found = []
+    for case in results.cases:
+        bench = make_bench(results.plan, case.name, results.policy)
+        jobs, submit = results.plan.workloads[case.name], bench.ready.jobs.submit
+        zone = next(one.tz for one in results.plan.study.scenarios if one.name == case.name)
+        moment = submit + int(jobs["submit_time"].min())
+        clock = to_local(moment, zone) if has_dates(jobs) else moment
+        day = np.unique(clock // _DAY, return_inverse=True)[1]
+        mine = np.empty((2, int(day.max()) + 1, len(counts)))
+        for i, package in enumerate(counts):
+            start = run_prepared(ready_of_package(bench, package), bench.policy).start
+            ran = (submit >= bench.ready.counts_from) & (start >= 0)
+            mine[0, :, i] = np.bincount(day[ran], (start - submit)[ran], mine.shape[1])
+            mine[1, :, i] = np.bincount(day[ran], minlength=mine.shape[1])
+        mine = mine[:, mine[1].min(axis=1) > 0]
+        mine[0] /= mine[1]
+        mine[1] *= case.weight
+        found.append(mine)
+    return np.concatenate(found, axis=1)
+
+
+def drawn_weeks(results: StudyResults) -> list[pd.DataFrame]:
+    """Draw the weeks of ``[futures]``, or read those of its folder; none where the study asks for none.
+
+    A log that is too short, and a folder whose weeks were drawn from other jobs, are errors.
+    """
+    study = results.plan.study
+    if study.futures is None:
+        return []
+    with_speeds = mapper(study)
+    drawn = read_futures(read_past_jobs(study), study.futures).values()
+    return [with_speeds(one, study.workloads[0]) for one in drawn]
