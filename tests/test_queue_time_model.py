@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from procure.errors import ArgumentError, TableError
 from procure.queue_time import calibrate, evaluation, metrics, splits, store, training, trend
+from procure.queue_time.booster import Booster, fit_chances, fit_published
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
@@ -541,6 +542,22 @@ def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
     assert warnings(bounds, pd.DataFrame({"queue_depth": [200.0]}), window, 100) == []
     [line] = warnings(bounds, pd.DataFrame({"queue_depth": [400.0]}), window, 100)
     assert line == "jobs in the queue 400 now, 1 to 198 in training"
+
+
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_chances_that_were_all_the_same_stay_finite(answer: float) -> None:
+    """Where every job of a log met every deadline, what was learnt is written, read again, and all but certain."""
+    rows = np.arange(80, dtype=np.float32).reshape(-1, 2)
+    kept = Booster.from_bytes(fit_chances(rows, np.full(len(rows), answer), 3, seed=1).content, "x")
+    np.testing.assert_allclose(kept.predict(rows), answer, atol=1e-4)
+
+
+def test_sums_in_doubles_are_those_of_the_booster() -> None:
+    """The published pipeline adds the leaves itself; XGBoost's single precision says the same to six digits."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((300, 4)).astype(np.float32)
+    one = fit_published(rows, 1000 * rows.sum(axis=1), 20)
+    np.testing.assert_allclose(one.predict_in_doubles(rows), one.predict(rows), rtol=1e-6)
 
 
 def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFrame) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
 from procure.queue_time.baselines import guesses, with_errors
-from procure.queue_time.booster import fit_plain, predict
+from procure.queue_time.booster import fit_plain
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
@@ -347,7 +347,7 @@ def _plain(found: Evaluation, levels: np.ndarray, seed: int) -> Callable[[np.nda
 
     def fit(rows: np.ndarray) -> Fitted:
         booster = fit_plain(matrix[rows], found.wait[rows], seed, levels)
-        return lambda asked: np.sort(np.maximum(predict(booster, matrix[asked]).reshape(len(asked), -1), 0.0), axis=1)
+        return lambda asked: np.sort(np.maximum(booster.predict(matrix[asked]).reshape(len(asked), -1), 0.0), axis=1)
 
     return fit
 

@@ -10,7 +10,6 @@ and of guesses that need no training (`experts`, `mixture`).
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +26,6 @@ from procure.queue_time.booster import (
     fit_plain,
     fit_quantiles,
     mean_of,
-    predict,
 )
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
@@ -114,7 +112,6 @@ class QueueTimeModel:
     again_until: float = -UNKNOWN
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
     mixture: Mixtures = field(default_factory=Mixtures)
-    _together: tuple[list[Booster], Booster] | None = field(default=None, repr=False, compare=False)
 
     def learn(self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float) -> QueueTimeModel:
         """Weigh the experts on the last of the training rows, then fit them on all of them.
@@ -241,7 +238,7 @@ class QueueTimeModel:
         while first < len(asked):
             enough = self._train_again(features_at, outcomes, known, int(n_known[first]))
             last = max(int(np.searchsorted(n_known, enough)), first + 1)
-            said[first:last] = predict(self.plain["again"], matrix[first:last]).ravel()
+            said[first:last] = self.plain["again"].predict(matrix[first:last]).ravel()
             first = last
         return self.experts(features, said)
 
@@ -268,7 +265,7 @@ class QueueTimeModel:
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:
         def one_curve(member: Member) -> np.ndarray:
-            one, other = self._curves(member, matrix, predict(member.quantile, matrix))
+            one, other = self._curves(member, matrix, member.quantile.predict(matrix))
             return self.settings.weight * one + (1 - self.settings.weight) * other
 
         return mean_of(self.members, one_curve)
@@ -282,13 +279,10 @@ class QueueTimeModel:
     def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
         chance = np.empty((n, count))
-        if n * count <= 5000:
-            chance = member.chance.predict_each(matrix, np.log1p(self.deadlines))
-        else:
-            pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
-            for position, deadline in enumerate(self.deadlines):
-                pairs[:, -1] = np.log1p(deadline)
-                chance[:, position] = predict(member.chance, pairs)
+        pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
+        for position, deadline in enumerate(self.deadlines):
+            pairs[:, -1] = np.log1p(deadline)
+            chance[:, position] = member.chance.predict(pairs)
         chance = np.maximum.accumulate(chance, axis=1)
         levels = np.column_stack([chance, np.ones(n)])
         edges = np.log1p(np.append(self.deadlines, 2 * self.longest + 3600))
@@ -314,23 +308,14 @@ class QueueTimeModel:
     def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return what the boosters say of each row, s: curves (n, len(calibrate.GRID)) and points (n,)."""
         matrix = self.matrix(features)
-        scaled, plain = self._walked(matrix)
-        pairs = [self._curves(member, matrix, one) for member, one in zip(self.members, scaled, strict=True)]
+        pairs = [self._curves(member, matrix, member.quantile.predict(matrix)) for member in self.members]
         found = {name: np.mean([pair[i] for pair in pairs], axis=0) for i, name in enumerate(("quantile", "chance"))}
-        found["hgb"] = _through(plain.pop("hgb").reshape(len(matrix), -1), found["chance"])
+        plain = {name: one.predict(matrix) for name, one in self.plain.items()}
+        found["hgb"] = _through(plain.pop("hgb"), found["chance"])
         found |= {name: np.maximum(values.ravel(), 0.0) for name, values in plain.items()}
         found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
         found["kmeans_gbt"] = np.maximum(self.grouped.predict(features), 0.0) if self.grouped else found["hgb_mean"]
         return found
-
-    def _walked(self, matrix: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """Return what each member's quantile booster and each plain booster say, from one walk through all trees."""
-        own = [*(member.quantile for member in self.members), *self.plain.values()]
-        if self._together is None or not all(map(operator.is_, self._together[0], own)):
-            self._together = (own, Booster.of_all(own))
-        said = np.atleast_2d(predict(self._together[1], matrix).T)
-        parts = np.split(said.T, np.cumsum([len(one.base) for one in own])[:-1], axis=1)
-        return parts[: len(self.members)], dict(zip(self.plain, parts[len(self.members) :], strict=True))
 
     def experts(self, features: pd.DataFrame, again: np.ndarray | None = None) -> np.ndarray:
         """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds).

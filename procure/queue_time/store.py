@@ -13,12 +13,12 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
-from procure.queue_time.forest import Booster, from_bytes
+from procure.queue_time.booster import Booster
 from procure.queue_time.log import Log, Outcomes, read_jobs
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/9"
+SCHEMA = "procure-queue-time/10"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
 GROWN = 0.2
@@ -115,7 +115,7 @@ def save(site: SiteModel, path: Path) -> None:
         "about": site.about,
         "trend": site.trend,
     }
-    arrays |= {name: np.frombuffer(booster.to_bytes(), np.uint8) for name, booster in boosters.items()}
+    arrays |= {name: np.frombuffer(booster.content, np.uint8) for name, booster in boosters.items()}
     write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
 
 
@@ -185,7 +185,7 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
     arrays = archive.arrays
 
     def read(name: str) -> Booster:
-        return from_bytes(arrays[name].tobytes(), source)
+        return Booster.from_bytes(arrays[name].tobytes(), source)
 
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
