@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -196,8 +196,3 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
     """Fit ``count`` members of an ensemble, each with the next seed."""
     return [fit(one) for one in track(range(seed, seed + count), "boosting", "booster pair")]
-
-
-def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:
-    """Average the members' predictions; monotone curves stay monotone."""
-    return np.asarray(np.mean([say(member) for member in members], axis=0))

@@ -373,7 +373,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
         model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
-        since = mixture.usual.until
+        since = mixture.until
         raw = model.experts_in_time(lambda rows: found.features.iloc[rows], outcomes, asked, since, how.every)
         beyond = model.beyond(found.features.iloc[asked])
         parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, how.every))
@@ -382,7 +382,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
     found.stated[name] = (np.concatenate(rows), stated)
     at = np.searchsorted(found.stated[name][0], np.concatenate([split.test for split in group]))
     said = Distribution(stated.curve[at])
-    return _read(said, deadlines, stated.mixed[at])
+    return _read(said, deadlines)
 
 
 def _at_random(
@@ -396,10 +396,10 @@ def _at_random(
     return _read(said, deadlines)
 
 
-def _read(said: Distribution, deadlines: list[float], curve: np.ndarray | None = None) -> Forecast:
+def _read(said: Distribution, deadlines: list[float]) -> Forecast:
     quantiles = said.quantile(LEVELS)
     chances = {deadline: said.chance(deadline) for deadline in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, curve, said.mean())
+    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, said.mean())
 
 
 def _say(split: Split, method: str, progress: Progress) -> None:
