@@ -200,6 +200,17 @@ def test_outcomes_count_from_the_next_update() -> None:
         assert mixed.until == (UNKNOWN if moves else 0.0)
 
 
+def test_a_pass_without_jobs_learns_what_is_known() -> None:
+    """Outcomes of jobs stated before count though no job has come since."""
+    outcomes, raw = random_case(5, 100)
+    for every in (0.0, 600.0):
+        mixed = Mixture(until=0.0)
+        mixed.roll(outcomes, raw, usual(100), TOP, 20_000.0, every)
+        before = mixed.weights(usual(1))
+        assert mixed.roll(Outcomes.none(), raw[:0], usual(0), TOP, 60_000.0, every).curve.shape == (0, len(GRID))
+        assert (mixed.weights(usual(1)) != before).any() and mixed.until == 60_000.0
+
+
 def test_what_happens_at_the_very_second_of_an_update_waits_for_the_next() -> None:
     """Until the next update jobs are stated as a question is answered, though one started as the last one was made."""
     outcomes, raw = random_case(5, 300)

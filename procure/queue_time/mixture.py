@@ -101,7 +101,7 @@ class Mixture:
         if every:
             starts = np.flatnonzero(np.diff(looks, prepend=-np.inf) > 0)
         parts = [self._state(raw[:0], beyond[:0], top, self.until)]
-        for first, last in zip(starts, [*starts[1:], len(jobs)], strict=True):
+        for first, last in zip(starts, np.append(starts, len(jobs))[1:], strict=True):
             self._count(looks[first])
             rows = slice(first, last)
             said = self._state(raw[rows], beyond[rows], top, looks[first])
