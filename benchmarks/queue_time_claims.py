@@ -91,7 +91,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     return answer  # type: ignore[return-value]
 
 
-RIVALS = ("procure", "lightgbm-like", "kmeans-gbt")
+RIVALS = ("procure", "rival", "kmeans-gbt")
 
 
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procure.errors import ArgumentError, TableError
-from procure.queue_time import calibrate, evaluation, metrics, splits, store, training, trend
+from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import Booster, fit_chances, fit_published
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
@@ -446,7 +446,7 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
     rows = pd.DataFrame(found.rows)
     assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
-    assert {"procure", "kmeans-gbt", "gbt", "lightgbm-like", "hgb", *NAIVE} == set(rows["method"])
+    assert {"procure", "kmeans-gbt", "gbt", "rival", "hgb", *NAIVE} == set(rows["method"])
     assert (rows.groupby(["split", "method"]).size() == 5).all()
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]
@@ -548,6 +548,18 @@ def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFram
         assert losses[name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
     zero = found.forecasts["chronological", "zero"][1].quantiles
     assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
+
+
+def test_the_rival_uses_nothing_that_comes_later() -> None:
+    """Whatever waits become that are not over at a submission, nothing said by then changes."""
+    rng = np.random.default_rng(0)
+    said = np.sort(rng.exponential(3000, (300, 4, 5)), axis=2)
+    submit, wait = np.sort(rng.integers(0, 50_000, 300)).astype(float), rng.exponential(3000, 300)
+    at = 200
+    later = np.where(submit + wait >= submit[at], wait + 9000, wait)
+    one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
+    np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
+    assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
 
 
 def test_each_fitted_rival_has_its_own_errors_of_jobs_unknown_to_it(jobs: pd.DataFrame) -> None:
