@@ -21,7 +21,7 @@ import pandas as pd
 from procure.queue_time import answer as answers
 from procure.queue_time import metrics, predict, store, training
 from procure.queue_time.booster import fit_plain
-from procure.queue_time.calibrate import five
+from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import Evaluation, evaluate, queue_jobs
 from procure.queue_time.experts import NAMES
@@ -91,7 +91,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     return answer  # type: ignore[return-value]
 
 
-RIVALS = ("procure", "lightgbm-like", "kmeans-gbt")
+RIVALS = ("procure", "rival", "kmeans-gbt")
 
 
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:
@@ -107,7 +107,10 @@ def curves_of(found: Evaluation, split: str) -> dict[str, np.ndarray]:
     rows, _ = found.forecasts[split, "procure"]
     asked, stated = found.stated[split]
     at = np.searchsorted(asked, rows)
-    curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
+    curves = {
+        name: quantiles_at(np.expm1(stated.experts[at, k].astype(float)), metrics.LEVELS)
+        for k, name in enumerate(NAMES)
+    }
     for (part, name), (_, one) in found.forecasts.items():
         if part == split:  # a baseline without a spread may have the name of an expert that has one
             known = np.repeat(one.point[:, None], 5, 1) if one.quantiles is None else one.quantiles

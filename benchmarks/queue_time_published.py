@@ -19,8 +19,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import check_parquet
-from procure.queue_time.booster import fit_booster, fit_members, mean_of, predict
-from procure.queue_time.calibrate import five
+from procure.queue_time.booster import fit_booster
+from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.splits import Split, chronological, random_split
@@ -66,10 +66,8 @@ class Direct:
 
         def averaged(objective: str, target: np.ndarray) -> np.ndarray:
             settings = self.boosting | {"objective": objective}
-            members = fit_members(
-                lambda one: fit_booster(train, target, self.rounds, one, **settings), seed, self.members
-            )
-            return mean_of(members, lambda member: predict(member, test))
+            fitted = (fit_booster(train, target, self.rounds, seed + one, **settings) for one in range(self.members))
+            return np.mean([member.predict(test) for member in fitted], axis=0)
 
         if self.power:
             point = np.maximum(averaged("reg:squarederror", waited**self.power), 0) ** (1 / self.power)
@@ -97,7 +95,7 @@ BY_TIME = Settings(
 """For rows on later days: log scale, shallow trees, large leaves."""
 AT_RANDOM = Settings(
     power=0.25, rounds=120, leaves=1024, eta=0.2, max_pairs=400_000, least_weight=1, colsample=1.0,
-    subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000, members=1,
+    subsample=0.9, reg_lambda=1.0, max_rows=1_000_000, members=1,
 )  # fmt: skip
 """For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
 DIRECT_BY_TIME = Direct(
@@ -276,7 +274,7 @@ def evaluate_ready(
             direct = DIRECT_AT_RANDOM if one.cut is None else DIRECT_BY_TIME
             said = {
                 "procure": direct.forecast(
-                    features, ready.wait, one, sorted(set(deadlines.values())), five(curve), seed
+                    features, ready.wait, one, sorted(set(deadlines.values())), quantiles_at(curve, LEVELS), seed
                 ),
                 "zero": Forecast(np.zeros(len(wait))), "mean": Forecast(np.full(len(wait), base.mean())),
                 "median": Forecast(np.full(len(wait), np.median(base))),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.queue_time.calibrate import BELOW, GRID, share_for, with_interval
+from procure.queue_time.calibrate import BELOW, GRID, with_interval
 from procure.queue_time.distribution import Distribution
 
 YEAR_9999 = 8000 * 365.0 * 86400
@@ -105,13 +105,3 @@ def test_what_remains_is_what_the_stated_chances_leave() -> None:
     assert kept.any()
     np.testing.assert_allclose(said.after(waited).chance(more)[kept], expected[kept], atol=0.12)
     np.testing.assert_allclose(said.after(1e9).quantile(0.5), 1e9, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("kept", "wider"), [(0.7, 1), (0.86, 1), (0.89, 0), (0.91, 0), (0.97, -1)])
-def test_intervals_are_corrected_beyond_two_points(kept, wider):
-    """The interval of nine in ten is widened where it held fewer than 88 % of late, drawn in beyond 92 %, else kept."""
-    n = 1000
-    place = np.arange(n) * 37 % 100 / 100  # spread evenly over the last jobs, which count most
-    score = np.where(place < kept, 0.9 * place / kept, 0.9 + 0.1 * (place - kept) / (1 - kept) + 0.001)
-    share = share_for(score, np.ones(n, bool), np.ones(n))
-    assert np.sign(round(share - 0.9, 3)) == wider

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procure.errors import ArgumentError, TableError
-from procure.queue_time import calibrate, evaluation, metrics, splits, store, training, trend
+from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
+from procure.queue_time.booster import Booster, fit_chances, fit_published
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
@@ -37,7 +38,7 @@ from procure.schemas import JOB
 from procure.tables import check
 
 NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
-QUICK = Settings(rounds=15, max_pairs=5000, n_groups=3, holdout=0.2, members=2)
+QUICK = Settings(rounds=15, max_pairs=5000, holdout=0.2, members=2)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
@@ -105,31 +106,6 @@ def test_a_curve_through_quantiles_stays_between_them(share_at_once: float) -> N
     curve = _through(five, shape)
     assert np.allclose(calibrate.quantiles_at(curve, metrics.LEVELS), five)
     assert (np.diff(curve, axis=1) >= 0).all() and np.allclose(curve[:, -1], np.maximum(five[:, -1], 1e7))
-
-
-def test_scores_say_which_interval_holds_the_wait() -> None:
-    """A wait lies in the interval of its score, and not in one a little narrower; some start at once."""
-    rng = np.random.default_rng(1)
-    curve = curves_of(600, rng)
-    curve[np.arange(len(calibrate.GRID)) <= rng.integers(0, 10, 600)[:, None]] = 0.0
-    wait = np.where(rng.random(600) < 0.2, 0.0, np.expm1(rng.uniform(0, 11, 600)).round())
-    score = calibrate.scores(wait, curve)
-    for share in np.linspace(0.52, 0.98, 24):
-        levels = calibrate.interval_levels(share, calibrate.at_once(curve))
-        ends = calibrate.quantiles_at(curve, levels)
-        assert metrics.covered(wait, ends)[score < share - 0.005].all()
-        well_inside = (wait >= ends[:, 0] + 1) & (wait <= ends[:, 1] - 1)
-        assert not well_inside[score > share + 0.005].any()
-
-
-def test_the_product_limit_of_uncensored_levels_is_their_share() -> None:
-    """Without jobs that still wait, the estimate is the empirical distribution; with one it moves up-level."""
-    level = np.array([0.1, 0.2, 0.3, 0.4])
-    ended = np.ones(4, bool)
-    at = np.array([0.05, 0.2, 0.35])
-    assert calibrate.product_limit(level, ended, np.ones(4), at).tolist() == pytest.approx([0, 0.5, 0.75])
-    ended[1] = False
-    assert calibrate.product_limit(level, ended, np.ones(4), at).tolist() == pytest.approx([0, 0.25, 0.625])
 
 
 def test_the_published_confusion_matrix() -> None:
@@ -311,14 +287,15 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
         seen[name] = seen[name].astype("Int64").mask(seen[name] >= now)
     seen["state"] = np.where(seen["start_time"].isna(), "PENDING", "COMPLETED")
     site = train(seen, settings=QUICK)
-    followed = site.model.mixture.usual.jobs  # type: ignore[union-attr]
+    followed = site.model.mixture.jobs  # type: ignore[union-attr]
     waiting = set(followed.name[followed.left == UNKNOWN])
     assert waiting
-    before = site.model.mixture.usual.weights.copy()  # type: ignore[union-attr]
+    usual = np.zeros(1, bool)
+    before = site.model.mixture.weights(usual)  # type: ignore[union-attr]
     later, _, _ = update(site, jobs.iloc[row - 100 :])
-    mixed = later.model.mixture.usual  # type: ignore[union-attr]
+    mixed = later.model.mixture  # type: ignore[union-attr]
     assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
-    assert not np.allclose(mixed.weights, before)
+    assert not np.allclose(mixed.weights(usual), before)
     assert mixed.until > now
 
 
@@ -354,8 +331,8 @@ def test_a_lean_update_learns_what_a_whole_one_learns(jobs: pd.DataFrame) -> Non
     whole, _, _ = update(deepcopy(site), jobs.iloc[900:])
     lean, drifts, n_new = update(site, jobs.iloc[900:], lean=True)
     assert (drifts, n_new) == ([], 500)
-    for one, other in zip(whole.model.mixture, lean.model.mixture, strict=True):  # type: ignore[union-attr]
-        np.testing.assert_array_equal(one.weights, other.weights)
+    one, other = (each.model.mixture.weights(np.zeros(1, bool)) for each in (whole, lean))  # type: ignore[union-attr]
+    np.testing.assert_array_equal(one, other)
     pd.testing.assert_frame_equal(whole.history, lean.history)
     assert lean.about == whole.about
     again, _, _ = update(lean, jobs.iloc[900:], lean=True)  # no new job
@@ -406,7 +383,7 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     later, _, n_new = update(site, jobs.iloc[990:998])
     assert n_new == 0
     assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
-    followed = later.model.mixture.usual.jobs  # type: ignore[union-attr]
+    followed = later.model.mixture.jobs  # type: ignore[union-attr]
     assert (followed.left == UNKNOWN).sum() == 1
 
 
@@ -457,7 +434,7 @@ def test_growth_is_of_the_rows_that_were_learnt_from(jobs: pd.DataFrame) -> None
 def test_a_model_file_with_a_damaged_share_is_one_error(site: store.SiteModel, tmp_path: Path, share: object) -> None:
     """A mixture's share that is no number is told as any other damage, before anything is read off it."""
     model = deepcopy(site.model)
-    model.mixture.usual.share = share
+    model.mixture.share = share
     store.save(replace(site, model=model), tmp_path / "site.model")
     with pytest.raises(TableError, match="train it again"):
         store.load(tmp_path / "site.model")
@@ -469,7 +446,7 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
     rows = pd.DataFrame(found.rows)
     assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
-    assert {"procure", "kmeans-gbt", "gbt", "lightgbm-like", "hgb", *NAIVE} == set(rows["method"])
+    assert {"procure", "kmeans-gbt", "gbt", "rival", "hgb", *NAIVE} == set(rows["method"])
     assert (rows.groupby(["split", "method"]).size() == 5).all()
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]
@@ -543,6 +520,22 @@ def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
     assert line == "jobs in the queue 400 now, 1 to 198 in training"
 
 
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_chances_that_were_all_the_same_stay_finite(answer: float) -> None:
+    """Where every job of a log met every deadline, what was learnt is written, read again, and all but certain."""
+    rows = np.arange(80, dtype=np.float32).reshape(-1, 2)
+    kept = Booster.from_bytes(fit_chances(rows, np.full(len(rows), answer), 3, seed=1).content, "x")
+    np.testing.assert_allclose(kept.predict(rows), answer, atol=1e-4)
+
+
+def test_sums_in_doubles_are_those_of_the_booster() -> None:
+    """The published pipeline adds the leaves itself; XGBoost's single precision says the same to six digits."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((300, 4)).astype(np.float32)
+    one = fit_published(rows, 1000 * rows.sum(axis=1), 20)
+    np.testing.assert_allclose(one.predict_in_doubles(rows), one.predict(rows), rtol=1e-6)
+
+
 def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFrame) -> None:
     """A rule that says zero states the quantiles of the training rows' waits; no rule states one number alone."""
     found = evaluate(jobs.iloc[:400], ["chronological"], ["gbt"], k=2)
@@ -555,6 +548,18 @@ def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFram
         assert losses[name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
     zero = found.forecasts["chronological", "zero"][1].quantiles
     assert zero is not None and zero[0] == pytest.approx(known) and zero[-1] == pytest.approx(known)
+
+
+def test_the_rival_uses_nothing_that_comes_later() -> None:
+    """Whatever waits become that are not over at a submission, nothing said by then changes."""
+    rng = np.random.default_rng(0)
+    said = np.sort(rng.exponential(3000, (300, 4, 5)), axis=2)
+    submit, wait = np.sort(rng.integers(0, 50_000, 300)).astype(float), rng.exponential(3000, 300)
+    at = 200
+    later = np.where(submit + wait >= submit[at], wait + 9000, wait)
+    one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
+    np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
+    assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
 
 
 def test_each_fitted_rival_has_its_own_errors_of_jobs_unknown_to_it(jobs: pd.DataFrame) -> None:

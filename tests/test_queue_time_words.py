@@ -21,7 +21,7 @@ from procure.queue_time import predict as room
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.cautions import cautions
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
-from procure.queue_time.experts import NAMES, RATES
+from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import feature_names, meaning
@@ -76,19 +76,14 @@ def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[
 def test_topics_follow_the_weights_of_the_mixture(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """Boosters share their weight out by their features; an expert that looks at one thing counts for it."""
     here = situation(site, Request(16, 7200, user="a"), queue_of(site))
-    monkeypatch.setattr(mixture, "MOST_WEIGHT", 1.0)
-    before = site.model.mixture.usual.copies
-    try:
-        site.model.mixture.usual.copies = np.tile(np.eye(len(NAMES))[NAMES.index("together")], (len(RATES), 1))
-        shares = list(why.topics(site, here, 600.0).values())
+    for name, topic in (("together", None), ("backlog", "ahead"), ("week", "lately")):
+        alone = np.array([[float(one == name) for one in NAMES]])
+        monkeypatch.setattr(mixture.Mixture, "weights", lambda *_, alone=alone: alone)
+        found = why.topics(site, here, 600.0)
+        shares = list(found.values())
         assert sum(map(abs, shares)) == pytest.approx(1)
         assert shares == sorted(shares, key=lambda one: -abs(one))
-        for name, topic in (("last_like", "like"), ("user_5", "user"), ("day", "lately")):
-            site.model.mixture.usual.copies = np.tile(np.eye(len(NAMES))[NAMES.index(name)], (len(RATES), 1))
-            found = why.topics(site, here, 600.0)
-            assert next(iter(found)) == topic and found[topic] == pytest.approx(1)
-    finally:
-        site.model.mixture.usual.copies = before
+        assert topic is None or (next(iter(found)) == topic and found[topic] == pytest.approx(1))
 
 
 def test_the_change_is_predicted(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]

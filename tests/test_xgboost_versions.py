@@ -15,7 +15,7 @@ from procure.files import check_booster
 from tests.test_damaged_models import boosters
 
 ROOT = Path(__file__).parent.parent
-FILES = ("test_queue_time_forest.py", "test_models.py", "test_xgboost_versions.py")
+FILES = ("test_queue_time_model.py", "test_models.py", "test_xgboost_versions.py")
 
 
 def allowed() -> tuple[str, str]:

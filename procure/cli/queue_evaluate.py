@@ -36,7 +36,7 @@ def evaluate(
     ] = None,
     how: LogSettings,
     method: Annotated[
-        list[str] | None, typer.Option(help="procure, kmeans-gbt or gbt; all by default. Repeatable.")
+        list[str] | None, typer.Option(help="procure, kmeans-gbt, gbt or rival; all by default. Repeatable.")
     ] = None,
     report: common.ReportOption = None,
     test_from: Annotated[

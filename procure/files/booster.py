@@ -58,7 +58,7 @@ class _Damaged(Exception):
 
 
 def read_learner(content: bytes) -> dict[str, Any]:
-    """Return the learner of a booster that this process has just trained, as XGBoost writes it; nothing is checked."""
+    """Return the learner of a booster that this process has trained or checked; nothing is checked."""
     return dict(_Reader(content).value()["learner"])
 
 

@@ -1,18 +1,16 @@
-"""The one door to XGBoost, which fits boosters for quantiles, for chances and for the published pipeline.
-
-What it has fitted is kept as arrays (`forest.Booster`), so that a question waits for no import of XGBoost.
-"""
+"""The one door to XGBoost, which fits boosters for quantiles, for chances and for the published pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from procure.files import read_learner
+from procure.files import check_booster, read_learner
 from procure.progress import Step, step, track, worked
-from procure.queue_time.forest import Booster, of_learner
 
 Member = TypeVar("Member")
 PLAIN_ROUNDS = 100
@@ -20,6 +18,67 @@ _SMALLEST_CHANCE = 1e-6
 LEAFWISE: dict[str, object] = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
 MAX_BIN = 64
 """Steps into which a feature's values are sorted: as good as XGBoost's 256 on the logs tried, in half of the time."""
+
+
+class Booster:
+    """What XGBoost has fitted, kept as it writes it; a booster that was read is checked by `from_bytes`.
+
+    Parameters
+    ----------
+    content
+        UBJSON of XGBoost.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        """Keep the bytes; XGBoost reads them when they are first needed."""
+        self.content = content
+
+    @classmethod
+    def from_bytes(cls, content: bytes, source: str) -> Booster:
+        """Take bytes out of a file, if XGBoost can evaluate them within its arrays; else it is a `TableError`."""
+        check_booster(content, source)
+        return cls(content)
+
+    @cached_property
+    def _fitted(self) -> Any:
+        import xgboost
+
+        found = xgboost.Booster({"nthread": 1, "verbosity": 0})
+        found.load_model(bytearray(self.content))
+        return found
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Predict rows (n, m) of float32 features, NaN where unknown: (n,), or (n, outputs)."""
+        if len(features) == 0:
+            return np.zeros(0)
+        return np.asarray(self._fitted.inplace_predict(np.ascontiguousarray(features, dtype=np.float32)))
+
+    def predict_in_doubles(self, features: np.ndarray) -> np.ndarray:
+        """Do as `predict`, with one sum of double precision: XGBoost's own differ from it in the eighth digit."""
+        import xgboost
+
+        rows = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
+        leaves = self._fitted.predict(rows, pred_leaf=True).astype(np.int64).reshape(len(features), -1)
+        learner = read_learner(self.content)
+        trees = learner["gradient_booster"]["model"]["trees"]
+        base = np.ravel(json.loads(learner["learner_model_param"]["base_score"]))
+        said = [tree["split_conditions"][at].astype(float) for tree, at in zip(trees, leaves.T, strict=True)]
+        return np.asarray(base + np.sum(said, axis=0), np.float32)
+
+    def contributions(self, features: np.ndarray) -> np.ndarray:
+        """Return what each feature adds to each row's sum, (n, m), of a booster with one sum."""
+        import xgboost
+
+        rows = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
+        return np.asarray(self._fitted.predict(rows, pred_contribs=True))[:, :-1]
+
+    def __getstate__(self) -> bytes:
+        """Pickle and copy the bytes."""
+        return self.content
+
+    def __setstate__(self, content: bytes) -> None:
+        """Keep the bytes."""
+        self.content = content
 
 
 def fit_quantiles(
@@ -108,8 +167,7 @@ def _counter(one: Step, rows: int) -> Any:
 
 
 def _taken(fitted: Any) -> Booster:
-    """Take the trees out of an XGBoost booster."""
-    return of_learner(read_learner(bytes(fitted.save_raw(raw_format="ubj"))))
+    return Booster(bytes(fitted.save_raw(raw_format="ubj")))
 
 
 def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> Booster:
@@ -138,15 +196,3 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
     """Fit ``count`` members of an ensemble, each with the next seed."""
     return [fit(one) for one in track(range(seed, seed + count), "boosting", "booster pair")]
-
-
-def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:
-    """Average the members' predictions; monotone curves stay monotone."""
-    return np.asarray(np.mean([say(member) for member in members], axis=0))
-
-
-def predict(booster: Booster, features: np.ndarray) -> np.ndarray:
-    """Predict rows of float32 features."""
-    if len(features) == 0:
-        return np.zeros(0)
-    return booster.predict(features)

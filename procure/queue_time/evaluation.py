@@ -11,8 +11,9 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
+from procure.queue_time import rival
 from procure.queue_time.baselines import guesses, with_errors
-from procure.queue_time.booster import fit_plain, predict
+from procure.queue_time.booster import fit_plain
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
@@ -27,8 +28,8 @@ from procure.text import counted, duration
 from procure.workload.clock import has_dates, local_times
 
 Method = Literal["procure", "kmeans-gbt", "gbt"]
-METHODS: tuple[str, ...] = (*get_args(Method), "lightgbm-like")
-"""What `evaluate` compares: the methods of a model file, and five plain boosters of a quantile each."""
+METHODS: tuple[str, ...] = (*get_args(Method), "rival")
+"""What `evaluate` compares: the methods of a model file, and the simplest that comes close to ours."""
 SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
@@ -242,15 +243,14 @@ def _evaluate_split(
             how.progress(f"{name}: k = {k} on a validation part of the training rows")
         if method == "procure":
             forecasts[method] = _ours(found, again, list(deadlines.values()), how)
-        elif method == "lightgbm-like":
-            fit = _plain(found, LEVELS, seed)
-            forecasts[method] = _read_five(np.concatenate([fit(split.train)(split.test) for split in group]))
+        elif method == "rival":
+            five = np.concatenate([_rival(found, split, seed) for split in group])
+            forecasts[method] = Forecast(five[:, 2], five, five[:, [0, -1]])
         else:
             forecasts[method] = _theirs(found, group, method, seed, k or 0, how.progress)
     naive = [_naive(found, split) for split in group]
     forecasts |= {guess: _joined([part[guess] for part in naive]) for guess in naive[0]}
-    fit = _plain(found, LEVELS[[2]], seed)
-    forecasts["hgb"] = _with_own_errors(found, group, lambda rows: lambda asked: fit(rows)(asked)[:, 0])
+    forecasts["hgb"] = _with_own_errors(found, group, _plain(found, seed))
     burst = bursts(found.jobs)[test]
     for method, forecast in forecasts.items():
         found.forecasts[name, method] = (test, forecast)
@@ -322,17 +322,22 @@ def _theirs(found: Evaluation, group: list[Split], method: str, seed: int, k: in
 def _with_own_errors(found: Evaluation, group: list[Split], fit: Callable[[np.ndarray], Fitted]) -> Forecast:
     """Return the points of a rival, fitted on training rows, with the quantiles of its errors on jobs unknown to it.
 
-    These are the last `HELD_BACK` of the training rows, of which the rival speaks after a fit on the others; for a
-    random split they are drawn.
+    Of these, of `_held_back`, the rival speaks after a fit on the others.
     """
     parts = []
     for split in group:
-        order = np.random.default_rng(0).permutation(split.train)
-        if split.cut is not None:
-            order = split.train[np.argsort(found.jobs["submit_time"].to_numpy()[split.train], kind="stable")]
-        early, late = np.split(order, [round((1 - HELD_BACK) * len(order))])
+        early, late = _held_back(found, split)
         parts.append(with_errors(Forecast(fit(split.train)(split.test)), fit(early)(late), found.wait[late]))
     return _joined(parts)
+
+
+def _held_back(found: Evaluation, split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Divide training rows: all but the last `HELD_BACK` in order of submission, and these; else drawn."""
+    order = np.random.default_rng(0).permutation(split.train)
+    if split.cut is not None:
+        order = split.train[np.argsort(found.jobs["submit_time"].to_numpy()[split.train], kind="stable")]
+    early, late = np.split(order, [round((1 - HELD_BACK) * len(order))])
+    return early, late
 
 
 def _joined(parts: list[Forecast]) -> Forecast:
@@ -340,20 +345,26 @@ def _joined(parts: list[Forecast]) -> Forecast:
     return Forecast(point, five)
 
 
-def _plain(found: Evaluation, levels: np.ndarray, seed: int) -> Callable[[np.ndarray], Fitted]:
-    """Return what fits plain boosters of quantiles (q,) on our features, set as libraries do; they say (n, q) s."""
+def _plain(found: Evaluation, seed: int) -> Callable[[np.ndarray], Fitted]:
+    """Return what fits a plain booster of the median on our features, set as libraries do."""
     own = [name for name in found.features.columns if not name.startswith(PREFIX) and name != BACKLOG]
     matrix = found.features[own].to_numpy(dtype=np.float32)
 
     def fit(rows: np.ndarray) -> Fitted:
-        booster = fit_plain(matrix[rows], found.wait[rows], seed, levels)
-        return lambda asked: np.sort(np.maximum(predict(booster, matrix[asked]).reshape(len(asked), -1), 0.0), axis=1)
+        booster = fit_plain(matrix[rows], found.wait[rows], seed, np.array([0.5]))
+        return lambda asked: np.maximum(booster.predict(matrix[asked]).ravel(), 0.0)
 
     return fit
 
 
-def _read_five(quantiles: np.ndarray) -> Forecast:
-    return Forecast(quantiles[:, 2], quantiles, quantiles[:, [0, -1]])
+def _rival(found: Evaluation, split: Split, seed: int) -> np.ndarray:
+    """Return the quantiles (n, 5) of `rival`, which looks at waits before the cut alone where the split is drawn."""
+    early, late = _held_back(found, split)
+    pairs = ((early, late), (split.train, split.test))
+    said = [rival.views(found.features, found.wait, fitted, asked, seed) for fitted, asked in pairs]
+    rows, submit = np.concatenate([late, split.test]), found.jobs["submit_time"].to_numpy(dtype=float)
+    moment = submit[rows] if split.cut is not None else np.where(np.arange(len(rows)) < len(late), -np.inf, 0.0)
+    return rival.average(np.concatenate(said), moment, found.wait[rows], len(late))
 
 
 def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _How) -> Forecast:
@@ -373,7 +384,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
         model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
-        since = mixture.usual.until
+        since = mixture.until
         raw = model.experts_in_time(lambda rows: found.features.iloc[rows], outcomes, asked, since, how.every)
         beyond = model.beyond(found.features.iloc[asked])
         parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, how.every))
@@ -382,7 +393,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
     found.stated[name] = (np.concatenate(rows), stated)
     at = np.searchsorted(found.stated[name][0], np.concatenate([split.test for split in group]))
     said = Distribution(stated.curve[at])
-    return _read(said, deadlines, stated.mixed[at])
+    return _read(said, deadlines)
 
 
 def _at_random(
@@ -396,10 +407,10 @@ def _at_random(
     return _read(said, deadlines)
 
 
-def _read(said: Distribution, deadlines: list[float], curve: np.ndarray | None = None) -> Forecast:
+def _read(said: Distribution, deadlines: list[float]) -> Forecast:
     quantiles = said.quantile(LEVELS)
     chances = {deadline: said.chance(deadline) for deadline in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, curve, said.mean())
+    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, said.mean())
 
 
 def _say(split: Split, method: str, progress: Progress) -> None:

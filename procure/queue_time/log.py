@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER, Events
+from procure.queue_time.events import NEVER
 from procure.queue_time.splits import bursts
 
 LOOK_BACK, LOOK_SPAN = 20_000, 7 * 86_400
@@ -244,8 +244,7 @@ class Outcomes:
     """What became of jobs, in submission order; Unix seconds.
 
     ``left`` is when each left the queue, `UNKNOWN` while it waits; ``started`` is False for a job that gave up or
-    still waits; ``name`` its id, ``rank`` its place in its burst, from 1, and ``open_rank`` that among those
-    of the burst that still waited as it was submitted.
+    still waits; ``name`` its id, ``rank`` its place in its burst, from 1.
     """
 
     submit: np.ndarray
@@ -253,7 +252,6 @@ class Outcomes:
     started: np.ndarray
     name: np.ndarray
     rank: np.ndarray
-    open_rank: np.ndarray
 
     @classmethod
     def of(cls, jobs: pd.DataFrame) -> Outcomes:
@@ -264,17 +262,12 @@ class Outcomes:
         name = jobs["job_id"].astype(str).to_numpy().astype("U")
         submit, burst = jobs["submit_time"].to_numpy(dtype="float64"), bursts(jobs)
         rank = jobs.groupby(burst).cumcount().to_numpy() + 1
-        since = submit.min(initial=UNKNOWN)
-        gone = Events.of(
-            np.minimum(left - since, NEVER).astype(np.int64), {}, burst.astype(np.int64), int(burst.max(initial=0)) + 1
-        )
-        before = gone.before((submit - since).astype(np.int64), burst) - gone.begin(len(jobs), burst)
-        return cls(submit, left, ~np.isnan(start), name, rank, rank - before)
+        return cls(submit, left, ~np.isnan(start), name, rank)
 
     @classmethod
     def none(cls) -> Outcomes:
         """Return those of no job."""
-        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), *np.zeros((2, 0), np.int64))
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), np.zeros(0, np.int64))
 
     def take(self, rows: np.ndarray) -> Outcomes:
         """Return those of some rows."""

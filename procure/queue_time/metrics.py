@@ -22,14 +22,13 @@ class Forecast:
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
     and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
-    ``curve`` what was stated before any correction, (n, len(calibrate.GRID)); ``mean`` (n,) of the distribution, s.
+    ``mean`` (n,) of the distribution, s.
     """
 
     point: np.ndarray
     quantiles: np.ndarray | None = None
     interval: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
-    curve: np.ndarray | None = None
     mean: np.ndarray | None = None
 
 

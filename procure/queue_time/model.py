@@ -1,16 +1,14 @@
-"""Our predictor: a whole distribution of the wait, from boosters, naive guesses and recent waits together.
+"""Our predictor: a whole distribution of the wait, from boosters, the work ahead and recent waits together.
 
 One booster learns quantiles of the square root of the wait, so that long waits weigh more than on a log scale and
 less than in seconds. Another learns the chance of a start by a deadline, with the deadline as a feature
 that may only raise it: its answer at zero is the hurdle of jobs that start at once, and the rest of it is
-the distribution's shape. Plain boosters of the median, the mean and the log wait stand beside them. On a small log the
-seed matters; there several members, a seed each, are averaged. What is stated is the online mixture of them all
-and of guesses that need no training (`experts`, `mixture`).
+the distribution's shape. A plain booster of quantiles stands beside them. What is stated is the online mixture of
+their mean and of experts that need no training (`experts`, `mixture`).
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -26,17 +24,14 @@ from procure.queue_time.booster import (
     fit_members,
     fit_plain,
     fit_quantiles,
-    mean_of,
-    predict,
 )
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES, broad, stack
-from procure.queue_time.features import BACKLOG, PUBLISHED, picked
+from procure.queue_time.features import BACKLOG, picked
 from procure.queue_time.log import UNKNOWN, Outcomes
 from procure.queue_time.metrics import LEVELS
-from procure.queue_time.mixture import Mixtures, last_looks
-from procure.queue_time.published import Published
+from procure.queue_time.mixture import Mixture, last_looks
 from procure.queue_time.recent import PREFIX
 
 AGAIN, LEAST_AGAIN = 5000, 100
@@ -52,10 +47,9 @@ class Settings:
     ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``rounds`` and ``eta`` are all
     boosters', ``leaves`` those of a tree of the pairs; ``least_weight`` the fewest rows in
     a leaf, twice that for pairs; ``max_rows`` keeps the latest rows;
-    ``max_pairs`` bounds the pairs of a job and a deadline; ``n_groups`` are those of the published pipeline;
+    ``max_pairs`` bounds the pairs of a job and a deadline;
     ``holdout`` is the last share of the training rows on which the mixture first weighs the experts, fitted on the rest
-    (0 = none); ``weight`` is the quantile booster's in the plain average
-    `QueueTimeModel.curve`. ``members`` is the most pairs of boosters, of seeds from ``seed`` up, that are averaged.
+    (0 = none). ``members`` is the most pairs of boosters, of seeds from ``seed`` up, that are averaged.
     """
 
     power: float = 0.5
@@ -70,9 +64,7 @@ class Settings:
     max_pairs: int = 150_000
     n_deadlines: int = 24
     holdout: float = 0.15
-    weight: float = 0.6
     members: int = 1
-    n_groups: int = 57
     seed: int = 0
 
     def n_members(self, n_rows: int) -> int:
@@ -96,10 +88,9 @@ class Member:
 class QueueTimeModel:
     """A fitted predictor of waits; `learn`, then `distribution`, which `mixture` moves as outcomes come in.
 
-    ``plain`` holds the plain boosters by name, among them ``again``, the median that is trained again as waits become
-    known, and ``again_until`` the start of the last one that it has learnt from; ``grouped`` the published pipeline,
-    where the features have what it needs; ``usual`` the training waits' quantiles at `calibrate.GRID`, ``mean`` their
-    mean, s; ``most_waiting`` the most of each of `DEPTHS` before a training job.
+    ``plain`` holds the plain boosters by name: ``hgb`` of quantiles, and ``again``, the median that is trained again as
+    waits become known; ``again_until`` is the start of the last one that it has learnt from; ``usual`` the training
+    waits' quantiles at `calibrate.GRID`; ``most_waiting`` the most of each of `DEPTHS` before a training job.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -108,13 +99,10 @@ class QueueTimeModel:
     longest: float = 0.0
     members: list[Member] = field(default_factory=list)
     plain: dict[str, Booster] = field(default_factory=dict)
-    grouped: Published | None = None
     usual: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID)))
-    mean: float = 0.0
     again_until: float = -UNKNOWN
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
-    mixture: Mixtures = field(default_factory=Mixtures)
-    _together: tuple[list[Booster], Booster] | None = field(default=None, repr=False, compare=False)
+    mixture: Mixture = field(default_factory=Mixture)
 
     def learn(self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float) -> QueueTimeModel:
         """Weigh the experts on the last of the training rows, then fit them on all of them.
@@ -132,7 +120,7 @@ class QueueTimeModel:
         train = train[np.argsort(submit[train], kind="stable")]
         first = submit[train[int(len(train) * (1 - self.settings.holdout))]] if self.settings.holdout else cut
         early = train[outcomes.left[train] < first]
-        self.mixture.set_until(min(first, cut))
+        self.mixture.until = min(first, cut)
         if self.settings.holdout and len(early) >= 100:
             weighed = np.flatnonzero((submit >= first) & (submit < cut))
             with step(f"weighing the experts on the last {len(weighed):,} jobs"):
@@ -141,8 +129,7 @@ class QueueTimeModel:
                 raw = judge.experts_in_time(lambda rows: features.iloc[rows], outcomes, weighed)
                 beyond = judge.beyond(features.iloc[weighed])
                 self.mixture.roll(outcomes.take(weighed), raw, beyond, judge.top, cut)
-                self.mixture.half_back()
-        self.mixture.set_until(cut)
+        self.mixture.until = cut
         return self.fit(features.iloc[train], wait[train], submit[train])
 
     def work(self, n_rows: int) -> float:
@@ -154,7 +141,7 @@ class QueueTimeModel:
             return (n * len(LEVELS) + pairs) * chosen.rounds
 
         n = float(min(n_rows, chosen.max_rows))
-        plain, early = (len(LEVELS) + 2) * chosen.rounds * n, n * (1 - chosen.holdout)
+        plain, early = len(LEVELS) * chosen.rounds * n, n * (1 - chosen.holdout)
         judged = (member(early) + plain * (1 - chosen.holdout)) / 2 if chosen.holdout else 0.0
         return judged + chosen.n_members(int(n)) * member(n) + plain
 
@@ -175,7 +162,7 @@ class QueueTimeModel:
         self.names = [name for name in own if varies[name]] or own
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
         features, wait = features.iloc[order], wait[order]
-        self.usual, self.mean = broad(wait), float(wait.mean())
+        self.usual = broad(wait)
         self.again_until = float((submit[order] + wait).max())
         self.most_waiting = _depths(features).max(axis=0).tolist()
         self.boost(features, wait)
@@ -185,12 +172,7 @@ class QueueTimeModel:
         """Fit every booster on rows of features and their waits (n,) in seconds."""
         chosen, matrix = self.settings, self.matrix(features)
         common: dict[str, object] = {"max_bin": MAX_BIN, "eta": chosen.eta, "colsample_bytree": chosen.colsample}
-        for name, target in {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}.items():
-            levels = LEVELS if name == "hgb" else None
-            self.plain[name] = fit_plain(matrix, target, chosen.seed, levels, chosen.rounds, **common)
-        self.grouped = None
-        if set(PUBLISHED) <= set(features.columns):
-            self.grouped = Published(chosen.n_groups, chosen.seed).fit(features, wait)
+        self.plain["hgb"] = fit_plain(matrix, wait, chosen.seed, LEVELS, chosen.rounds, **common)
         self.plain["again"] = self.fit_again(matrix, wait)
         common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
         common |= LEAFWISE | {"max_leaves": chosen.leaves, "min_child_weight": chosen.least_weight}
@@ -241,7 +223,7 @@ class QueueTimeModel:
         while first < len(asked):
             enough = self._train_again(features_at, outcomes, known, int(n_known[first]))
             last = max(int(np.searchsorted(n_known, enough)), first + 1)
-            said[first:last] = predict(self.plain["again"], matrix[first:last]).ravel()
+            said[first:last] = self.plain["again"].predict(matrix[first:last]).ravel()
             first = last
         return self.experts(features, said)
 
@@ -266,29 +248,20 @@ class QueueTimeModel:
             self.again_until, grown = float(left[n - 1]), n
         return max(grown + more, LEAST_AGAIN)
 
-    def _curve(self, matrix: np.ndarray) -> np.ndarray:
-        def one_curve(member: Member) -> np.ndarray:
-            one, other = self._curves(member, matrix, predict(member.quantile, matrix))
-            return self.settings.weight * one + (1 - self.settings.weight) * other
-
-        return mean_of(self.members, one_curve)
-
-    def _curves(self, member: Member, matrix: np.ndarray, scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a member's two curves (n, len(GRID)), s; ``scaled`` (n, 5) is what its quantile booster says."""
+    def _curves(self, member: Member, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a member's two boosters state, (n, len(GRID)) s."""
         by_chance, power = self._chance_curve(member, matrix), self.settings.power
+        scaled = member.quantile.predict(matrix)
         stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
         return _through(stated, by_chance), by_chance
 
     def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
         chance = np.empty((n, count))
-        if n * count <= 5000:
-            chance = member.chance.predict_each(matrix, np.log1p(self.deadlines))
-        else:
-            pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
-            for position, deadline in enumerate(self.deadlines):
-                pairs[:, -1] = np.log1p(deadline)
-                chance[:, position] = predict(member.chance, pairs)
+        pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
+        for position, deadline in enumerate(self.deadlines):
+            pairs[:, -1] = np.log1p(deadline)
+            chance[:, position] = member.chance.predict(pairs)
         chance = np.maximum.accumulate(chance, axis=1)
         levels = np.column_stack([chance, np.ones(n)])
         edges = np.log1p(np.append(self.deadlines, 2 * self.longest + 3600))
@@ -303,34 +276,20 @@ class QueueTimeModel:
         return picked(features, self.names).astype(np.float32)
 
     def curve(self, features: pd.DataFrame) -> np.ndarray:
-        """Return each row's wait in seconds at the levels `calibrate.GRID` as the booster pairs alone state it."""
-        return self._curve(self.matrix(features))
+        """Return each row's wait in seconds at the levels `calibrate.GRID` as the boosters together state it.
+
+        That is the mean of the quantile, the chance and the plain booster on a log scale.
+        """
+        matrix = self.matrix(features)
+        pairs = [self._curves(member, matrix) for member in self.members]
+        quantile, chance = (np.mean([pair[place] for pair in pairs], axis=0) for place in (0, 1))
+        plain = _through(self.plain["hgb"].predict(matrix), chance)
+        return np.expm1(0.4 * np.log1p(quantile) + 0.3 * np.log1p(chance) + 0.3 * np.log1p(plain))
 
     @property
     def top(self) -> float:
         """The longest log wait that an expert is moved to."""
         return float(np.log1p(self.usual[-1]))
-
-    def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Return what the boosters say of each row, s: curves (n, len(calibrate.GRID)) and points (n,)."""
-        matrix = self.matrix(features)
-        scaled, plain = self._walked(matrix)
-        pairs = [self._curves(member, matrix, one) for member, one in zip(self.members, scaled, strict=True)]
-        found = {name: np.mean([pair[i] for pair in pairs], axis=0) for i, name in enumerate(("quantile", "chance"))}
-        found["hgb"] = _through(plain.pop("hgb").reshape(len(matrix), -1), found["chance"])
-        found |= {name: np.maximum(values.ravel(), 0.0) for name, values in plain.items()}
-        found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
-        found["kmeans_gbt"] = np.maximum(self.grouped.predict(features), 0.0) if self.grouped else found["hgb_mean"]
-        return found
-
-    def _walked(self, matrix: np.ndarray) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """Return what each member's quantile booster and each plain booster say, from one walk through all trees."""
-        own = [*(member.quantile for member in self.members), *self.plain.values()]
-        if self._together is None or not all(map(operator.is_, self._together[0], own)):
-            self._together = (own, Booster.of_all(own))
-        said = np.atleast_2d(predict(self._together[1], matrix).T)
-        parts = np.split(said.T, np.cumsum([len(one.base) for one in own])[:-1], axis=1)
-        return parts[: len(self.members)], dict(zip(self.plain, parts[len(self.members) :], strict=True))
 
     def experts(self, features: pd.DataFrame, again: np.ndarray | None = None) -> np.ndarray:
         """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds).
@@ -339,10 +298,8 @@ class QueueTimeModel:
         """
         if features.empty:
             return np.zeros((0, len(NAMES), len(GRID)), np.float32)
-        boosted = self.boosted(features)
-        if again is not None:
-            boosted["again"] = np.maximum(again, 0.0)
-        return stack(boosted, features, self.usual, self.mean)
+        again = self.plain["again"].predict(self.matrix(features)).ravel() if again is None else again
+        return stack(self.curve(features), again, features, self.usual)
 
     def distribution(self, features: pd.DataFrame) -> Distribution:
         """Return each row's distribution of the wait: the mixture's, corrected by what came of recent jobs."""

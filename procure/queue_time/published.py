@@ -17,7 +17,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import from_json
-from procure.queue_time.booster import Booster, fit_published, predict
+from procure.queue_time.booster import Booster, fit_published
 from procure.queue_time.features import PUBLISHED, picked
 
 LARGE_GROUP = 100
@@ -84,12 +84,12 @@ class Published:
         """Predict waits in seconds; as published, a prediction may be negative."""
         matrix = self._scaled(features)
         if not self.boosters:
-            return predict(self.base, matrix).astype(float)
+            return self.base.predict_in_doubles(matrix)
         distance = (self.centres**2).sum(axis=1) - 2 * matrix @ self.centres.T
         group, predicted = distance.argmin(axis=1), np.empty(len(matrix))
         for value in np.unique(group).tolist():
             member = group == value
-            predicted[member] = predict(self.boosters.get(value, self.base), matrix[member])
+            predicted[member] = self.boosters.get(value, self.base).predict_in_doubles(matrix[member])
         return predicted
 
 

@@ -13,19 +13,18 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
-from procure.queue_time.forest import Booster, from_bytes
+from procure.queue_time.booster import Booster
 from procure.queue_time.log import Log, Outcomes, read_jobs
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/9"
+SCHEMA = "procure-queue-time/10"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
 GROWN = 0.2
 """How many more waits are known when boosters are trained again, as a share of those that they learnt from: all
 trainings before the last then learn from at most 1/0.2 = 5 rows for each of these, so that cost grows with the log."""
-_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "full", "experts", "shift", "trust")
-_COUNTS = ("n_errors", "seen", "until", "share")
+_STATE, _COUNTS = ("experts", "ends", "counted"), ("share", "until")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition", "gpu_type")
 _NUMBER = tuple(
@@ -115,7 +114,7 @@ def save(site: SiteModel, path: Path) -> None:
         "about": site.about,
         "trend": site.trend,
     }
-    arrays |= {name: np.frombuffer(booster.to_bytes(), np.uint8) for name, booster in boosters.items()}
+    arrays |= {name: np.frombuffer(booster.content, np.uint8) for name, booster in boosters.items()}
     write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
 
 
@@ -151,18 +150,14 @@ def _parts(
 ) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
         arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest), "usual": model.usual}
-        for position, mixture in enumerate(model.mixture):
-            arrays |= {f"mixture{position}_{name}": getattr(mixture, name) for name in _STATE}
-            arrays |= {f"jobs{position}_{name}": values for name, values in vars(mixture.jobs).items()}
+        arrays |= {f"mixture_{name}": getattr(model.mixture, name) for name in _STATE}
+        arrays |= {f"jobs_{name}": values for name, values in vars(model.mixture.jobs).items()}
         boosters: dict[str, Booster] = {f"plain_{name}": booster for name, booster in model.plain.items()}
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
         settings = asdict(model.settings) | {"names": model.names, "n_members": len(model.members)}
-        settings |= {"mean": model.mean, "most_waiting": model.most_waiting, "again_until": model.again_until}
-        if model.grouped is not None:
-            more, groups = _published_parts(model.grouped)
-            arrays, boosters = arrays | more, boosters | groups
-        settings["mixtures"] = [{name: getattr(one, name) for name in _COUNTS} for one in model.mixture]
+        settings |= {"most_waiting": model.most_waiting, "again_until": model.again_until}
+        settings["mixture"] = {name: getattr(model.mixture, name) for name in _COUNTS}
         return arrays, boosters, settings
     arrays, boosters = _published_parts(model)
     return arrays, boosters, {"k": model.k, "seed": model.seed}
@@ -185,29 +180,26 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
     arrays = archive.arrays
 
     def read(name: str) -> Booster:
-        return from_bytes(arrays[name].tobytes(), source)
+        return Booster.from_bytes(arrays[name].tobytes(), source)
 
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
-        mean, counts = float(settings.pop("mean")), settings.pop("mixtures")
+        counts = settings.pop("mixture")
         again_until = float(settings.pop("again_until"))
         most_waiting = [float(value) for value in settings.pop("most_waiting")]
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
-        model.usual, model.mean, model.most_waiting = arrays["usual"], mean, most_waiting
+        model.usual, model.most_waiting = arrays["usual"], most_waiting
         model.again_until = again_until
         model.members = [
             Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance"))) for position in range(n_members)
         ]
         plain = [name for name in arrays if name.startswith("plain_")]
         model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
-        if "base" in arrays:
-            model.grouped = _published(arrays, model.settings.n_groups, model.settings.seed, read)
-        for position, (mixture, known) in enumerate(zip(model.mixture, counts, strict=True)):
-            for name in _STATE:
-                setattr(mixture, name, arrays[f"mixture{position}_{name}"])
-            for name in _COUNTS:
-                setattr(mixture, name, float(known[name]) if name == "share" else known[name])
-            mixture.jobs = Outcomes(*(arrays[f"jobs{position}_{f.name}"] for f in fields(Outcomes)))
+        for name in _STATE:
+            setattr(model.mixture, name, arrays[f"mixture_{name}"])
+        for name in _COUNTS:
+            setattr(model.mixture, name, float(counts[name]))
+        model.mixture.jobs = Outcomes(*(arrays[f"jobs_{one.name}"] for one in fields(Outcomes)))
         return model
     return _published(arrays, settings["k"], settings["seed"], read)
 

@@ -112,7 +112,7 @@ def update(
     """Continue a model from a newer log.
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
-    that waited is filled in; our model's mixtures learn from both. With ``refit`` the boosters are trained again on the
+    that waited is filled in; our model's mixture learns from both. With ``refit`` the boosters are trained again on the
     history and the whole log given. A service that continues its model every hour does so ``lean``, without a look for
     drift and with the trend as it was, and says what is the time, ``now``: what happened since the last time is learnt
     then, from what was stated until then, as `evaluation.evaluate` does between two updates.
@@ -291,18 +291,18 @@ def _learn_more(
     fresh: np.ndarray,
     moment: float | None,
 ) -> None:
-    """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
+    """Let a model's mixture see what became of the jobs it followed, and the new jobs."""
     outcomes = Outcomes.of(joined)
     now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
-    for followed in (one.jobs for one in model.mixture):
-        for position, key in enumerate(zip(followed.name, followed.submit, strict=True)):
-            if key in now:
-                followed.left[position] = outcomes.left[now[key]]
-                followed.started[position] = outcomes.started[now[key]]
+    followed = model.mixture.jobs
+    for position, key in enumerate(zip(followed.name, followed.submit, strict=True)):
+        if key in now:
+            followed.left[position] = outcomes.left[now[key]]
+            followed.started[position] = outcomes.started[now[key]]
     until, every = _known_until(outcomes), 0.0
-    if moment is not None and moment > model.mixture.usual.until:
-        until, every = moment, moment - model.mixture.usual.until
-    raw = model.experts_in_time(features_at, outcomes, fresh, model.mixture.usual.until, every)
+    if moment is not None and moment > model.mixture.until:
+        until, every = moment, moment - model.mixture.until
+    raw = model.experts_in_time(features_at, outcomes, fresh, model.mixture.until, every)
     model.mixture.roll(outcomes.take(fresh), raw, model.beyond(features_at(fresh)), model.top, until, every)
     if every:
         model.train_again(features_at, outcomes, until)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from procure.queue_time import experts
-from procure.queue_time.booster import mean_of
 from procure.queue_time.meanings import meaning
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.predict import Request, Situation
@@ -25,21 +24,8 @@ _ENOUGH = 5
 """Starts of like jobs in a week, from which on these are spoken of, and not the last five whenever they started."""
 _CONTRADICTS = 4.0
 """Waits that differ from the forecast by this factor, both at least a minute, need a word on why."""
-_TOPIC_OF_EXPERT = {
-    "last_like": "like",
-    "so_far": "before",
-    "shape": "like",
-    "user_5": "user",
-    "user": "user",
-    "partition_5": "lately",
-    "day": "lately",
-    "week": "lately",
-    "month": "lately",
-    "backlog": "ahead",
-    "backlog_moved": "ahead",
-}
-_WITHOUT_TOPIC = ("zero", "mean", "broad")
-"""Experts that look at nothing of the job; those that stand nowhere here are boosters."""
+_TOPIC_OF_EXPERT = {"backlog": "ahead", "week": "lately"}
+"""Experts that look at one thing; the others are boosters."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -142,14 +128,14 @@ def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
     if not isinstance(model, QueueTimeModel) or not model.members:
         return {}
     row = np.column_stack([model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = -mean_of(model.members, lambda member: member.chance.contributions(row)[0][:-1])
+    moved = -np.mean([member.chance.contributions(row)[0][:-1] for member in model.members], axis=0)
     boosted: dict[str, float] = {}
     for name, part in zip(model.names, moved, strict=True):
         topic = meaning(name).topic
         boosted[topic] = boosted.get(topic, 0.0) + float(part)
     [weights] = model.mixture.weights(model.beyond(here.features))
     weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))
-    own = 1 - sum(weight[name] for name in (*_TOPIC_OF_EXPERT, *_WITHOUT_TOPIC))
+    own = 1 - sum(weight[name] for name in _TOPIC_OF_EXPERT)
     total = sum(map(abs, boosted.values())) or 1.0
     found = {topic: own * part / total for topic, part in boosted.items()}
     for name, topic in _TOPIC_OF_EXPERT.items():
