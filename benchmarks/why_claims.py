@@ -108,7 +108,7 @@ def measure_account(arguments: argparse.Namespace) -> None:
 
 
 def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
-    """Return jobs, and rules that a fit does not know: limits, closed hours, pauses that differ by user."""
+    """Return jobs, and rules that a fit does not know: limits, pauses that differ by user."""
     rng = np.random.default_rng(seed)
     n = 5000
     # A job that is ended at its limit has another run time in a log than in the jobs that were replayed.
@@ -126,9 +126,7 @@ def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
             "cpus_per_node": 1,
         }
     )
-    hours = tuple(24 * day + hour for day in range(5) for hour in range(8, 16))
-    rules = [Rule(kind="closed_hours", subject="over 14400", value=hours)]
-    rules += [Rule(kind="pause", subject=f"user u{i}", value=int(rng.integers(10, 900))) for i in range(12)]
+    rules = [Rule(kind="pause", subject=f"user u{i}", value=int(rng.integers(10, 900))) for i in range(12)]
     rules += [Rule(kind="limit", subject=f"user u{i} cpus", value=int(rng.integers(4, 12))) for i in range(0, 12, 2)]
     return check(jobs, JOB), Site(rules=tuple(rules))
 

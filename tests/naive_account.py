@@ -10,7 +10,7 @@ FAR = 1 << 60
 AMOUNTS = (("cpus", "cpus_per_node"), ("mem_mb", "mem_mb_per_node"), ("gpus", "gpus_per_node"))
 CAUSES = (
     *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
-    *("reserved", "outage", "closed_hours", "pause", "unexplained"),
+    *("reserved", "outage", "pause", "unexplained"),
 )
 
 
@@ -20,7 +20,6 @@ def naive_account(
     max_jobs: dict[str, int] | None = None,
     outages: tuple[tuple[str, int, int, int], ...] = (),
     pause: int = 0,
-    max_seconds: dict[tuple[str, str], int] | None = None,
 ) -> list[dict[str, int]]:
     """Return seconds by cause of each job in order of submission.
 
@@ -35,8 +34,6 @@ def naive_account(
         The most jobs of each user at once.
     outages
         ``(node, CPUs, begin, end)``, s.
-    max_seconds
-        By user and resource (``cpu_seconds``, ``remaining_cpu_seconds``).
     """
     rows = jobs.sort_values("submit_time", kind="stable").to_dict(orient="records")
     for row in rows:
@@ -108,34 +105,18 @@ def naive_account(
                 shadow, extra = _shadow(head, running, free)
                 if now + (row["requested_time"] or FAR) > shadow and _cpus(row) > extra:
                     causes.append("reserved")
-            above = [_above(row, at, running, max_seconds or {}) for at in range(now, following)]
-            if head is None and not above[0] and no_room and not {"not_eligible", "above_limit"} & set(causes):
+            if head is None and no_room and not {"not_eligible", "above_limit"} & set(causes):
                 head = row
-            parts = [(sum(above), [*causes, "above_limit"]), (following - now - sum(above), causes)]
-            assert above == sorted(above, reverse=True)
-            for lasted, found in parts:
-                if found and lasted:
-                    row["seconds"][min(found, key=CAUSES.index)] += lasted
-                    row["stretch"] = 0
-                elif lasted:
-                    paused = min(lasted, max(0, pause - row["stretch"]))
-                    row["seconds"]["pause"] += paused
-                    row["seconds"]["unexplained"] += lasted - paused
-                    row["stretch"] += lasted
+            lasted = following - now
+            if causes:
+                row["seconds"][min(causes, key=CAUSES.index)] += lasted
+                row["stretch"] = 0
+            else:
+                paused = min(lasted, max(0, pause - row["stretch"]))
+                row["seconds"]["pause"] += paused
+                row["seconds"]["unexplained"] += lasted - paused
+                row["stretch"] += lasted
     return [row["seconds"] for row in rows]
-
-
-def _above(row, at, running, most) -> bool:
-    """Say whether a job would exceed its user's CPU-seconds."""
-    mine = [one for one in running if one["user"] == row["user"]]
-    asked = [one["requested_time"] or 30 * 86_400 for one in (row, *mine)]
-    own = _cpus(row) * asked[0]
-    whole = sum(_cpus(one) * time for one, time in zip(mine, asked[1:], strict=True))
-    over = sum(_cpus(one) * (one["start_time"] + time - at) for one, time in zip(mine, asked[1:], strict=True))
-    return bool(mine) and (
-        whole + own > most.get((row["user"], "cpu_seconds"), FAR)
-        or max(over, 0) + own > most.get((row["user"], "remaining_cpu_seconds"), FAR)
-    )
 
 
 def _cpus(row: dict) -> int:

@@ -67,37 +67,18 @@ def naive_features(jobs: pd.DataFrame, means: np.ndarray, capacity: int) -> list
     return found
 
 
-def naive_use(rows: list[dict], user: str, now: int, capacity: float) -> float:
-    """Return a user's recent use: its CPUs at each moment so far, each weighing e^(−age / day), as a share of all."""
-    total = 0.0
-    for row in rows:
-        if row["user"] == user and row["start"] is not None and row["start"] < now:
-            until = min(row["start"] + row["run_time"], now)
-            since = np.exp(-(now - until) / 86_400) - np.exp(-(now - row["start"]) / 86_400)
-            total += row["cpus_per_node"] * row["n_nodes"] * since
-    return total / capacity
-
-
-def naive_easy(jobs: pd.DataFrame, n_nodes: int, held: callable, weight: callable | None = None) -> list[int]:
-    """Return when EASY starts jobs of whole nodes, second by second.
-
-    ``held(row, now, rows)`` keeps one back; of ``weight(row, now, rows)`` the largest is first, else the earliest.
-    """
+def naive_easy(jobs: pd.DataFrame, n_nodes: int, held: callable) -> list[int]:
+    """Return when EASY starts jobs of whole nodes, second by second; ``held(row, now, rows)`` keeps one back."""
     rows = jobs.to_dict(orient="records")
     for row in rows:
         row["start"] = None
     now = -1
     while any(row["start"] is None for row in rows):
         now += 1
-        ends = {row["start"] + row["run_time"] for row in rows if row["start"] is not None}
-        if weight is not None and now not in ends and now not in set(jobs["submit_time"]):
-            continue  # weights change between events, and nothing is decided there
         while True:
             running = [r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]]
             free = n_nodes - sum(r["n_nodes"] for r in running)
             queue = [r for r in rows if r["start"] is None and r["submit_time"] <= now and not held(r, now, rows)]
-            if weight is not None:
-                queue.sort(key=lambda r: -weight(r, now, rows))
             if not queue:
                 break
             head, room = queue[0], free

@@ -22,6 +22,7 @@ from procure.site.names import Known
 from procure.site.store import write_site
 from procure.study import load_study
 from procure.tables import check, read, write
+from procure.workload.slurm_env import run_slurm
 
 
 def test_collect_asks_for_the_days_that_are_given(procure) -> None:
@@ -35,7 +36,10 @@ def test_collect_asks_for_the_days_that_are_given(procure) -> None:
 
 def test_collect_says_what_gave_no_answer(tmp_path, monkeypatch) -> None:
     """An empty answer and a command that hangs are sentences; what the others printed is kept."""
-    for name, text in (("scontrol", "[ $2 = node ] && sleep 9; [ $2 = config ] && echo x"), ("sacctmgr", "echo y")):
+    for name, text in (
+        ("scontrol", "[ $2 = node ] && sleep 9; [ $2 = config ] && echo x; true"),
+        ("sacctmgr", "echo y"),
+    ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -44,6 +48,21 @@ def test_collect_says_what_gave_no_answer(tmp_path, monkeypatch) -> None:
     assert any("show node" in one and "within 1 s" in one for one in failed)
     assert any("show partition" in one and "printed nothing" in one for one in failed)
     assert (tmp_path / "slurm" / "config.txt").read_text() == "x\n"
+
+
+def test_a_command_of_slurm_is_not_bent_by_the_environment(tmp_path, monkeypatch) -> None:
+    """What would have it show other jobs or times is gone, what is asked for stands; what it lacks is a sentence."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\n[ $1 = bad ] && echo why >&2 && exit 3\nenv\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for name in ("SQUEUE_PARTITION", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"):
+        monkeypatch.setenv(name, "mine")
+    seen = run_slurm(["SLURM_TIME_FORMAT=%s", "squeue", "all"])
+    assert "=mine" not in seen and "SLURM_TIME_FORMAT=%s" in seen and "SLURM_BITSTR_LEN=0" in seen
+    with pytest.raises(TableError, match="squeue failed: why"):
+        run_slurm(["squeue", "bad"])
+    with pytest.raises(TableError, match="snothing is not installed"):
+        run_slurm(["snothing"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The account of every hour that jobs waited: by cause, class, account or user, and week."""
+"""The account of every hour that jobs waited: by cause, and by class of jobs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import (
-    RESOURCES,
-    Limit,
-    infer_limits,
-    infer_pause,
-    with_limits,
-    with_most,
-)
+from procure.account.inferred import RESOURCES, Limit, infer_limits, infer_pause, with_limits
 from procure.account.layout import (
     OWNERS,
     Laid,
     lay_out,
     make_work,
     started_jobs,
-    with_hours,
     with_outages,
 )
 from procure.account.outages import Outage, columns_of, infer_outages
-from procure.account.rules import closed_hours, pauses_of
+from procure.account.rules import pauses_of
 from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
@@ -37,15 +29,12 @@ from procure.account.sweep import (
     Work,
     sweep,
 )
-from procure.account.zones import make_clock
-from procure.errors import ArgumentError
 from procure.schemas import CLASSES, JOB, NODE
 from procure.site.model import Site
 from procure.site.store import node_list
 from procure.tables import as_table
 from procure.text import Shown, counted
 from procure.workload.classes import class_of
-from procure.workload.clock import has_dates, local_times, zone
 
 SAID = {
     "not_eligible": "not eligible (dependency, begin time, hold)",
@@ -56,15 +45,12 @@ SAID = {
     "gpus": "CPUs free, but not the GPUs",
     "reserved": "reserved for an earlier job",
     "outage": "capacity was not there",
-    "closed_hours": "hours closed to such jobs",
     "pause": "the scheduler's pause",
     "unexplained": "unexplained",
 }
 """What each cause is called."""
 HARDWARE = ("full", "fragmentation", "memory", "gpus", "reserved")
 """Causes that hardware can cut; a reservation is for a job that wants nodes."""
-_GROUPS = 20
-"""User groups that are listed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,9 +62,8 @@ class Account(Shown):
     causes
         A row per cause, in the order in which they are tried: ``cause hours share lower upper``. ``lower`` counts
         the hours for which no other cause would do, ``upper`` those for which it would do, whatever comes first.
-    by_class, by_group, by_week
-        ``class`` (`procure.schemas.CLASSES`), ``group`` (account, else user; the largest 20) or ``week`` (its Monday,
-        of submission) with ``n_jobs hours`` and the hours of each cause.
+    by_class
+        ``class`` (`procure.schemas.CLASSES`) with ``n_jobs hours`` and the hours of each cause.
     by_job
         int64[n_jobs, n_causes], s, the jobs that started in order of submission.
     limits, outages, pause
@@ -89,8 +74,6 @@ class Account(Shown):
 
     causes: pd.DataFrame
     by_class: pd.DataFrame
-    by_group: pd.DataFrame
-    by_week: pd.DataFrame
     by_job: np.ndarray
     limits: list[Limit]
     outages: list[Outage]
@@ -146,8 +129,6 @@ class Account(Shown):
             "hours": float(self.causes["hours"].sum()),
             "causes": self.causes.to_dict(orient="records"),
             "by_class": self.by_class.to_dict(orient="records"),
-            "by_group": self.by_group.to_dict(orient="records"),
-            "by_week": self.by_week.to_dict(orient="records"),
             "limits": [
                 {one.kind: self.names[one.owner], "resource": one.resource, "value": one.value,
                  "n_jobs": one.n_jobs, "share": one.share, "chance": one.chance}
@@ -166,15 +147,13 @@ def account_waits(
     site: Site | None = None,
     *,
     infer: bool = True,
-    tz: str | None = None,
 ) -> Account:
     """Account for every hour that the jobs of a log waited.
 
     Each second of each wait falls to the first cause that applies: the job is not eligible; its user is at a limit; the
     nodes that it may use have too few CPUs or GPUs free; they have enough, but not on enough nodes at once
     (fragmentation), or not with the memory or GPUs beside them; an earlier job that cannot start would need the room
-    at the time that EASY would promise it; capacity was not there; hours are closed to jobs of this length; the
-    scheduler's pause; unexplained.
+    at the time that EASY would promise it; capacity was not there; the scheduler's pause; unexplained.
 
     Parameters
     ----------
@@ -187,14 +166,11 @@ def account_waits(
         Rules that are known: partitions, and the inferred ``rules`` that an administrator left standing.
     infer
         Infer limits, outages and the pause from the log; what the site knows comes first.
-    tz
-        IANA zone of weeks and closed hours; None = the site's, else UTC.
 
     Raises
     ------
     TableError
-        No job has a start; there are jobs of several clusters; the nodes do not hold what ran on them; a zone of a log
-        without dates.
+        No job has a start; there are jobs of several clusters; the nodes do not hold what ran on them.
 
     Examples
     --------
@@ -204,12 +180,12 @@ def account_waits(
     >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
     200
     """
-    return _accounted(jobs, nodes, site, infer=infer, tz=tz, part=False)
+    return _accounted(jobs, nodes, site, infer=infer, part=False)
 
 
 def account_part(jobs: pd.DataFrame, nodes: pd.DataFrame, site: Site | None = None) -> Account:
     """Account for some jobs of a log of which the nodes hold all, as `account_waits` does for the whole."""
-    return _accounted(jobs, nodes, site, infer=True, tz=None, part=True)
+    return _accounted(jobs, nodes, site, infer=True, part=True)
 
 
 def _accounted(
@@ -218,17 +194,12 @@ def _accounted(
     site: Site | None,
     *,
     infer: bool,
-    tz: str | None,
     part: bool,
 ) -> Account:
     given = as_table(jobs, JOB)
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
-    local = zone_of(log, tz, site)
-    laid = lay_out(log, table, _partitions(site, table), site, part=part)
-    submit = laid.log.submit
-    clock = make_clock(int(log["submit_time"].iloc[0]), int(submit[-1]), local)
-    laid = _with_rules(laid._replace(centre=laid.centre._replace(clock=clock)), site)
+    laid = _with_rules(lay_out(log, table, _partitions(site, table), site, part=part), site)
     limits: list[Limit] = []
     outages: list[Outage] = []
     laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
@@ -246,26 +217,11 @@ def _accounted(
         if not laid.centre.pause.any():
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
-    account = _summed(laid, _pass(laid), limits, outages, local)
+    account = _summed(laid, _pass(laid), limits, outages)
     if node_days:
         said = f"the site's events take nodes away for {node_days:,.1f} node-days of the log: `outage` goes by them"
         account = replace(account, notes=(*account.notes, said))
     return replace(account, notes=(*account.notes, *laid.notes, *_of_log(given, laid)))
-
-
-def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
-    """Return the zone by which hours and weeks are counted: the one that is given, else the site's; empty = UTC.
-
-    Raises
-    ------
-    TableError
-        It is unknown; or one is given for a log that has no dates.
-    """
-    dated = has_dates(jobs)
-    if tz and not dated:
-        raise ArgumentError("tz", "the log has no dates: its times are seconds of its own clock, in no zone")
-    local = tz or (site.tz if site is not None and dated else "")
-    return zone(local).key if local else ""
 
 
 def _of_log(jobs: pd.DataFrame, laid: Laid) -> list[str]:
@@ -333,13 +289,11 @@ def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _with_rules(laid: Laid, site: Site | None) -> Laid:
-    """Bring in the rules of a site that say of themselves how they bind: limits, closed hours, the pause."""
+    """Bring in the rules of a site that say of themselves how they bind: limits, the pause."""
     if site is None:
         return laid
-    rules = [rule for rule in site.rules if rule.kind in ("limit", "closed_hours", "pause")]
-    most = np.concatenate([[laid.centre.max_jobs, laid.centre.max_cpus], laid.centre.max_seconds])
-    lengths, closed = closed_hours(rules)
-    for rule in rules:
+    most = np.stack([laid.centre.max_jobs, laid.centre.max_cpus])
+    for rule in site.rules:
         if rule.kind == "limit":
             kind, _, rest = rule.subject.partition(" ")
             name, _, resource = rest.rpartition(" ")
@@ -347,11 +301,11 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
             for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
                 if name in ("*", laid.names[owner]):
                     of[owner] = min(of[owner], int(float(str(rule.value))))
-    laid = laid._replace(centre=with_most(laid.centre, most)._replace(pause=pauses_of(rules, laid.jobs)))
-    return with_hours(laid, lengths, closed) if closed.any() else laid
+    pause = pauses_of(site.rules, laid.jobs)
+    return laid._replace(centre=laid.centre._replace(max_jobs=most[0], max_cpus=most[1], pause=pause))
 
 
-def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage], tz: str) -> Account:
+def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
     jobs, seconds = laid.jobs, work.seconds
     lower, upper = work.lower.copy(), work.upper.copy()
     total = int(seconds.sum())
@@ -383,19 +337,13 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage], 
             "upper": upper / 3600,
         }
     )
-    group = next(
-        (jobs[name] for name in ("account", "user") if name in jobs and len(jobs[name].unique()) > 1),
-        pd.Series("", index=jobs.index),
-    )
-    submitted = pd.Series(local_times(jobs["submit_time"].to_numpy(np.int64), tz or None), index=jobs.index)
-    week = submitted.dt.to_period("W").dt.start_time.dt.strftime("%Y-%m-%d")
-    classes = pd.Series(np.array(CLASSES, object)[class_of(jobs)], index=jobs.index)
-    by_group = _by(group.astype(str), "group", seconds).sort_values("hours", ascending=False, kind="stable")
+    by_class = pd.DataFrame(seconds / 3600, columns=list(CAUSES))
+    by_class.insert(0, "hours", by_class.sum(axis=1))
+    by_class.insert(0, "n_jobs", 1)
+    classes = np.array(CLASSES, object)[class_of(jobs)]
     return Account(
         causes=causes,
-        by_class=_by(classes, "class", seconds),
-        by_group=by_group.head(_GROUPS).reset_index(drop=True),
-        by_week=_by(week, "week", seconds),
+        by_class=by_class.groupby(classes).sum().rename_axis("class").reset_index(),
         by_job=seconds,
         limits=limits,
         outages=outages,
@@ -410,10 +358,3 @@ def _kinds_of(limits: list[Limit]) -> str:
     """Return of whom limits are: users, accounts, partitions."""
     names = [f"{kind}s" for kind in OWNERS if any(one.kind == kind for one in limits)]
     return " and ".join(names)
-
-
-def _by(key: pd.Series, name: str, seconds: np.ndarray) -> pd.DataFrame:
-    frame = pd.DataFrame(seconds / 3600, columns=list(CAUSES))
-    frame.insert(0, "hours", frame.sum(axis=1))
-    frame.insert(0, "n_jobs", 1)
-    return frame.groupby(key.to_numpy()).sum().rename_axis(name).reset_index()

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from procure.account.layout import OWNERS, Laid, levels, seconds_after_starts, usual_most
-from procure.account.sweep import FAR, PAUSE, UNEXPLAINED, Centre, Log
+from procure.account.layout import OWNERS, Laid, levels, usual_most
+from procure.account.sweep import FAR, PAUSE, UNEXPLAINED, Log
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -28,10 +28,8 @@ SAMPLES = (np.arange(16) + 0.5) / 16
 """Moments of a wait that are looked at, as shares of it."""
 FAR_APART = 1 << 40
 """s, longer than any log."""
-LEAST_BASE = 0.05
-"""Least of that for CPU-seconds, of which no two jobs ask for as many."""
-RESOURCES = ("jobs", "cpus", "cpu_seconds", "remaining_cpu_seconds")
-"""What a limit counts of all that runs: jobs, CPUs, CPUs × time asked for, and × what remains of that time."""
+RESOURCES = ("jobs", "cpus")
+"""What a limit counts of all that runs."""
 
 
 class Limit(NamedTuple):
@@ -75,23 +73,6 @@ def _refills(log: Log, owners: np.ndarray, jobs: np.ndarray, n: int) -> tuple[np
     moments = pd.DataFrame({"owner": owners[jobs], "start": start, "soon": soon}).groupby(["owner", "start"]).max()
     whose = moments.index.get_level_values("owner").to_numpy(np.int64)
     return np.bincount(whose, minlength=n), np.bincount(whose[moments["soon"].to_numpy(bool)], minlength=n)
-
-
-def _starts_near(laid: Laid, kind: int, longer: np.ndarray) -> list[np.ndarray]:
-    """Return how likely an owner is by chance where one more job of it exceeds the most CPU-seconds, all and remaining.
-
-    After a start at any time, not of a job that had waited, one more of its usual size would have exceeded the most.
-    """
-    job, after = seconds_after_starts(laid.log, kind)
-    n, whose = len(laid.names), laid.log.owner[kind, job]
-    size = pd.Series(laid.log.cpus * laid.log.asked)
-    usual = size[longer].groupby(laid.log.owner[kind][longer]).median().reindex(range(n), fill_value=0).to_numpy()
-    n_starts = np.bincount(whose, minlength=n)
-    found = []
-    for values, most in zip(after, laid.centre.peak_seconds, strict=True):
-        near = np.bincount(whose, (values + usual[whose] > most[whose]) & ~longer[job], minlength=n)
-        found.append(np.maximum(near / np.maximum(n_starts, 1), LEAST_BASE))
-    return found
 
 
 def _system_still(laid: Laid, jobs: np.ndarray) -> np.ndarray:
@@ -143,24 +124,16 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
     longer = (with_room > SHORT_WAIT) & (owners >= 0)
     n_room = np.bincount(owners[longer], minlength=n)
     found: list[Limit] = []
-    near = _starts_near(laid, kind, longer)
     stands = np.zeros(len(owners))
     stands[longer] = _system_still(laid, np.flatnonzero(longer))
     is_full = np.bincount(owners[longer], stands[longer], minlength=n) > LEAST_SHARE * n_room
-    every = (centre.peak_jobs, centre.peak_cpus, *centre.peak_seconds)
-    for column, (resource, most) in enumerate(zip(RESOURCES, every, strict=True)):
+    for column, (resource, most) in enumerate(zip(RESOURCES, (centre.peak_jobs, centre.peak_cpus), strict=True)):
         at_most = longer & (kept[kind, :, column] > LEAST_SHARE * with_room) & (kept[kind, :, column] > 0)
         n_at = np.bincount(owners[at_most], minlength=n)
         share = beside[1 + column] / np.maximum(beside[0], 1)
-        if column < 2:
-            n_apart, n_soon = _refills(log, owners, np.flatnonzero(at_most), n)
-            shows = (n_soon >= LEAST_SHARE * n_apart) & ~is_full
-            chance = np.where(shows, binom.sf(n_soon - 1, n_apart, SOON), 1.0)
-        else:
-            # Jobs of one hour wait together, so hours are counted, not jobs.
-            hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique()
-            n_apart = hours.reindex(range(n), fill_value=0).to_numpy(np.int64)
-            chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), near[column - 2])
+        n_moments, n_soon = _refills(log, owners, np.flatnonzero(at_most), n)
+        shows = (n_soon >= LEAST_SHARE * n_moments) & ~is_full
+        chance = np.where(shows, binom.sf(n_soon - 1, n_moments, SOON), 1.0)
         for owner in np.flatnonzero(
             (n_at >= LEAST_JOBS) & (n_at >= LEAST_SHARE * n_room) & (share >= LEAST_TIME) & (chance < CHANCE)
         ):
@@ -180,16 +153,11 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
 def with_limits(laid: Laid, limits: Iterable[Limit]) -> Laid:
     """Bring limits into a log that is laid out."""
     centre = laid.centre
-    most = np.concatenate([[centre.max_jobs, centre.max_cpus], centre.max_seconds])
+    most = np.stack([centre.max_jobs, centre.max_cpus])
     for one in limits:
         row = most[RESOURCES.index(one.resource)]
         row[one.owner] = min(row[one.owner], one.value)
-    return laid._replace(centre=with_most(centre, most))
-
-
-def with_most(centre: Centre, most: np.ndarray) -> Centre:
-    """Return a centre with other limits, int64[4, n_owners] by `RESOURCES`."""
-    return centre._replace(max_jobs=most[0].copy(), max_cpus=most[1].copy(), max_seconds=most[2:].copy())
+    return laid._replace(centre=centre._replace(max_jobs=most[0], max_cpus=most[1]))
 
 
 def infer_pause(seconds: np.ndarray) -> int:

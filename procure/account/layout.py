@@ -17,13 +17,11 @@ from procure.account.sweep import (
     LEFT,
     STARTED,
     SUBMITTED,
-    TICK,
     Centre,
     Groups,
     Log,
     Work,
 )
-from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
 from procure.site.model import Site
@@ -40,12 +38,6 @@ EXCEEDS = 0.002
 """Share of the time of a log for which more may run than its nodes have before it is said."""
 MOST_UNNAMED = 0.2
 """Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
-LENGTHS = (900, 3600, 4 * 3600, 12 * 3600, 86_400)
-"""s; classes of requested time end here."""
-
-
-NO_LIMIT = 30 * 86_400
-"""s that a job without a limit counts for in limits of CPU-seconds."""
 
 
 class Laid(NamedTuple):
@@ -417,11 +409,9 @@ def lay_out(
     log = Log(  # type: ignore[misc]
         *times,
         limit=np.where(requested > 0, requested, FAR),
-        asked=np.where(requested > 0, requested, NO_LIMIT),
         cpus=cpus,
         owner=owner,
         group=group,
-        length=np.searchsorted(LENGTHS, np.where(requested > 0, requested, FAR)).astype(np.int64),
         node_first=np.asarray(first, np.int64),
         node_list=number,
         event_at=at,
@@ -435,7 +425,6 @@ def lay_out(
             peaks[0] += usual_most(levels(times[2], times[3], row, np.ones(n, np.int64)), len(names))
             peaks[1] += _most_beside(times[2], times[3], row, cpus, len(names))
     unlimited = np.full(len(names), FAR, np.int64)
-    most_seconds = _most_seconds(log, len(names))
     centre = Centre(  # type: ignore[misc]
         *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),
         outage_node=none,
@@ -444,10 +433,6 @@ def lay_out(
         max_cpus=unlimited.copy(),
         peak_jobs=peaks[0],
         peak_cpus=peaks[1],
-        max_seconds=np.full((2, len(names)), FAR, np.int64),
-        peak_seconds=most_seconds,
-        closed=np.zeros((len(LENGTHS) + 1, 168), bool),
-        clock=make_clock(origin, int(times[0][-1])),
         pause=np.zeros(n, np.int64),
     )
     largest = held.max() if nodes is None else nodes["cpus"].max()
@@ -498,37 +483,6 @@ def _held(
     return held, whole, ()
 
 
-def seconds_after_starts(log: Log, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the CPU-seconds asked for by what an owner of a kind runs, right after each start of a job of its own.
-
-    Returns
-    -------
-    tuple
-        The jobs that lasted, by owner and start, int64[m]; and int64[2, m]: all CPU-seconds, and those that remain.
-    """
-    whose = log.owner[kind]
-    kept = np.flatnonzero((log.end > log.start) & (whose >= 0))
-    amount = log.cpus[kept] * log.asked[kept]
-    over = log.cpus[kept] * (log.start[kept] + log.asked[kept])
-    at = np.concatenate([log.end[kept], log.start[kept]])
-    order = np.lexsort((np.tile(kept, 2), np.repeat([0, 1], len(kept)), at, np.tile(whose[kept], 2)))
-    running = [np.cumsum(np.concatenate([-one, one])[order]) for one in (amount, over, log.cpus[kept])]
-    is_start = order >= len(kept)
-    remaining = np.maximum(running[1] - at[order] * running[2], 0)
-    return np.tile(kept, 2)[order][is_start], np.stack([running[0], remaining])[:, is_start]
-
-
-def _most_seconds(log: Log, n: int) -> np.ndarray:
-    """Return the CPU-seconds that 2 % of an owner's starts at most lead above, int64[2, n]: all, and what remains."""
-    found = np.zeros((2, n), np.int64)
-    for kind in range(len(OWNERS)):
-        job, after = seconds_after_starts(log, kind)
-        for row, values in enumerate(after):
-            by_owner = pd.Series(values).groupby(log.owner[kind, job]).quantile(1 - EXCEEDED, interpolation="higher")
-            found[row, by_owner.index.to_numpy(np.int64)] = by_owner.to_numpy(np.int64)
-    return found
-
-
 def _events(
     submit: np.ndarray, eligible: np.ndarray, start: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -565,16 +519,6 @@ def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarr
     return laid._replace(log=log, centre=centre)
 
 
-def with_hours(laid: Laid, lengths: np.ndarray, closed: np.ndarray) -> Laid:
-    """Close hours of the week to classes of requested time that end at ``lengths``; each full hour becomes an event."""
-    last = int(laid.log.event_at[-1])
-    ticks = full_hours(laid.centre.clock, last)
-    zero = np.zeros(len(ticks), np.int64)
-    length = np.searchsorted(lengths, laid.log.limit).astype(np.int64)
-    log = with_events(laid.log, ticks, zero + TICK, zero)._replace(length=length)
-    return laid._replace(log=log, centre=laid.centre._replace(closed=closed))
-
-
 def make_work(laid: Laid) -> Work:
     """Lay out room for a pass over a log."""
     log, groups, centre = laid.log, laid.groups, laid.centre
@@ -593,13 +537,12 @@ def make_work(laid: Laid) -> Work:
         fitting=np.zeros((4, n_groups), np.int64),
         jobs_of=np.zeros(n_owners, np.int64),
         cpus_of=np.zeros(n_owners, np.int64),
-        seconds_of=np.zeros((2, n_owners), np.int64),
         stretch=np.zeros(n, np.int64),
         counters=np.zeros(3, np.int64),
         seconds=np.zeros((n, len(CAUSES)), np.int64),
         lower=np.zeros(len(CAUSES), np.int64),
         upper=np.zeros(len(CAUSES), np.int64),
         seen=np.full(n_owners, -1, np.int64),
-        beside=np.zeros((5, n_owners), np.int64),
-        kept=np.zeros((len(OWNERS), n, 4), np.int64),
+        beside=np.zeros((3, n_owners), np.int64),
+        kept=np.zeros((len(OWNERS), n, 2), np.int64),
     )

@@ -1,4 +1,4 @@
-"""The rules of a site that say of themselves how they bind: pauses and closed hours, as arrays."""
+"""The rules of a site that say of themselves how they bind, as arrays."""
 
 from __future__ import annotations
 
@@ -7,32 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from procure.account.layout import LENGTHS
 from procure.site.model import Rule
 
 
 def number(value: object) -> float:
     """Return a rule's value as a number."""
     return float(str(value))
-
-
-def closed_hours(rules: Iterable[Rule]) -> tuple[np.ndarray, np.ndarray]:
-    """Return which hours of the local week are closed to which jobs; the subject of a rule is ``over S``, or empty.
-
-    Returns
-    -------
-    tuple
-        The ends of the classes of requested time, s, those of `LENGTHS` and of the rules; and bool[n_classes + 1, 168].
-    """
-    given = [rule for rule in rules if rule.kind == "closed_hours" and isinstance(rule.value, tuple)]
-    longer = [int(rule.subject.rpartition(" ")[2] or 0) if rule.subject else 0 for rule in given]
-    lengths = np.array(sorted({*LENGTHS, *(one for one in longer if one > 0)}), np.int64)
-    found = np.zeros((len(lengths) + 1, 168), bool)
-    for rule, least in zip(given, longer, strict=True):
-        first = int(np.searchsorted(lengths, least, side="right")) if least else 0
-        for hour in rule.value if isinstance(rule.value, tuple) else ():
-            found[first:, int(number(hour)) % 168] = True
-    return lengths, found
 
 
 def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:

@@ -9,19 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.account.clock import Clock, week_second
-from procure.account.usage import share_of, use
 from procure.simulator.kernel import kernel, part
 
 CAUSES = (
     *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
-    *("reserved", "outage", "closed_hours", "pause", "unexplained"),
+    *("reserved", "outage", "pause", "unexplained"),
 )
 """In the order in which they are tried."""
-ELIGIBLE, LIMIT, FULL, FRAGMENTED, MEMORY, GPUS, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED = range(len(CAUSES))
+ELIGIBLE, LIMIT, FULL, FRAGMENTED, MEMORY, GPUS, RESERVED, OUTAGE, PAUSE, UNEXPLAINED = range(len(CAUSES))
 FAR = 1 << 60
 """A moment, an amount or a limit that is never reached."""
-ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK, TICK = range(7)
+ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK = range(6)
 """Kinds of events; those of one moment are taken in this order, but for LEFT and BACK, which may come at any place."""
 N_JOBS, N_ACTIVE, N_RUNNING = range(3)
 """What the counters count."""
@@ -35,11 +33,9 @@ class Log(NamedTuple):
     start: np.ndarray  # int64[n]
     end: np.ndarray  # int64[n]
     limit: np.ndarray  # int64[n], s that it may run; FAR = no limit
-    asked: np.ndarray  # int64[n], s that it counts for in limits of CPU-seconds
     cpus: np.ndarray  # int64[n], on all its nodes
     owner: np.ndarray  # int64[3, n], its user, account and partition: one numbering, −1 = unknown
     group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
-    length: np.ndarray  # int64[n], class of requested time, row of ``closed``
     node_first: np.ndarray  # int64[n + 1]
     node_list: np.ndarray  # int64[], on which nodes each ran; −1 = unknown, then where most is free
     event_at: np.ndarray  # int64[m], ascending
@@ -71,10 +67,6 @@ class Centre(NamedTuple):
     max_cpus: np.ndarray  # int64[n_owners]
     peak_jobs: np.ndarray  # int64[n_owners], the most that ran at once
     peak_cpus: np.ndarray  # int64[n_owners]
-    max_seconds: np.ndarray  # int64[2, n_owners], CPU-seconds asked for by what runs: all of them; those that remain
-    peak_seconds: np.ndarray  # int64[2, n_owners], the most right after a start
-    closed: np.ndarray  # bool[n_classes, 168], by hour of the local week, from Monday
-    clock: Clock
     pause: np.ndarray  # int64[n_jobs], s
 
 
@@ -93,15 +85,14 @@ class Work(NamedTuple):
     fitting: np.ndarray  # int64[4, n_groups]: nodes that hold it by CPUs; and memory; and GPUs; and are there
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
-    seconds_of: np.ndarray  # int64[2, n_owners], CPUs × s asked for, and × s at which these are over, of what runs
     stretch: np.ndarray  # int64[n], s, how long there has been room for a job
     counters: np.ndarray  # int64[3]
     seconds: np.ndarray  # int64[n, n_causes], the result
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
-    beside: np.ndarray  # int64[5, n_owners], s with room for the next job: all; at the most jobs; CPUs; CPU-seconds
-    kept: np.ndarray  # int64[3, n, 4], s that a job waited so: at the most of its user, account, partition
+    beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; at the most CPUs
+    kept: np.ndarray  # int64[3, n, 2], s that a job waited so: at the most of its user, account, partition
 
 
 class Stretch(NamedTuple):
@@ -207,8 +198,6 @@ def _run(log, groups, centre, work, job, sign):
         if owner >= 0:
             work.jobs_of[owner] -= sign
             work.cpus_of[owner] -= sign * log.cpus[job]
-            work.seconds_of[0, owner] -= sign * log.cpus[job] * log.asked[job]
-            work.seconds_of[1, owner] -= sign * log.cpus[job] * (log.start[job] + log.asked[job])
     n = work.counters[N_RUNNING]
     if sign < 0:
         end, at = _expected_end(log, job), n
@@ -224,34 +213,6 @@ def _run(log, groups, centre, work, job, sign):
     for i in range(at, n - 1):
         work.running[i] = work.running[i + 1]
     work.counters[N_RUNNING] = n - 1
-
-
-@part
-def _over_seconds(log, work, job, owner, most, now):
-    """Return for how many s from now an owner's CPU-seconds, with a job's, stay above a most, while nothing changes.
-
-    ``most`` int64[2]: of all CPU-seconds asked for, and of those that remain. A job of an owner that runs nothing is
-    held by neither: it is larger than the limit by itself.
-    """
-    if work.jobs_of[owner] == 0:
-        return 0, 0
-    own = log.cpus[job] * log.asked[job]
-    whole = FAR if work.seconds_of[0, owner] + own > most[0] else 0
-    over = max(work.seconds_of[1, owner] - now * work.cpus_of[owner], 0) + own - most[1]
-    cpus = max(work.cpus_of[owner], 1)
-    return whole, 0 if over <= 0 else FAR if own > most[1] else (over + cpus - 1) // cpus
-
-
-@part
-def _above_seconds(log, centre, work, job, now):
-    """Return for how many s from now limits of CPU-seconds hold a job, while nothing changes."""
-    longest = 0
-    for kind in range(3):
-        owner = log.owner[kind, job]
-        if owner >= 0 and (centre.max_seconds[0, owner] < FAR or centre.max_seconds[1, owner] < FAR):
-            whole, remaining = _over_seconds(log, work, job, owner, centre.max_seconds[:, owner], now)
-            longest = max(longest, whole, remaining)
-    return longest
 
 
 @part
@@ -279,14 +240,11 @@ def _causes(log, groups, centre, work, job, now):
         found |= 1 << GPUS
     elif work.fitting[3, group] < n:
         found |= 1 << OUTAGE
-    hour = week_second(centre.clock, now) // 3600
-    if centre.closed[log.length[job], hour]:
-        found |= 1 << CLOSED
     return found
 
 
 NO_ROOM = (1 << FULL) | (1 << FRAGMENTED) | (1 << MEMORY) | (1 << GPUS)
-INFERRED = (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE) | (1 << CLOSED)
+INFERRED = (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE)
 """Causes that are inferred, or that a scheduler of another kind would not know."""
 
 
@@ -317,16 +275,11 @@ def _beside(log, centre, work, job, stretch):
         at_cpus = work.jobs_of[owner] > 0 and work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
         work.kept[kind, job, 0] += dt if at_jobs else 0
         work.kept[kind, job, 1] += dt if at_cpus else 0
-        whole, remaining = _over_seconds(log, work, job, owner, centre.peak_seconds[:, owner], stretch.now)
-        work.kept[kind, job, 2] += min(dt, whole)
-        work.kept[kind, job, 3] += min(dt, remaining)
         if work.seen[owner] != stretch.number:
             work.seen[owner] = stretch.number
             work.beside[0, owner] += dt
             work.beside[1, owner] += dt if at_jobs else 0
             work.beside[2, owner] += dt if at_cpus else 0
-            work.beside[3, owner] += min(dt, whole)
-            work.beside[4, owner] += min(dt, remaining)
 
 
 @part
@@ -358,26 +311,21 @@ def _book(centre, work, job, found, dt):
 @part
 def _account(log, groups, centre, work, stretch):
     """Book a stretch, of each waiting job."""
-    n, (now, dt, number) = log.submit.size, stretch
+    n, now, dt = log.submit.size, stretch.now, stretch.dt
     job, head, shadow, extra = work.following[n], -1, -1, 0
     while job != n:
         found = _causes(log, groups, centre, work, job, now)
-        above = _above_seconds(log, centre, work, job, now)
         group = log.group[job]
         if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
             if shadow < 0:
                 shadow, extra = _shadow(log, groups, work, head)
             if now + log.limit[job] > shadow and log.cpus[job] > extra:
                 found |= 1 << RESERVED
-        if head < 0 and above == 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
+        if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
             head = job
-        held = min(dt, above)
-        if held < dt and (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
-            _beside(log, centre, work, job, Stretch(now + held, dt - held, number))
-        if held > 0:
-            _book(centre, work, job, found | (1 << LIMIT), held)
-        if held < dt:
-            _book(centre, work, job, found, dt - held)
+        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
+            _beside(log, centre, work, job, stretch)
+        _book(centre, work, job, found, dt)
         job = work.following[job]
 
 
@@ -401,87 +349,3 @@ def sweep(log, groups, centre, work):
             _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])
         if i + 1 < n_events and log.event_at[i + 1] > now:
             _account(log, groups, centre, work, Stretch(now, log.event_at[i + 1] - now, i))
-
-
-@part
-def _with_room(log, groups, centre, work, sets, started, now):
-    """List the waiting jobs that have room, that nothing known holds and that do not start now, too; say how many."""
-    n = log.submit.size
-    job, head, shadow, extra, n_found = work.following[n], -1, -1, 0, 0
-    while job != n:
-        found = _causes(log, groups, centre, work, job, now)
-        group = log.group[job]
-        if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
-            if shadow < 0:
-                shadow, extra = _shadow(log, groups, work, head)
-            if now + log.limit[job] > shadow and log.cpus[job] > extra:
-                found |= 1 << RESERVED
-        if _above_seconds(log, centre, work, job, now) > 0:
-            found |= 1 << LIMIT
-        if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
-            head = job
-        paused = now - log.submit[job] < centre.pause[job]
-        if found == 0 and not paused and job != started and log.start[job] > now:
-            sets.listed[n_found] = job
-            n_found += 1
-        job = work.following[job]
-    return n_found
-
-
-@part
-def _crowded_out(log, groups, centre, work, sets, n_room, now):
-    """Keep of those that had room whoever has none now; say how many."""
-    n_found = 0
-    for i in range(n_room):
-        job = sets.listed[i]
-        if (_causes(log, groups, centre, work, job, now) & NO_ROOM) != 0:
-            sets.listed[n_found] = job
-            n_found += 1
-    return n_found
-
-
-@part
-def _keep_set(log, sets, started, n_others, now):
-    """Write down one choice: the job that started, and those that could have in its place."""
-    at = sets.counters[0]
-    row = sets.first[at]
-    kept = min(n_others, sets.most)
-    sets.at[at] = now
-    sets.job[row] = started
-    for i in range(kept):
-        sets.job[row + 1 + i] = sets.listed[np.int64((i + sets.offset[started]) * n_others / kept)]
-    for i in range(row, row + kept + 1):
-        owner = log.owner[0, sets.job[i]]
-        sets.use[i] = share_of(sets.usage, owner, now) if owner >= 0 else 0.0
-    sets.counters[0] = at + 1
-    sets.first[at + 1] = row + kept + 1
-
-
-@kernel
-def choose(log, groups, centre, work, sets):
-    """Run through a log and note, at its starts, whom they crowded out; ``work`` and ``sets`` are modified."""
-    for i in range(log.event_at.size):
-        now, event, about = log.event_at[i], log.event[i], log.about[i]
-        if event == ENDED:
-            _run(log, groups, centre, work, about, 1)
-            if log.owner[0, about] >= 0:
-                use(sets.usage, log.owner[0, about], now, -log.cpus[about])
-        elif event == SUBMITTED:
-            _join(log, groups, centre, work, about)
-        elif event == STARTED:
-            lasts = log.end[about] > log.start[about]
-            sets.counters[1] += 1
-            looked = lasts and sets.counters[1] % sets.every == 0
-            n_room = _with_room(log, groups, centre, work, sets, about, now) if looked else 0
-            _quit(log, work, about)
-            if lasts:
-                _run(log, groups, centre, work, about, -1)
-            n_others = _crowded_out(log, groups, centre, work, sets, n_room, now)
-            if n_others > 0:
-                _keep_set(log, sets, about, n_others, now)
-            if lasts and log.owner[0, about] >= 0:
-                use(sets.usage, log.owner[0, about], now, log.cpus[about])
-        elif event == LEFT:
-            _change(groups, centre, work, centre.outage_node[about], -1, 0, centre.outage_cpus[about])
-        elif event == BACK:
-            _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])

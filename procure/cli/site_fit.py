@@ -22,9 +22,6 @@ def fit(
     site: Annotated[
         Path | None, typer.Option(help="A site folder whose rules are known; inferred ones are added.")
     ] = None,
-    tz: Annotated[
-        str | None, common.zone_option("The centre's zone, by which hours close. [default: the site's, else UTC]")
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
@@ -34,7 +31,7 @@ def fit(
     it is.
 
     Examples:
-    procure site fit jobs.parquet --nodes nodes.csv --tz Europe/Stockholm --out site/
+    procure site fit jobs.parquet --nodes nodes.csv --out site/
     procure site check site/ --jobs later.parquet
     """
     table = common.read_job_table(jobs)
@@ -42,7 +39,7 @@ def fit(
     if nodes is None and folder is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
     system = read(nodes, NODE) if nodes is not None else folder.nodes  # type: ignore[union-attr]
-    found = fit_site(table, system, None if folder is None else folder.rules, tz=tz)
+    found = fit_site(table, system, None if folder is None else folder.rules)
     common.note(f"written to {found.write(out)}; next: procure site check {out} --jobs LATER")
     common.show(found, output)
     if output is common.Format.TABLE:

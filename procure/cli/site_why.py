@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from procure.account.account import account_waits
-from procure.account.picture import KINDS, picture
 from procure.cli import common
 from procure.site.store import read_site
 from procure.tables import NODE, read
@@ -26,10 +25,6 @@ def why(
     infer: Annotated[
         bool, typer.Option("--infer/--known-only", help="Infer limits, outages and the pause from the log.")
     ] = True,
-    tz: Annotated[
-        str | None, common.zone_option("Zone of weeks and closed hours. [default: the site's, else UTC]")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(callback=common.in_folder, help=f"A picture: {', '.join(KINDS)}.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Account for every hour that jobs waited: want of nodes, limits, fragmentation, reservations, the unexplained.
@@ -39,10 +34,8 @@ def why(
 
     Examples:
     procure site why jobs.parquet --nodes nodes.csv
-    procure site why jobs.parquet --site site/ --out why.svg --format json
+    procure site why jobs.parquet --site site/ --format json
     """
-    if out is not None and out.suffix not in KINDS:
-        raise typer.BadParameter(f"{out}: a picture is one of {', '.join(KINDS)}", param_hint="--out")
     table = common.read_job_table(jobs)
     folder = None if site is None else read_site(site)
     if nodes is not None:
@@ -51,9 +44,7 @@ def why(
         system = None if folder is None else folder.nodes
     if len(table) and table["submit_time"].max() - table["submit_time"].min() < SHORT:
         common.note(f"careful: {jobs.name} is shorter than four days: limits and outages may go unseen")
-    found = account_waits(table, system, None if folder is None else folder.rules, infer=infer, tz=tz)
-    if out is not None:
-        common.note(f"picture written to {picture(found, out)}")
+    found = account_waits(table, system, None if folder is None else folder.rules, infer=infer)
     common.show(found, output)
     if output is common.Format.TABLE:
         common.echo(found.sentence)

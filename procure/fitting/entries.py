@@ -4,7 +4,7 @@ from procure.policies.entries import Entry
 
 RULES = Entry(
     "procure.fitting.policy:Rules",
-    "easy, held back by the rules that a log shows: limits, closed hours, pauses (site=FOLDER)",
+    "easy, held back by the rules that a log shows: limits and pauses (site=FOLDER)",
     True,
     True,
 )

@@ -11,20 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_part, account_waits, zone_of
+from procure.account.account import Account, account_part, account_waits
 from procure.account.held import held_cpus
 from procure.account.layout import ALL, started_jobs
 from procure.account.outages import Outage
-from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
+from procure.account.sweep import ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError
 from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.learn import learn_rest, waits_of
-from procure.fitting.limits import Level, latest_limits
 from procure.fitting.model import Rest, no_rest
-from procure.fitting.order import infer_order
 from procure.fitting.policy import AsLogged, Rules
 from procure.fitting.store import REST, write_rest
-from procure.fitting.windows import infer_windows
 from procure.progress import step
 from procure.run import simulate
 from procure.schemas import JOB, NODE
@@ -32,7 +29,6 @@ from procure.site.model import NodeEvent, Rule, Site
 from procure.site.store import node_list, write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
-from procure.workload.clock import to_local
 
 SHORTEST = 4 * 86_400
 """s; a shorter log shows no rule that goes by days, and has no part to try a rule on."""
@@ -41,19 +37,20 @@ FEWEST = 200
 FOLDS = ((0.55, 0.75), (0.75, 1.0), (0.6, 1.0))
 """What is learnt on the jobs before the first share is tried on those up to the second; the last is as long a time
 after what it learns from as a log that is yet to come."""
-SCALES = (1.0, 0.9, 0.8, 0.6)
-CAPS = (0.95, 0.85, 0.7)
-"""Shares of the logged holds that are no longer than the longest that the rest may give: a few holds of weeks on the
-wrong jobs cost more error than all others save."""
+WAYS = ((1.0, 1.0), (0.8, 1.0), (0.6, 1.0), (1.0, 0.85))
+"""Ways to use the rest that are tried: its scale, and the share of the logged holds that are no longer than its longest
+one: a few holds of weeks on the wrong jobs cost more error than all others save."""
 GAIN = 0.005
 """A rule must bring replays closer by this share."""
+LUCK = 0.01
+"""By so much a mean error may be above or below another's by luck, as parts of one log show."""
 MOST_LEARNT = 60_000
 """Jobs, the last ones, from which the rest is learnt."""
 LEAST_OF_NAME = 30
 """Jobs that a user, partition or account must have for a pause of its own."""
 INFERRED = "inferred"
 """How the reason of an event begins that the log shows; it is replaced when a site is fitted anew."""
-HELD = [ELIGIBLE, LIMIT, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED]
+HELD = [ELIGIBLE, LIMIT, RESERVED, OUTAGE, PAUSE, UNEXPLAINED]
 """Causes during which there was room."""
 
 
@@ -64,29 +61,25 @@ class _Learnt(NamedTuple):
     rest: Rest
 
 
+class _Way(NamedTuple):
+    """A way to use the rest."""
+
+    of_room: bool  # it learns the time with room, else the whole wait
+    scale: float = 1.0
+    most: float = 1.0
+
+
 class _Seen(NamedTuple):
     """What rules are inferred from."""
 
     log: pd.DataFrame
     account: Account
-    tz: str
-    order: list[Rule]
-    limits: list[Level]
     explained: tuple[int, ...] = ()  # causes that what is kept brings about by itself
 
     @property
     def held(self) -> np.ndarray:
         """How long each job waited with room, s, by causes that no limit or event of its own brings about."""
         return self.account.by_job[:, [cause for cause in HELD if cause not in self.explained]].sum(1)
-
-
-class _Options(NamedTuple):
-    """How the rest is learnt and used."""
-
-    of_room: bool  # of the time with room; else of the whole wait
-    scale: float
-    by_release: bool
-    most: float = 1.0  # share of the logged holds that are no longer than the longest
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,18 +136,15 @@ def fit_site(
     jobs: pd.DataFrame | str | Path,
     nodes: pd.DataFrame | str | Path,
     site: Site | None = None,
-    *,
-    tz: str | None = None,
 ) -> Fitted:
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
 
-    Rules are pauses (of all, of partitions, accounts and users), limits of users, accounts and partitions, closed
-    hours, and the order in which jobs are served; the rest is a hold that boosted trees predict of each job as it is
-    submitted. Both are learnt on the first part of the log, three times, and tried by replaying the part that follows
-    with what ran and waited as it began: a rule is kept if mean error, distance and rank correlation come closer to
-    the log than without it, in their mean and in the worst of them, and none of the three is further than EASY's. Of
-    the ways to use the rest that are within one standard error of the closest, the one that holds jobs least is used.
-    What is kept is then learnt again on the whole log.
+    Rules are pauses (of all, of partitions, accounts and users) and limits of users, accounts and partitions; the rest
+    is a hold that boosted trees predict of each job as it is submitted. Both are learnt on the first part of the log,
+    three times, and tried by replaying the part that follows with what ran and waited as it began: a rule, or the rest,
+    is kept if mean error, distance and rank correlation come closer to the log than without it, in their mean and in
+    the worst of them, and none of the three is over 1 % further than EASY's. What is kept is then learnt again on the
+    whole log.
 
     Parameters
     ----------
@@ -165,14 +155,11 @@ def fit_site(
     site
         Known rules, to which the inferred ones are added; inferred ones of before are replaced. Its events take nodes
         away in the account and the replays.
-    tz
-        IANA zone by whose clock hours close, which the site's rules then state; None = the site's, else UTC.
 
     Raises
     ------
     TableError
-        No start times, too short a log, several clusters, nodes that do not hold what ran on them, or a zone of a log
-        without dates.
+        No start times, too short a log, several clusters, or nodes that do not hold what ran on them.
 
     Examples
     --------
@@ -192,7 +179,6 @@ def fit_site(
             f"from at least {FEWEST} jobs and {SHORTEST // 86_400} days"
         )
     known = site or Site()
-    known = known.model_copy(update={"tz": zone_of(log, tz, known) or known.tz})
     held = held_cpus(log, system["cpus"].to_numpy(np.int64), known)
     if (held > log["cpus_per_node"].to_numpy(np.int64)).any():  # the replays of a fit know no partitions
         log = log.assign(held_cpus_per_node=held)
@@ -201,20 +187,20 @@ def fit_site(
 
 
 def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> Fitted:
-    tz = zone_of(log, None, site)
     parts = [(log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS]
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
     replayed = [pd.concat([_open(first, later), later], ignore_index=True) for first, later in parts]
     site = site.model_copy(update={"events": _events(log, system, site, folder)})
     names = set(system["node_id"])
     gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
-    whole = _see(account_waits(log, system, gone), log, system, tz, gone)
-    firsts = [_see(account_part(first, system, gone), first, system, tz, gone) for first, _ in parts]
+    explained = (OUTAGE,) if gone.events else ()
+    whole = _Seen(log, account_waits(log, system, gone), explained)
+    firsts = [_Seen(first, account_part(first, system, gone), explained) for first, _ in parts]
 
     def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
         found = []
         for one, (_, later), every in zip(learnt, parts, replayed, strict=True):
-            write_site(gone.model_copy(update={"rules": one.rules, "tz": tz}), system, folder)
+            write_site(gone.model_copy(update={"rules": one.rules}), system, folder)
             write_rest(one.rest, folder)
             named = "easy" if policy == "easy" else _POLICIES[policy].model_validate({"site": folder.as_posix()})
             schedule = simulate(every, system, named).schedule.tail(len(later)).reset_index(drop=True)
@@ -235,15 +221,15 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
             if score < best * (1 - GAIN) and _no_worse(found, easy):
                 kinds, best, seen = [*kinds, kind], score, found
     held = [kind for kind in kinds if not kind.startswith("pause")]
-    options, rested = _choose_rest(firsts, system, held, easy, seen, tried)
+    way, rested = _choose_rest(firsts, system, held, easy, seen, tried)
     rules = _rules(kinds, whole)
-    rest = no_rest() if options is None else _learn(_beside(held, whole), system, options)
+    rest = no_rest() if way is None else _learn(_beside(held, whole), system, way)
     rows = [
         {"policy": policy, "part": f"{a:.0%} to {b:.0%}", **one._asdict()}
         for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
         for (a, b), one in zip(FOLDS, found, strict=True)
     ]
-    notes = _notes(kinds, options, gone.events)
+    notes = _notes(kinds, way, gone.events)
     fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
     shown = pd.DataFrame([rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"])
     return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
@@ -295,11 +281,6 @@ def _away(outages: list[Outage], origin: int, system: pd.DataFrame) -> Iterator[
             )
 
 
-def _see(account: Account, log: pd.DataFrame, system: pd.DataFrame, tz: str, gone: Site) -> _Seen:
-    order, limits = infer_order(log, system, account), latest_limits(log, system, account, gone)
-    return _Seen(log, account, tz, order, limits, (OUTAGE,) if gone.events else ())
-
-
 def _choose_rest(
     firsts: list[_Seen],
     system: pd.DataFrame,
@@ -307,80 +288,42 @@ def _choose_rest(
     easy: list[Fidelity],
     seen: list[Fidelity],
     tried: Callable[[Sequence[_Learnt], str], list[Fidelity]],
-) -> tuple[_Options | None, list[Fidelity]]:
-    """Return how the rest comes closest to the parts that follow, and how close; None where the rules do."""
-    ways: list[tuple[_Options, list[Fidelity]]] = []
-    rules = [_rules(held, first) for first in firsts]
-    firsts = [_beside(held, first) for first in firsts]
-
-    def take(options: _Options, rests: list[Rest]) -> None:
-        used = [
-            _Learnt(rule, _used(rest, first, options)) for rule, rest, first in zip(rules, rests, firsts, strict=True)
-        ]
-        found = tried(used, "as-logged")
-        # What a purchase cuts is a share of the waiting: a rest that takes its sum further from the log's than the
-        # rules do would sell more of it, however well it tells who waits.
-        closer = _score(found, easy) < (1 - GAIN) * _score(seen, easy) and _off(found) <= _off(seen)
-        if closer and _no_worse(found, easy):
-            ways.append((options, found))
-
+) -> tuple[_Way | None, list[Fidelity]]:
+    """Return in which way the rest comes closest to the parts that follow, and how close; None where the rules do."""
+    best, closest = None, seen
+    rules, beside = [_rules(held, first) for first in firsts], [_beside(held, first) for first in firsts]
     for of_room in (False, True):
         with step(f"learning the rest from {'the time with room' if of_room else 'whole waits'}"):
-            rests = [_learn(first, system, _Options(of_room, 1.0, False)) for first in firsts]
-            for options in _ways(of_room):
-                take(options, rests)
-            best = min(ways, key=lambda way: _score(way[1], easy), default=None)
-            if best is not None and best[0].of_room == of_room:
-                for most in sorted(set(CAPS) - {best[0].most}):
-                    take(best[0]._replace(most=most), rests)
-    return _most_cautious(ways, easy) or (None, seen)
+            rests = [_learn(first, system, _Way(of_room)) for first in beside]
+            for way in (_Way(of_room, *one) for one in WAYS):
+                used = [
+                    _Learnt(rule, _used(rest, first, way))
+                    for rule, rest, first in zip(rules, rests, beside, strict=True)
+                ]
+                found = tried(used, "as-logged")
+                # What a purchase cuts is a share of the waiting: a rest that takes its sum further from the log's than
+                # the rules do would sell more of it, however well it tells who waits.
+                no_worse = _off(found) <= _off(seen) and _no_worse(found, easy)
+                if no_worse and _score(found, easy) < (1 - GAIN) * _score(closest, easy):
+                    best, closest = way, found
+    return best, closest
 
 
-def _most_cautious(
-    ways: list[tuple[_Options, list[Fidelity]]], easy: list[Fidelity]
-) -> tuple[_Options, list[Fidelity]] | None:
-    """Return the way that holds jobs least of those that are as close as the closest, within its standard error.
-
-    Only ways that predict what the closest one does are compared; the scale decides, then the longest hold.
-
-    The error is that of the mean over the parts: where a rest is close on one part and hardly on the next, the log does
-    not tell how far to follow it, and the way nearest to EASY is taken.
-    """
-    if not ways:
-        return None
-    best = min(ways, key=lambda way: _score(way[1], easy))
-    of_part = _ratios(best[1], easy).mean(1)
-    most = _score(best[1], easy) + float(of_part.std(ddof=1)) / np.sqrt(len(of_part))
-    close = [way for way in ways if way[0].of_room == best[0].of_room and _score(way[1], easy) <= most]
-    return min(close, key=lambda way: (way[0].scale, way[0].most, _score(way[1], easy)))
+def _target(seen: _Seen, way: _Way) -> np.ndarray:
+    """Return what the rest learns of each job, s."""
+    return (seen.held if way.of_room else waits_of(seen.log))[-MOST_LEARNT:]
 
 
-def _ways(of_room: bool) -> Iterator[_Options]:
-    for scale in SCALES:
-        yield _Options(of_room, scale, False)
-    for scale in SCALES[1:3]:
-        yield _Options(of_room, scale, True)
-    yield _Options(of_room, 1.0, False, CAPS[1])
-
-
-def _used(rest: Rest, seen: _Seen, options: _Options) -> Rest:
+def _used(rest: Rest, seen: _Seen, way: _Way) -> Rest:
     """Return a rest as it is to be used."""
-    longest = rest.longest
-    if options.most < 1:
-        longest = float(np.log1p(np.quantile(_target(seen, options.of_room)[-MOST_LEARNT:], options.most)))
-    return rest._replace(scale=options.scale, by_release=options.by_release, longest=min(rest.longest, longest))
+    longest = float(np.log1p(np.quantile(_target(seen, way), way.most)))
+    return rest._replace(scale=way.scale, longest=min(rest.longest, longest))
 
 
-def _target(seen: _Seen, of_room: bool) -> np.ndarray:
-    """Return what the rest learns of each job, s: the time that it waited with room, or the whole wait."""
-    return seen.held if of_room else waits_of(seen.log)
-
-
-def _learn(seen: _Seen, system: pd.DataFrame, options: _Options) -> Rest:
+def _learn(seen: _Seen, system: pd.DataFrame, way: _Way) -> Rest:
     recent = seen.log.tail(MOST_LEARNT).reset_index(drop=True)
     recent = recent.assign(cpus_per_node=held_cpus(recent, system["cpus"].to_numpy(np.int64)))
-    target = _target(seen, options.of_room)[-len(recent) :]
-    return _used(learn_rest(recent, int(system["cpus"].sum()), target, options.scale, seen.tz), seen, options)
+    return _used(learn_rest(recent, int(system["cpus"].sum()), _target(seen, way), way.scale), seen, way)
 
 
 def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
@@ -393,8 +336,8 @@ def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
 
 
 def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
-    """Say whether none of the three measures is further than EASY's, in the mean over the parts."""
-    return bool((_ratios(found, easy).mean(0) <= 1).all())
+    """Say whether none of the three measures is further than EASY's, in the mean over the parts, but for luck."""
+    return bool((_ratios(found, easy).mean(0) <= 1 + LUCK).all())
 
 
 def _off(found: list[Fidelity]) -> float:
@@ -417,8 +360,7 @@ def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
 
 def _beside(kinds: list[str], seen: _Seen) -> _Seen:
     """Return what is seen where rules of some kinds are kept."""
-    limited = any(kind.startswith("limits") for kind in kinds)
-    return seen._replace(explained=(*seen.explained, LIMIT)) if limited else seen
+    return seen._replace(explained=(*seen.explained, LIMIT)) if "limits" in kinds else seen
 
 
 def _pause(seen: _Seen) -> list[Rule]:
@@ -454,33 +396,18 @@ def _quartiles(values: np.ndarray) -> str:
     return f"{low:,.0f} to {high:,.0f}"
 
 
-def _limits_of(key: str) -> Callable[[_Seen], list[Rule]]:
-    def infer(seen: _Seen) -> list[Rule]:
-        """Return the limit of each user, account or partition of which the log shows one, at its latest level."""
-        return [one.rule for one in seen.limits if one.kind == key]
-
-    return infer
-
-
-def _windows(seen: _Seen) -> list[Rule]:
-    """Return the closed hours; of several classes the one that says most."""
-    start = seen.log["start_time"].to_numpy(np.int64)
-    held = seen.account.by_job[:, [PAUSE, UNEXPLAINED, CLOSED]].sum(1)
-    begin, end = (to_local(one, seen.tz or None) for one in (start - held, start))
-    windows = infer_windows(seen.log["requested_time"].to_numpy(np.int64), begin, end)
-    found = []
-    for one in sorted(windows, key=lambda one: one.chance)[:1]:
-        hours = tuple(24 * day + hour for day in range(7) for hour in one.hours)
-        found.append(
-            Rule(
-                kind="closed_hours",
-                subject=f"over {one.longer}",
-                value=hours,
-                evidence=f"{one.share:.1%} of the starts of jobs that waited with room, where {one.expected:.1%} of "
-                f"that waiting was; by chance {one.chance:.1g}; hours of the week, {seen.tz or 'UTC'}, from Monday",
-            )
+def _limits(seen: _Seen) -> list[Rule]:
+    """Return the limit of each user, account or partition of which the log shows one."""
+    return [
+        Rule(
+            kind="limit",
+            subject=f"{one.kind} {seen.account.names[one.owner]} {one.resource}",
+            value=one.value,
+            evidence=f"{one.n_jobs:,} of {one.n_with_room:,} jobs that waited over half an hour with room did so at "
+            f"this most; by chance {one.chance:.1g}",
         )
-    return found
+        for one in seen.account.limits
+    ]
 
 
 _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
@@ -488,17 +415,13 @@ _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "pause by partition": _pauses_of("partition"),
     "pause by account": _pauses_of("account"),
     "pause by user": _pauses_of("user"),
-    "limits": _limits_of("user"),
-    "limits by account": _limits_of("account"),
-    "limits by partition": _limits_of("partition"),
-    "closed hours": _windows,
-    "order": lambda seen: seen.order,
+    "limits": _limits,
 }
 _POLICIES = {"rules": Rules, "as-logged": AsLogged}
-_INFERRED = ("pause", "limit", "closed_hours", "order")
+_INFERRED = ("pause", "limit")
 
 
-def _notes(kinds: list[str], options: _Options | None, events: tuple[NodeEvent, ...]) -> tuple[str, ...]:
+def _notes(kinds: list[str], way: _Way | None, events: tuple[NodeEvent, ...]) -> tuple[str, ...]:
     notes = []
     if inferred := [one for one in events if one.reason.startswith(INFERRED)]:
         notes.append(
@@ -508,15 +431,13 @@ def _notes(kinds: list[str], options: _Options | None, events: tuple[NodeEvent, 
     if not kinds:
         but = " but for the site's events" if events else ""
         notes.append(f"no rule brought a replay of unseen jobs closer to the log: policy rules is EASY{but}")
-    if options is None:
+    if way is None:
         notes.append(
             "no learned rest was closer to unseen jobs than the rules, and no further than EASY: as-logged is rules"
         )
     else:
-        what = "the time that jobs waited with room" if options.of_room else "the whole wait"
+        what = "the time that jobs waited with room" if way.of_room else "the whole wait"
         notes.append(
-            f"the rest predicts {what}, its logarithm times {options.scale:g}"
-            + (f", no longer than {options.most:.0%} of those logged" if options.most < 1 else "")
-            + ("; jobs are served in the order in which their holds end" if options.by_release else "")
+            f"the rest predicts {what}, its logarithm times {way.scale:g}, at most the {way.most:.0%} quantile"
         )
     return tuple(notes)

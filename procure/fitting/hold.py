@@ -1,4 +1,4 @@
-"""The hold-back of inferred rules: limits, closed hours, the scheduler's pause, and the learned rest."""
+"""The hold-back of inferred rules: limits, the scheduler's pause, and the learned rest."""
 
 from __future__ import annotations
 
@@ -6,38 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.account.clock import next_hour, week_second
-from procure.account.usage import Usage, use
 from procure.fitting.away import N_SEEN, Changes
 from procure.fitting.trees import Trees, walk
 from procure.fitting.watch import Watch, begin, come, finish
 from procure.policies.lines import DECISION, N_FILLED
 from procure.simulator.kernel import part
-from procure.simulator.seams import hold, order
+from procure.simulator.seams import hold
 
-HOUR = 3600
 N_SUBMITTED = 0
-
-
-@order
-class ByRelease(NamedTuple):
-    """The job whose hold ends first."""
-
-    release: np.ndarray  # int64[n_jobs], s, of `Inferred`
-
-    def score(self, state, job):
-        """Return a job's score: the lowest is served first."""
-        return self.release[job]
 
 
 class Limits(NamedTuple):
     """What may run at once, and what does, of each user, account and partition: one numbering."""
 
     owner: np.ndarray  # int64[3, n_jobs], −1 = unknown
-    most: np.ndarray  # int64[4, n_owners], by `procure.account.inferred.RESOURCES`
-    running: np.ndarray  # int64[4, n_owners]; of what remains CPUs × the s at which the time asked for is over
-    asked: np.ndarray  # int64[n_jobs], s that a job counts for in CPU-seconds
-    any_remaining: bool
+    most: np.ndarray  # int64[2, n_owners], by `procure.account.inferred.RESOURCES`
+    running: np.ndarray  # int64[2, n_owners]
 
 
 @hold
@@ -50,9 +34,6 @@ class Inferred(NamedTuple):
     longest: float  # log(1 + s), no hold is longer
     pause: np.ndarray  # int64[n_jobs], s after submission before which a job does not start
     limits: Limits
-    length: np.ndarray  # int64[n_jobs], row of ``closed``
-    closed: np.ndarray  # bool[n_classes, 168]
-    any_closed: bool
     low: np.ndarray  # float64[n_features], the range in which was learnt
     high: np.ndarray  # float64[n_features]
     release: np.ndarray  # int64[n_jobs], s; filled as jobs are submitted
@@ -60,7 +41,6 @@ class Inferred(NamedTuple):
     has_ended: np.ndarray  # bool[n_jobs], as far as the counts know
     beyond: np.ndarray  # bool[n_jobs], seen in a state outside that range
     notes: np.ndarray  # int64[1]
-    usage: Usage  # of users, of late
     changes: Changes
     lines: Any  # of those who may start
     queue: Any  # of those who may hold the reservation
@@ -77,7 +57,7 @@ class Inferred(NamedTuple):
             if not self.has_ended[job]:
                 self.has_ended[job] = True
                 finish(self.watch, job)
-                count(self, state, job, -1)
+                count(self, job, -1)
         while notes[N_SUBMITTED] < state.n_submitted[0]:
             job = notes[N_SUBMITTED]
             notes[N_SUBMITTED] += 1
@@ -97,10 +77,10 @@ class Inferred(NamedTuple):
     def started(self, state, job):
         """Take note of a start."""
         begin(self.watch, job, state.now[0])
-        count(self, state, job, 1)
+        count(self, job, 1)
 
     def waits(self, state):
-        """Ask to be called when the next hold ends, the hour does where hours are closed, or a node comes back."""
+        """Ask to be called when the next hold ends, or a node goes or comes back."""
         now, end = state.now[0], state.submit.size
         wake, changes = np.int64(-1), self.changes
         if changes.counts[N_SEEN] < changes.when.size:
@@ -108,10 +88,6 @@ class Inferred(NamedTuple):
         job = state.next_waiting[end]
         while job != end:
             at = self.release[job]
-            if at <= now and self.any_closed and is_closed(self, job, now):
-                at = next_hour(self.watch.clock, now)
-            if at <= now and self.limits.any_remaining:
-                at = below_remaining(self, job, now)
             if at > now and (wake < 0 or at < wake):
                 wake = at
             job = state.next_waiting[job]
@@ -136,53 +112,21 @@ def release_of(own, job):
 
 
 @part
-def over_remaining(own, owner, job, now):
-    """Return by how many CPU-seconds that remain a job would exceed its owner's limit."""
-    limits = own.limits
-    remaining = max(limits.running[3, owner] - now * limits.running[1, owner], 0)
-    return remaining + own.watch.cpus[job] * limits.asked[job] - limits.most[3, owner]
-
-
-@part
-def below_remaining(own, job, now):
-    """Return when limits on what remains let a job start, if nothing changes; ``now`` if that is known of none."""
-    at = now
-    for kind in range(own.limits.owner.shape[0]):
-        owner = own.limits.owner[kind, job]
-        if owner >= 0 and own.limits.running[1, owner] > 0:
-            over, cpus = over_remaining(own, owner, job, now), own.limits.running[1, owner]
-            if over > 0:
-                at = max(at, now + (over + cpus - 1) // cpus)
-    return at
-
-
-@part
-def is_closed(own, job, now):
-    """Say whether the hour is closed to a job."""
-    return own.closed[own.length[job], week_second(own.watch.clock, now) // HOUR]
-
-
-@part
-def count(own, state, job, sign):
+def count(own, job, sign):
     """Count a job in what its owners have running (1), or out of it (−1)."""
     limits = own.limits
-    cpus = own.watch.cpus[job]
-    begun = state.now[0] if sign > 0 else state.start[job]
-    use(own.usage, own.watch.user[job], state.now[0], sign * cpus)
     for kind in range(limits.owner.shape[0]):
         owner = limits.owner[kind, job]
         if owner >= 0:
             limits.running[0, owner] += sign
-            limits.running[1, owner] += sign * cpus
-            limits.running[2, owner] += sign * cpus * limits.asked[job]
-            limits.running[3, owner] += sign * cpus * (begun + limits.asked[job])
+            limits.running[1, owner] += sign * own.watch.cpus[job]
 
 
 @part
 def is_held(own, state, job):
-    """Say whether a hold, a limit or a closed hour keeps a job."""
-    now, limits = state.now[0], own.limits
-    if own.release[job] > now:
+    """Say whether a hold or a limit keeps a job."""
+    limits = own.limits
+    if own.release[job] > state.now[0]:
         return True
     for kind in range(limits.owner.shape[0]):
         owner = limits.owner[kind, job]
@@ -193,12 +137,10 @@ def is_held(own, state, job):
             and (
                 limits.running[0, owner] >= limits.most[0, owner]
                 or limits.running[1, owner] + own.watch.cpus[job] > limits.most[1, owner]
-                or limits.running[2, owner] + own.watch.cpus[job] * limits.asked[job] > limits.most[2, owner]
-                or over_remaining(own, owner, job, now) > 0
             )
         ):
             return True
-    return own.any_closed and is_closed(own, job, now)
+    return False
 
 
 @part

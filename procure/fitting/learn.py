@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from procure.account.zones import make_clock
 from procure.fitting.model import KEYS, Rest
 from procure.fitting.policy import make_watch
 from procure.fitting.trees import of_booster
@@ -39,7 +38,7 @@ def waits_of(jobs: pd.DataFrame) -> np.ndarray:
     return np.maximum((jobs["start_time"] - jobs["submit_time"]).to_numpy(np.int64), 0)
 
 
-def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int, tz: str = "") -> np.ndarray:
+def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int) -> np.ndarray:
     """Return what was seen as each job of a log was submitted: float64[n_jobs, n_features].
 
     Parameters
@@ -50,8 +49,6 @@ def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int, tz: str = 
         float64[n_jobs, 3], as `Rest.means_of`.
     capacity
         CPUs of the centre.
-    tz
-        Its zone; empty = UTC.
     """
     origin = int(jobs["submit_time"].min())
     submit, start = (jobs[name].to_numpy(np.int64) - origin for name in ("submit_time", "start_time"))
@@ -60,7 +57,7 @@ def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int, tz: str = 
         submit,
         *(jobs[name].to_numpy(np.int64) for name in ("requested_time", "n_nodes", "cpus_per_node", "mem_mb_per_node")),
     )
-    watch = make_watch(arrays, means, float(max(capacity, 1)), make_clock(origin, int(submit[-1]), tz))
+    watch = make_watch(arrays, means, float(max(capacity, 1)), origin)
     n = len(jobs)
     end = start + jobs["run_time"].to_numpy(np.int64)
     # At one moment ends come first, then submissions, then starts; a job of no length ends after it starts.
@@ -74,7 +71,7 @@ def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int, tz: str = 
     return rows
 
 
-def learn_rest(jobs: pd.DataFrame, capacity: int, target: np.ndarray, scale: float, tz: str = "") -> Rest:
+def learn_rest(jobs: pd.DataFrame, capacity: int, target: np.ndarray, scale: float) -> Rest:
     """Learn the rest from a log.
 
     Parameters
@@ -87,8 +84,6 @@ def learn_rest(jobs: pd.DataFrame, capacity: int, target: np.ndarray, scale: flo
         int64[n_jobs], s: what the trees predict the logarithm of.
     scale
         By which the policy multiplies what they predict.
-    tz
-        The centre's zone; empty = UTC.
     """
     log_target, log_wait = np.log1p(target), np.log1p(waits_of(jobs))
     mean = float(log_wait.mean())
@@ -105,7 +100,7 @@ def learn_rest(jobs: pd.DataFrame, capacity: int, target: np.ndarray, scale: flo
         total = np.bincount(number, log_wait, minlength=len(distinct))
         names.append(np.array(distinct, str))
         means.append((total + PRIOR * mean) / (count + PRIOR))
-    rows = features_of(jobs, before, capacity, tz)
+    rows = features_of(jobs, before, capacity)
     data = xgboost.DMatrix(rows.astype(np.float32), label=log_target)
     least = max(5, min(50, len(jobs) // 500))
     booster = xgboost.train(SETTINGS | {"min_child_weight": least}, data, num_boost_round=N_TREES)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.account.inferred import RESOURCES
-from procure.account.layout import NO_LIMIT, OWNERS
+from procure.account.layout import OWNERS
 from procure.account.rules import number
 from procure.fitting.hold import Limits
 from procure.fitting.trees import Trees, no_trees
@@ -31,7 +31,6 @@ class Rest(NamedTuple):
     recent: float  # log(1 + wait) at the end of the training part
     scale: float
     longest: float  # log(1 + s), no hold is longer
-    by_release: bool = False  # jobs are served in the order in which their holds end
 
     def means_of(self, jobs: pd.DataFrame) -> np.ndarray:
         """Return float64[n_jobs, 3]: the mean of each job's user, partition and account; of all where unknown."""
@@ -58,11 +57,11 @@ def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
     jobs
         In the order of the run; ``*`` as a name is every one.
     """
-    rows, most, n = [], [np.zeros((4, 0), np.int64)], 0
+    rows, most, n = [], [np.zeros((len(RESOURCES), 0), np.int64)], 0
     for key in OWNERS:
         text = jobs[key].fillna("").astype(str) if key in jobs else pd.Series("", index=jobs.index)
         number_of, names = pd.factorize(text.where(text != ""))
-        bounds = np.full((4, len(names)), FAR, np.int64)
+        bounds = np.full((len(RESOURCES), len(names)), FAR, np.int64)
         for rule in rules:
             kind, _, rest = rule.subject.partition(" ")
             if rule.kind == "limit" and kind == key:
@@ -74,6 +73,4 @@ def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
         most.append(bounds)
         n += len(names)
     bounds = np.concatenate(most, axis=1)
-    requested = jobs["requested_time"].to_numpy(np.int64) if "requested_time" in jobs else np.zeros(len(jobs), np.int64)
-    asked = np.where(requested > 0, requested, NO_LIMIT)
-    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds), asked, bool((bounds[3] < FAR).any()))
+    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds))

@@ -8,20 +8,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from procure.account.clock import Clock
 from procure.account.held import held_cpus
-from procure.account.rules import closed_hours, pauses_of
-from procure.account.usage import make_usage
-from procure.account.zones import make_clock
+from procure.account.rules import pauses_of
 from procure.comparison.site_check import BEYOND
 from procure.errors import TableError
 from procure.fitting.away import changes_of, make_away, no_changes
-from procure.fitting.hold import ByRelease, Inferred
-from procure.fitting.model import FAR, Rest, limits_of, no_rest
-from procure.fitting.order import make_order
+from procure.fitting.hold import Inferred
+from procure.fitting.model import Rest, limits_of, no_rest
 from procure.fitting.store import read_rest
 from procure.fitting.trees import no_trees
-from procure.fitting.watch import FEATURES, N_STATIC, WEEK, Watch
+from procure.fitting.watch import FEATURES, N_STATIC, THURSDAY, WEEK, Watch
 from procure.policies.easy import Easy, EasyOwn, easy
 from procure.policies.lines import make_lines
 from procure.policies.parameters import NOTHING, Facts, PolicyFile
@@ -33,7 +29,7 @@ from procure.site.store import read_site
 
 
 class Rules(Easy):
-    """EASY by the rules that a log shows: limits, closed hours, the scheduler's pause and the order of a site.
+    """EASY by the rules that a log shows: limits and the scheduler's pause.
 
     Nodes are away while events of the site say that they were down or drained.
     """
@@ -78,15 +74,10 @@ class Rules(Easy):
             raise TableError(
                 f"policy {self.name_of} holds jobs back by itself and knows one reservation; leave depth and hold out"
             )
-        held = make_hold(state, jobs, None if facts is None else facts.began, site, rest)
+        held = make_hold(state, jobs, site, rest)
         if facts is not None and facts.nodes is not None:
             held = held._replace(changes=changes_of(site.events, facts.nodes, int(jobs["submit_time"].min())))
         orders = [self.make_order(state, name) for name in (self.order, self.queue_order)]
-        weighed = make_order(state, jobs, site.rules, held.usage)
-        if rest.by_release:
-            orders = [ByRelease(held.release)] * 2
-        elif weighed is not None and self.order == self.queue_order == "fcfs":
-            orders = [weighed] * 2
         scheduler = self.make_scheduler(state, self.order)
         apart = held_apart(held, state)
         lines = make_lines(state, orders[0], True, apart)
@@ -116,13 +107,19 @@ class AsLogged(Rules):
     with_rest: ClassVar[bool] = True
 
 
-def make_watch(jobs: Any, means: np.ndarray, capacity: float, clock: Clock) -> Watch:
+def make_watch(jobs: Any, means: np.ndarray, capacity: float, origin: int) -> Watch:
     """Lay out the counts of a run or a log in which nothing has happened.
 
     Parameters
     ----------
     jobs
-        With ``user submit requested n_nodes cpus mem``, as `State` or `procure.fitting.model.LogArrays` have them.
+        With ``user submit requested n_nodes cpus mem``, as `State` or `procure.fitting.learn.LogArrays` have them.
+    means
+        float64[n_jobs, 3], as `Rest.means_of`.
+    capacity
+        CPUs of the centre.
+    origin
+        Unix s of the first submission; the hours that are seen are UTC's.
     """
     n_users = int(jobs.user.max()) + 1
     cpus = jobs.cpus * jobs.n_nodes
@@ -155,26 +152,22 @@ def make_watch(jobs: Any, means: np.ndarray, capacity: float, clock: Clock) -> W
         previous=np.full(n, -1, np.int64),
         newest=np.full(n_users, -1, np.int64),
         capacity=float(capacity),
-        clock=clock,
+        monday=(origin + THURSDAY) % WEEK,
     )
 
 
-def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, rest: Rest) -> Inferred:
+def make_hold(state: State, jobs: pd.DataFrame, site: Site, rest: Rest) -> Inferred:
     """Make the hold-back of one run."""
     capacity = float(max(state.total_cpus.sum(), 1))
-    # Seconds of a log's own clock are of no zone.
     origin = int(jobs["submit_time"].min()) if "submit_time" in jobs else 0
-    clock = make_clock(origin, int(state.submit.max(initial=0)), "" if began is None else site.tz)
     n = len(state.submit)
-    lengths, closed = closed_hours(site.rules)
-    limit = np.where(state.requested > 0, state.requested, FAR)
     learnt = bool(len(rest.trees.root))
     # The trees have learnt the pauses, too.
     pause = np.zeros(n, np.int64) if learnt else pauses_of(site.rules, jobs)
     low, high = np.full(len(FEATURES), -np.inf), np.full(len(FEATURES), np.inf)
     if learnt:
         low, high = rest.low, rest.high
-    watch = make_watch(state, rest.means_of(jobs), capacity, clock)
+    watch = make_watch(state, rest.means_of(jobs), capacity, origin)
     return Inferred(
         watch=watch._replace(recent=np.full(1, rest.recent)),
         trees=rest.trees if learnt else no_trees(),
@@ -182,9 +175,6 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, r
         longest=float(rest.longest),
         pause=pause,
         limits=limits_of(site.rules, jobs),
-        length=np.searchsorted(lengths, limit).astype(np.int64),
-        closed=closed,
-        any_closed=bool(closed.any()),
         low=low,
         high=high,
         release=np.full(n, -1, np.int64),
@@ -192,7 +182,6 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, r
         has_ended=np.zeros(n, bool),
         beyond=np.zeros(n, bool),
         notes=np.zeros(1, np.int64),
-        usage=make_usage(int(state.user.max(initial=0)) + 1, capacity),
         changes=no_changes(),
         lines=None,
         queue=None,

@@ -23,7 +23,7 @@ def write_rest(rest: Rest, folder: str | Path) -> Path:
     arrays = {f"trees_{name}": np.asarray(value) for name, value in rest.trees._asdict().items()}
     for i in range(3):
         arrays[f"names_{i}"], arrays[f"means_{i}"] = rest.names[i], rest.means[i]
-    numbers = np.array([rest.mean, rest.recent, rest.scale, rest.longest, rest.by_release])
+    numbers = np.array([rest.mean, rest.recent, rest.scale, rest.longest])
     room = io.BytesIO()
     arrays |= {"low": rest.low, "high": rest.high, "numbers": numbers, "features": np.array(FEATURES)}
     np.savez_compressed(room, allow_pickle=False, **arrays)
@@ -51,9 +51,9 @@ def read_rest(folder: str | Path) -> Rest:
             float(arrays["trees_base"]),
         )
         _check(trees, len(FEATURES))
-        if arrays["features"].tolist() != list(FEATURES):
+        if arrays["features"].tolist() != list(FEATURES) or arrays["numbers"].shape != (4,):
             raise TableError(f"{path} is of another version of procure; run `procure site fit` again")
-        mean, recent, scale, longest, by_release = arrays["numbers"].astype(float).tolist()
+        mean, recent, scale, longest = arrays["numbers"].astype(float).tolist()
         names = tuple(arrays[f"names_{i}"].astype(str) for i in range(3))
         means = tuple(arrays[f"means_{i}"].astype(np.float64) for i in range(3))
         low, high = (arrays[name].astype(np.float64) for name in ("low", "high"))
@@ -63,7 +63,7 @@ def read_rest(folder: str | Path) -> Rest:
         if isinstance(error, TableError):
             raise
         raise TableError(f"{path} is damaged; run `procure site fit` again") from error
-    return Rest(trees, low, high, names, means, mean, recent, scale, longest, bool(by_release))  # type: ignore[arg-type]
+    return Rest(trees, low, high, names, means, mean, recent, scale, longest)  # type: ignore[arg-type]
 
 
 def _check(trees: Trees, n_features: int) -> None:

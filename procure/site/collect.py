@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from datetime import date, timedelta
 from pathlib import Path
 
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.workload.read_sacct import FIELDS
-from procure.workload.slurm_env import slurm_environment
+from procure.workload.slurm_env import PATIENCE, run_slurm
 
 COMMANDS = {
     "config.txt": "scontrol show config",
@@ -30,7 +29,7 @@ COMMANDS = {
 DAYS = 31
 """So many days before the end are asked for where no begin is given."""
 TIMEOUT = {"jobs.psv": 3600}
-"""Seconds after which a command is given up, by file; 60 for every other."""
+"""Seconds after which a command is given up, by file; `PATIENCE` for every other."""
 
 
 def commands(begin: str = "", end: str = "") -> dict[str, str]:
@@ -82,17 +81,14 @@ def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
     for name, command in commands(begin, end).items():
-        wait = TIMEOUT.get(name, 60)
         try:
-            done = subprocess.run(
-                ["sh", "-c", command], capture_output=True, text=True, env=slurm_environment(), timeout=wait
-            )
-        except subprocess.TimeoutExpired:
-            failed.append(f"{command.split('--')[0].strip()}: gave no answer within {wait:,} s")
+            printed = run_slurm(command.split(), TIMEOUT.get(name, PATIENCE))
+        except TableError as error:
+            failed.append(f"{command.split('--')[0].strip()}: {error}")
             continue
-        if done.returncode or not done.stdout.strip():
-            failed.append(f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}")
-        else:
-            with whole_file(folder / name) as temporary:
-                temporary.write_text(done.stdout, encoding="utf-8")
+        if not printed.strip():
+            failed.append(f"{command.split('--')[0].strip()}: printed nothing")
+            continue
+        with whole_file(folder / name) as temporary:
+            temporary.write_text(printed, encoding="utf-8")
     return failed

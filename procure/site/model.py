@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from procure.errors import TableError
 from procure.settings import NaturalInt, PositiveInt, Settings
-from procure.workload.clock import zone
 
 _FAR = 2**40
 """More seconds, MB or TRES-minutes than any site states; arithmetic stays exact."""
@@ -264,8 +262,10 @@ class NodeEvent(Settings):
     reason: str = ""
 
 
-RULES = ("limit", "closed_hours", "pause", "order")
+RULES = ("limit", "pause")
 """Kinds of rules that a log suggests."""
+_NO_RULES = ("closed_hours", "order")
+"""Kinds that earlier versions inferred; they brought no replay closer to its log."""
 
 
 class Rule(Settings):
@@ -273,46 +273,30 @@ class Rule(Settings):
 
     kind: str
     subject: str = ""
-    value: str | Moment | float | tuple[Moment | float | str, ...] = ""
+    value: str | Moment | float = ""
     evidence: str = ""
 
     @model_validator(mode="after")
     def _can_be_used(self) -> Rule:
         if self.kind not in RULES:
-            raise ValueError(f"kind {self.kind!r} was given; {', '.join(RULES)} are known")
+            gone = "was removed: strike the table out; " if self.kind in _NO_RULES else "was given; "
+            raise ValueError(f"kind {self.kind!r} {gone}{' and '.join(RULES)} are known")
         least = 1 if self.kind == "limit" else 0
-        values = self.value if isinstance(self.value, tuple) else (self.value,)
-        if self.kind == "closed_hours" and not isinstance(self.value, tuple):
-            raise ValueError(f"closed_hours are a list of hours of the week, 0 to 167; {self.value!r} was given")
-        for one in values:
-            if self.kind == "order":
-                if not _number(one, -math.inf, None):
-                    raise ValueError(f"the value of a rule order is a weight; {one!r} was given")
-            elif not _number(one, least, 167 if self.kind == "closed_hours" else None):
-                raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {one!r} was given")
-        if self.kind == "closed_hours" and not re.fullmatch(r"(over \d+)?", self.subject):
-            raise ValueError(f"closed_hours hold for everybody, or over SECONDS; {self.subject!r} was given")
-        if self.kind == "limit" and not re.fullmatch(
-            r"(user|account|partition) .+ (jobs|cpus|cpu_seconds|remaining_cpu_seconds)", self.subject
-        ):
+        if not _number(self.value, least):
+            raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {self.value!r} was given")
+        if self.kind == "limit" and not re.fullmatch(r"(user|account|partition) .+ (jobs|cpus)", self.subject):
             raise ValueError(
-                "a limit is of user, account or partition NAME, and of jobs, cpus, cpu_seconds or "
-                f"remaining_cpu_seconds; {self.subject!r} was given"
-            )
-        if self.kind == "order" and not re.fullmatch(r"age|size|requested_time|use|partition .+", self.subject):
-            raise ValueError(
-                "an order weighs age, size, requested_time, use or partition NAME: the logarithms of seconds waited, "
-                f"CPUs and seconds asked for, the user's recent use, a queue; {self.subject!r} was given"
+                f"a limit is of user, account or partition NAME, and of jobs or cpus; {self.subject!r} was given"
             )
         return self
 
 
-def _number(value: object, least: float, most: int | None) -> bool:
+def _number(value: object, least: float) -> bool:
     try:
         found = float(str(value))
     except ValueError:
         return False
-    return math.isfinite(found) and least <= found <= (math.inf if most is None else most)
+    return math.isfinite(found) and least <= found
 
 
 class NotUnderstood(Settings):
@@ -326,6 +310,8 @@ class NotUnderstood(Settings):
 
 class Site(Settings):
     """The rules of one centre."""
+
+    REMOVED: ClassVar[dict[str, str]] = {"tz": "no hour is closed any more; strike it out"}
 
     cluster: str = ""
     version: str = Field(default="", description="of Slurm, where the configuration tells it")
@@ -343,7 +329,6 @@ class Site(Settings):
     reservations: tuple[Reservation, ...] = ()
     events: tuple[NodeEvent, ...] = ()
     rules: tuple[Rule, ...] = ()
-    tz: str = Field(default="", description="IANA zone of closed hours; UTC without")
     not_understood: tuple[NotUnderstood, ...] = ()
 
     new_nodes: dict[str, Names] = Field(
@@ -358,14 +343,6 @@ class Site(Settings):
             if isinstance(values, dict) and name in values:
                 raise ValueError(f"{name} stands in the study that buys: [site.{name}]")
         return values
-
-    @field_validator("tz")
-    @classmethod
-    def _zone_is_known(cls, tz: str) -> str:
-        try:
-            return zone(tz).key if tz else tz
-        except TableError as error:
-            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _names_once(self) -> Site:
