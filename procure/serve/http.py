@@ -176,9 +176,7 @@ class Service:
         """Return who asks, or refuse who is not known."""
         user = caller_of(asked).user
         if not user:
-            text = (
-                "who you are is not known over this address: ask over the socket (procure queue ask) or the site's page"
-            )
+            text = "who you are is not known over this address: ask over the socket (curl --unix-socket) or the page"
             raise HTTPException(403, text)
         self._ready()
         return user
@@ -192,7 +190,7 @@ def caller_of(asked: Asked) -> Caller:
 
 
 def as_text(asked: Asked) -> bool:
-    """Tell whether an answer is wanted as people read it, as `procure queue ask` does."""
+    """Tell whether an answer is wanted as people read it, as by `curl` in a shell."""
     return asked.headers.get("accept", "").startswith("text/plain")
 
 

@@ -65,6 +65,7 @@ class Keeper:
             try:
                 self.site = files.load(place.model)
                 self.updated = int(store.fact("updated", self.site.about["end"]))
+                store.remember(updated=self.updated)
                 if store.fact("trained_at") is None:
                     about = self.site.about
                     store.remember(trained_at=int(about["trained_until"]), trained_rows=int(about["trained_rows"]))
