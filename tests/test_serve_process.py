@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import shutil
 import socket
@@ -26,7 +25,7 @@ from serve_cases import fetch, keep_model, make_log, quick_model
 from procure.errors import TableError
 from procure.serve import files
 from procure.serve.peers import uid_of
-from procure.serve.serving import Seldom, protocol, reached
+from procure.serve.serving import protocol, reached
 from procure.serve.settings import Http
 from procure.serve.store import Store
 
@@ -85,18 +84,6 @@ def test_whose_a_connection_to_the_loopback_address_is_the_kernel_says(family: i
             os.write(write, b"x")
             os.waitpid(pid, 0)
             assert uid_of(own) is None
-
-
-def test_what_is_no_request_cannot_fill_the_log() -> None:
-    """A warning of the web server is written once a minute, an error always."""
-    seldom = Seldom()
-
-    def written(level: int, text: str) -> bool:
-        return seldom.filter(logging.LogRecord("uvicorn.error", level, "", 1, text, None, None))
-
-    said = [written(logging.WARNING, "Invalid HTTP request received.") for _ in range(3)]
-    said += [written(logging.WARNING, "another"), written(logging.ERROR, "bad"), written(logging.ERROR, "bad")]
-    assert said == [True, False, False, True, True, True]
 
 
 def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
@@ -230,7 +217,6 @@ def test_a_database_that_cannot_be_used_is_one_sentence(
 ) -> None:
     """Damaged in its middle, or on a full disk: which file, what is wrong and what to do; exit code 1."""
     make_log().to_parquet(tmp_path / "log.parquet")
-    monkeypatch.setattr("procure.serve.store.without_scikit_learn", lambda: None)  # which is this process's, too
     monkeypatch.setattr("os.umask", lambda mode: None)
     procure("serve", "init", "--dir", tmp_path, "--replay", tmp_path / "log.parquet")
     path = tmp_path / "procure.sqlite"

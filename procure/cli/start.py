@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 
 def run() -> None:
     """Import the command line and run it."""
-    if sys.argv[1:2] == ["serve"]:  # read as Arrow is imported; what its own pool has taken, a service keeps for ever
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from procure.errors import INTERRUPTED
 
     try:

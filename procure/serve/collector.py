@@ -24,8 +24,7 @@ from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
 from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm, is_due
-from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table, why
-from procure.serve.young import young
+from procure.serve.store import JOB_COLUMNS, Store, job_table, why
 from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
@@ -148,9 +147,7 @@ class Collector:
         self._take(queue)
         self._forecast(now)  # before the model learns what is known now
         self.store.settle()
-        self._say_young(now)
-        if self.keeper.look(now):
-            give_back()
+        self.keeper.look(now)
         if self.keeper.site is not None and not 0 <= self.store.fact("began", -1) <= now:
             self.store.remember(began=now)  # a job that comes from now on has a forecast
         self._write()
@@ -285,12 +282,6 @@ class Collector:
         made = take_asked(self.store, table.iloc[rows], made)
         self.store.put_forecasts(made)
         self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))
-
-    def _say_young(self, now: int) -> None:
-        """Say where jobs wait longer now than any that the model has learnt from."""
-        site, hurried = self.keeper.site, self.keeper.wait
-        found = None if site is None or hurried else young(site, self.table(), now)
-        self.say("young", found.text if found is not None and found.lately is not None else None)
 
     def _write(self, force: bool = False) -> None:
         """Write the job table that questions are answered from; a hurried replay does so once a second."""

@@ -29,10 +29,11 @@ from procure.queue_time.store import SiteModel
 from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.closed import Closed, held, soonest
 from procure.serve.ledger import DEADLINES, naive
-from procure.serve.young import told, young
 from procure.text import be, counted, nearest, roughly
 
 _SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
+FEW = 1000
+"""Waits learnt from, below which a model is young."""
 MOST_PENDING = 20
 """Jobs of one user that are looked at, those that wait longest."""
 
@@ -71,7 +72,9 @@ class Snapshot:
         at twenty times the cost.
         """
         self.site, self.now, self.hide, self.closed = site, now, set(hide), closed or Closed()
-        self.young = young(site, table, now)
+        n = int(site.about["trained_rows"])
+        known = f"The model has learnt from {counted(n, 'job')}: its intervals have not been proven yet."
+        self.beginning = known if n < FEW else None
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.laid = Laid(read_jobs(self.table), site.seen, keep)
@@ -124,8 +127,6 @@ class Snapshot:
         for doubt in np.unique(doubts[doubts > 0]):
             rows = doubts == doubt
             said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
-        if self.young is not None:
-            said.curve[:] = told(said.curve, self.young)
         said.curve[:] = held(said.curve, soonest(self.closed, [(one, self.now) for one in asked]))
         return self._told(here, said, features, careful)
 
@@ -159,7 +160,7 @@ class Snapshot:
                     own.request,
                 ),
                 (
-                    *([self.young.text] if self.young else []),
+                    *([self.beginning] if self.beginning else []),
                     *self.closed.cautions(own.request, self.now, float(outer[place, 1])),
                     *(caution.text for caution in careful[place]),
                 ),

@@ -27,7 +27,7 @@ from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
 from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
-from procure.serve.store import LEAST_FREE, Store, give_back
+from procure.serve.store import LEAST_FREE, Store
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
@@ -97,7 +97,6 @@ class Live:
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
             self._show(Snapshot(self.site, table, now, self.hide, closed))
             self.stamps[self.place.queue] = stamp
-            give_back()
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
         """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""
@@ -314,9 +313,8 @@ class Live:
         now = int(self.facts.get("looked", clock.time()))
         since = now - days * ledger.DAY if days else 0
         [whole] = ledger.record(store, since)
-        young = self.snapshot.young if self.snapshot else None
         return {
-            "beginning": young.text if young else None,
+            "beginning": self.snapshot.beginning if self.snapshot else None,
             "days": days,
             "all": whole,
             "by_partition": [

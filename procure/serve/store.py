@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import shutil
 import sqlite3
-import sys
 import time as clock
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -230,33 +228,3 @@ def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     whole = [name for name in JOB_COLUMNS if name not in (*TEXT_COLUMNS, "start_time", "end_time")]
     table["gpu_type"] = ""
     return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(TEXT_COLUMNS, object))
-
-
-def without_scikit_learn() -> None:
-    """Let XGBoost do without it in this process: it takes 60 MB for classes that nothing here uses.
-
-    A training, which needs it, is a process of its own.
-    """
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
-
-
-def few_heaps() -> None:
-    """Let the threads of this process take their memory from two heaps, and give large arrays back as they end."""
-    with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        for option, value in ((-8, 2), (-3, 131_072)):  # M_ARENA_MAX, M_MMAP_THRESHOLD of malloc.h
-            library.mallopt(option, value)
-
-
-def give_back() -> None:
-    """Give memory that a look or an update has left behind back to the system, where its library can.
-
-    With it goes the code of LLVM: nothing runs it once the kernels are loaded, and what does is read again.
-    """
-    with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.malloc_trim(0)
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            if "/libllvmlite" in line and " r-xp " in line:
-                first, last = (int(end, 16) for end in line.split()[0].split("-"))
-                library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), 4)  # MADV_DONTNEED
