@@ -31,8 +31,8 @@ from procure.serve.store import LEAST_FREE, Store
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
-MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 16, 2000, 400
-"""Questions that are laid out together (1 takes 10 ms, 16 take 25), that may wait in all, and of one caller."""
+MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 32, 2000, 400
+"""Questions that are laid out together (1 takes 10 ms, 32 take 40), that may wait in all, and of one caller."""
 TURNS = 16
 """Turns of the loop in which what has come meanwhile is read before an answer is computed."""
 MOST_KEPT = 5000
