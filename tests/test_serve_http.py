@@ -23,6 +23,7 @@ from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place
 
 from procure.errors import TableError
 from procure.queue_time.answer import answer
+from procure.queue_time.features import Laid
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
 from procure.serve.collector import Collector
@@ -105,10 +106,11 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
     assert "\u202e" not in body.decode() and "none of your jobs" in written_jobs(mine | {"jobs": []})
 
 
-def test_sums_laid_out_once_answer_as_sums_laid_out_for_each_question(app: Any) -> None:
+def test_sums_laid_out_once_answer_as_for_each_question(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look's answers are, to the bit, those of a layout made anew for each question, alone or together."""
     one = app.live.snapshot
-    slow = Snapshot(one.site, one.table, one.now, keep=False)
+    monkeypatch.setattr("procure.serve.engine.Laid", lambda log, most: Laid(log, most, keep=False))
+    slow = Snapshot(one.site, one.table, one.now)
     asked = [
         Request(cpus, limit, 1000, user=user) for cpus in (1, 3, 8) for limit in (60, 9000) for user in (ME, "new")
     ]

@@ -81,9 +81,10 @@ class Collector:
         self.reread, self.at_once, self.alone = 0, DAY, set[str]()
         self.asked, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
-        self.known, self.open = self._remembered(), job_table([])
-        if self.known.empty and self.keeper.site is not None:  # a model that came without its database
-            self._know(self.keeper.site.history)
+        self.open = job_table([])
+        if self.keeper.site is not None and not self.store.rows("select 1 from jobs limit 1"):
+            history = self.keeper.site.history
+            self.store.put_jobs(history[history["end_time"].notna()])  # a model that came without its database
         self.surfaced = max(SURFACED, 2 * self.service.source.every)
         self.seen = self.store.with_forecast(self.at - self.surfaced)
 
@@ -196,7 +197,6 @@ class Collector:
                 jobs, odd = in_order(jobs, now)
                 n_odd += odd
                 self.store.put_jobs(jobs)  # a job that was read twice is one job
-                self._know(jobs)
                 users, n = users | set(jobs["user"]), n + len(jobs)
             since, self.accounted = until, max(self.accounted, until)
             self.store.remember(accounted=self.accounted)
@@ -237,27 +237,14 @@ class Collector:
         text = f"the model knows partitions that are no longer there: {', '.join(gone[:5])}"
         self.say("partition", text if gone else None)
 
-    def _know(self, jobs: pd.DataFrame) -> None:
-        """Add jobs that have ended to the table in memory, and forget the oldest."""
-        done = jobs[jobs["end_time"].notna()].reindex(columns=list(JOB_COLUMNS))
-        both = done if self.known.empty else pd.concat([self.known, done], ignore_index=True)
-        both = both[~both.duplicated(["job_id", "submit_time"], keep="last")]
-        both = both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)
-        self.known = recent(both) if len(both) else both
-
-    def _remembered(self) -> pd.DataFrame:
-        jobs = self.store.jobs(0, 2 * MOST_TABLE)
-        jobs = jobs[jobs["end_time"].notna() & (jobs["state"] != "LOST")].reset_index(drop=True)
-        return recent(jobs) if len(jobs) else job_table([])
-
     def table(self) -> pd.DataFrame:
         """Return the job table that features look at: what has ended, and what waits and runs."""
-        queue = self.open.reindex(columns=list(JOB_COLUMNS))
-        if self.known.empty:
+        queue, known = self.open.reindex(columns=list(JOB_COLUMNS)), self.store.ended(2 * MOST_TABLE)
+        if known.empty:
             return queue.reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(queue[["job_id", "submit_time"]].astype({"job_id": str}))
-        mine = pd.MultiIndex.from_frame(self.known[["job_id", "submit_time"]].astype({"job_id": str}))
-        both = pd.concat([self.known[~mine.isin(keys)], queue], ignore_index=True)
+        mine = pd.MultiIndex.from_frame(known[["job_id", "submit_time"]])
+        both = pd.concat([recent(known[~mine.isin(keys)]), queue], ignore_index=True)
         return both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)  # as the database has them
 
     def _forecast(self, now: int) -> None:

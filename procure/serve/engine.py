@@ -64,20 +64,15 @@ class Snapshot:
         now: int,
         hide: Sequence[str] = (),
         closed: Closed | None = None,
-        keep: bool = True,
     ) -> None:
-        """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden.
-
-        ``closed`` is what is closed to jobs. Without ``keep`` every question lays out the sums anew: the same answers,
-        at twenty times the cost.
-        """
+        """Lay out a job table of what has ended lately and of what waits and runs, and what is closed to jobs."""
         self.site, self.now, self.hide, self.closed = site, now, set(hide), closed or Closed()
         n = int(site.about["trained_rows"])
         known = f"The model has learnt from {counted(n, 'job')}: its intervals have not been proven yet."
         self.beginning = known if n < FEW else None
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
-        self.laid = Laid(read_jobs(self.table), site.seen, keep)
+        self.laid = Laid(read_jobs(self.table), site.seen)
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates().astype(object)  # of Python's texts: read quickly
         begun = self.table[self.table["start_time"].notna()]
@@ -85,8 +80,7 @@ class Snapshot:
         self.jobs_of = {str(name): int(n) for name, n in self.table["user"].value_counts().items()}
         log = self.laid.log
         self.starts_like = np.append(np.bincount(log.shape[log.start < NEVER], minlength=log.n), 0)
-        if keep:
-            self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
+        self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer requests as if each were submitted now, alone."""

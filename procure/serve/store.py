@@ -147,6 +147,16 @@ class Store:
         )
         return job_table(found)
 
+    def ended(self, last: int) -> pd.DataFrame:
+        """Return the last jobs submitted of those that have ended, by submission."""
+        columns = ", ".join(JOB_COLUMNS)
+        found = self.rows(
+            f"select * from (select {columns} from jobs where end_time is not null and coalesce(state, '') != 'LOST' "
+            "order by submit_time desc, job_id desc limit ?) order by submit_time, job_id",
+            (last,),
+        )
+        return job_table(found)
+
     def put_forecasts(self, forecasts: pd.DataFrame) -> None:
         """Keep forecasts; the first of a job stays."""
         marks = ", ".join("?" * len(FORECAST_COLUMNS))
@@ -206,18 +216,9 @@ class Store:
 
 def records(table: pd.DataFrame, columns: Iterable[str]) -> list[tuple[Any, ...]]:
     """Return rows as SQLite takes them: plain values, None where nothing is known."""
-    parts = []
-    for name in columns:
-        values = table[name].astype(object) if name in table.columns else pd.Series(None, table.index, dtype=object)
-        known = values.notna()
-        parts.append([_plain(value) if yes else None for value, yes in zip(values, known, strict=True)])
-    return list(zip(*parts, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.integer):
-        return int(value)
-    return float(value) if isinstance(value, np.floating) else value
+    told = table.reindex(columns=list(columns)).astype(object)
+    rows = told.where(told.notna(), None).itertuples(index=False, name=None)
+    return [tuple(value.item() if isinstance(value, np.generic) else value for value in row) for row in rows]
 
 
 def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
