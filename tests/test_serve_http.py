@@ -567,7 +567,7 @@ def test_a_user_with_many_jobs_holds_nobody_up(app: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("procure.serve.engine.Snapshot.pending", pending)
 
     async def run() -> None:
-        many = [asyncio.create_task(app.live._own("ann", str(job))) for job in range(60)]
+        many = [asyncio.create_task(app.live.pending("ann", str(job))) for job in range(60)]
         await asyncio.sleep(0)
         await app.live.pending("ben")
         assert asked.index("ben") <= 3

@@ -55,7 +55,7 @@ class Answer:
 
 
 class Snapshot:
-    """The queue at a moment and a model, laid out for questions."""
+    """The queue at a moment and a model, laid out for questions; ``kept``, ``mine`` and ``turns`` are its answers'."""
 
     def __init__(
         self,
@@ -73,6 +73,9 @@ class Snapshot:
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
         self.laid = Laid(read_jobs(self.table), site.seen)
+        self.kept: dict[Request, Answer] = {}
+        self.mine: dict[tuple[str, str | None], Any] = {}
+        self.turns: dict[str, Any] = {}
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates().astype(object)  # of Python's texts: read quickly
         begun = self.table[self.table["start_time"].notna()]
