@@ -381,7 +381,7 @@ def test_what_waits_and_runs_is_shown_however_many_have_ended(
     at = collector.at
     collector.open = jobs_of(("waits", at - 900, None, None), ("runs", at - 800, at - 700, None))
     collector.store.put_jobs(jobs_of(*((str(n), at - 500 + n, at - 400, at - 300) for n in range(10))))
-    collector._write(force=True)
+    collector._write()
     assert pd.read_parquet(collector.place.queue)["job_id"].to_list() == ["waits", "runs", "7", "8", "9"]
     collector.close()
 

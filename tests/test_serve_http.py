@@ -55,7 +55,7 @@ def place(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
     for _ in range(2):
         collector.tick()
         collector.origin.pause()
-    collector._write(force=True)
+    collector._write()
     collector.close()
     return place
 
@@ -453,7 +453,7 @@ def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
     shutil.copy(place.model, mine.model)
     collector = Collector(mine)
     collector.store.remember(looked=collector.at)
-    collector._write(force=True)
+    collector._write()
     collector.close()
     guard, service = application(mine)
     service.live.refresh()

@@ -165,9 +165,10 @@ class Store:
             records(forecasts, FORECAST_COLUMNS),
         )
 
-    def with_forecast(self, since: int) -> set[tuple[str, int]]:
-        """Return the keys of the jobs submitted since a moment of which there is a forecast."""
-        return set(self.rows("select job_id, submit_time from forecasts where submit_time >= ?", (since,)))
+    def without_forecast(self, since: int) -> set[tuple[str, int]]:
+        """Return the keys of the jobs submitted after a moment of which there is no forecast."""
+        query = "select job_id, submit_time from jobs where submit_time > ? except select job_id, submit_time"
+        return set(self.rows(f"{query} from forecasts where submit_time > ?", (since, since)))
 
     def settle(self) -> int:
         """Write down what became of jobs with a forecast; return how many were settled."""
