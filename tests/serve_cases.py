@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -135,6 +136,17 @@ def ask_json(app: Any, target: str, **how: Any) -> tuple[int, Any]:
     """Ask, and read the answer's JSON."""
     status, _, body = ask(app, target, **how)
     return status, json.loads(body)
+
+
+def fetch(path: Path, target: str) -> tuple[int, bytes]:
+    """Ask a running service over its socket."""
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.settimeout(20)
+        stream.connect(str(path))
+        stream.sendall(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: stream.recv(65_536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
 
 
 def over_socket(uid: int) -> tuple[str, int]:

@@ -57,7 +57,6 @@ def test_the_walk_finds_calls():
 def test_only_the_shared_doors_print():
     """What prints writes control characters out first; a command's own output and a version are let through."""
     doors = {"cli/common.py", "cli/main.py", "cli/progress.py", "cli/start.py", "coschedule/run.py"}
-    doors.add("serve/ask.py")  # a program of its own, which imports nothing heavy
     printing = ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write", "click.echo")
     found = {path for path, name, _ in calls() if name in printing}
     assert found == doors

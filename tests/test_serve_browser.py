@@ -51,7 +51,7 @@ class Running:
         for _ in range(3):
             collector.tick()
             collector.origin.pause()
-        collector._write(force=True)
+        collector._write()
         collector.close()
         self.place.studies.mkdir()
         (self.place.studies / "nodes.html").write_text("<!DOCTYPE html><title>t</title><h1>A study</h1>")

@@ -45,10 +45,7 @@ def replayed(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pla
     place = make_place(tmp_path_factory.mktemp("replayed"), log, every=EVERY)
     keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
     collector = Collector(place)
-    with pytest.MonkeyPatch.context() as patch:  # as a model that is proven: a young one is made wider
-        for name, value in {"young.FEW_ROWS": 0, "keeper.FEW_ROWS": 0, "young.LEAST_BEYOND": 10**9}.items():
-            patch.setattr(f"procure.serve.{name}", value)
-        play(collector)
+    play(collector)
     collector.close()
     return place
 
@@ -181,7 +178,7 @@ def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place,
     keeper.training, keeper.updated = Future(), now
     keeper.training.set_exception(KeyError("bad allocation"))
     assert keeper.look(now) is False and keeper.site is not None
-    assert "KeyError" in said["training"] and (keeper.tried, keeper.rest) == (now, 300)  # a young model's
+    assert "KeyError" in said["training"] and keeper.tried == now
 
 
 def test_a_look_that_fails_is_followed_by_the_next(
@@ -383,8 +380,8 @@ def test_what_waits_and_runs_is_shown_however_many_have_ended(
     collector = Collector(make_place(tmp_path, log))
     at = collector.at
     collector.open = jobs_of(("waits", at - 900, None, None), ("runs", at - 800, at - 700, None))
-    collector._know(jobs_of(*((str(n), at - 500 + n, at - 400, at - 300) for n in range(10))))
-    collector._write(force=True)
+    collector.store.put_jobs(jobs_of(*((str(n), at - 500 + n, at - 400, at - 300) for n in range(10))))
+    collector._write()
     assert pd.read_parquet(collector.place.queue)["job_id"].to_list() == ["waits", "runs", "7", "8", "9"]
     collector.close()
 
@@ -596,7 +593,7 @@ def test_a_heterogeneous_job_is_one_job(fake: SimpleNamespace) -> None:
 def test_after_a_gap_no_job_that_came_in_it_is_judged(fake: SimpleNamespace, log: pd.DataFrame) -> None:
     """Those that still wait would be a choice of the long waits; those of the last two looks are judged."""
     collector = fake.collector
-    collector._know(log)
+    collector.store.put_jobs(log)
     collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
     collector.tick()
     gap, fake.now = fake.now, fake.now + 18_000
@@ -654,7 +651,7 @@ def test_no_variable_shows_another_cluster_or_some_jobs_alone(monkeypatch: pytes
 def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
     """A start before the submission counts as at once, a job of the future is left out; forecasts go on, it is said."""
     collector = fake.collector
-    collector._know(log)
+    collector.store.put_jobs(log)
     collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
     t0 = fake.now
     ended(fake, 1, "ann", t0 - 500, t0 - 520, t0 - 300)
@@ -664,7 +661,9 @@ def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFram
         collector.tick()
         fake.now += 61
         fake.queue = [f"8|ben|long|PENDING|Priority|2|1|100M|N/A|1:00:00|{t0 + 10}|N/A|1"]
-    rows = collector.store.rows("select job_id, start_time, end_time from jobs where job_id < 4 order by job_id")
+    rows = collector.store.rows(
+        "select job_id, start_time, end_time from jobs where job_id in ('1', '2', '3') order by 1"
+    )
     assert rows == [("1", t0 - 500, t0 - 300), ("2", t0 - 400, t0 - 400)]
     assert collector.store.rows("select source from forecasts where job_id = 8") == [("poll",)]
     problems = {code: text for code, _, text in collector.store.problems()}
@@ -675,9 +674,8 @@ def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFram
 def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
     """Two days ahead, then right again, while it runs or at a restart: all is asked and learnt within its interval."""
     collector = fake.collector
-    collector._know(log)
-    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
     collector.store.put_jobs(log)
+    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
     right, fake.now = fake.now, fake.now + 2 * 86_400
     collector.tick()
     fake.now = right + 300

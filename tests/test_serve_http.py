@@ -23,6 +23,7 @@ from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place
 
 from procure.errors import TableError
 from procure.queue_time.answer import answer
+from procure.queue_time.features import Laid
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import page
 from procure.serve.collector import Collector
@@ -54,7 +55,7 @@ def place(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
     for _ in range(2):
         collector.tick()
         collector.origin.pause()
-    collector._write(force=True)
+    collector._write()
     collector.close()
     return place
 
@@ -79,7 +80,7 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
         Request(6, 0, nodes=2, partition="long"),
     ]
     history = snapshot.table[snapshot.table["end_time"].notna()]
-    proven = {"about": snapshot.site.about | {"trained_rows": 1000}}  # a young one is made wider
+    proven = {"about": snapshot.site.about | {"trained_rows": 1000}}  # a young one says so first
     site = snapshot.site.__class__(**(vars(snapshot.site) | proven | {"history": history}))
     snapshot = Snapshot(site, snapshot.table, snapshot.now)
     for one, request in zip(snapshot.answer(asked), asked, strict=True):
@@ -105,10 +106,11 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
     assert "\u202e" not in body.decode() and "none of your jobs" in written_jobs(mine | {"jobs": []})
 
 
-def test_sums_laid_out_once_answer_as_sums_laid_out_for_each_question(app: Any) -> None:
+def test_sums_laid_out_once_answer_as_for_each_question(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look's answers are, to the bit, those of a layout made anew for each question, alone or together."""
     one = app.live.snapshot
-    slow = Snapshot(one.site, one.table, one.now, keep=False)
+    monkeypatch.setattr("procure.serve.engine.Laid", lambda log, most: Laid(log, most, keep=False))
+    slow = Snapshot(one.site, one.table, one.now)
     asked = [
         Request(cpus, limit, 1000, user=user) for cpus in (1, 3, 8) for limit in (60, 9000) for user in (ME, "new")
     ]
@@ -378,8 +380,8 @@ def test_a_job_of_any_name_is_found(app: Any) -> None:
 
 def test_a_young_service_says_so_first(app: Any) -> None:
     """From how few jobs it has learnt stands before all else on the page, in the record, and in each answer."""
-    text = app.live.snapshot.young.text
-    assert "has learnt from" in text and "not been proven" in text
+    text = app.live.snapshot.beginning
+    assert "has learnt from" in text
     page = ask(app, "/?cpus=1&time=60")[2].decode()
     assert 0 < page.index(text) < page.index("<h1>") < page.rindex(text)
     assert ask_json(app, "/v1/honesty")[1]["beginning"] == text
@@ -451,7 +453,7 @@ def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
     shutil.copy(place.model, mine.model)
     collector = Collector(mine)
     collector.store.remember(looked=collector.at)
-    collector._write(force=True)
+    collector._write()
     collector.close()
     guard, service = application(mine)
     service.live.refresh()
@@ -565,7 +567,7 @@ def test_a_user_with_many_jobs_holds_nobody_up(app: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("procure.serve.engine.Snapshot.pending", pending)
 
     async def run() -> None:
-        many = [asyncio.create_task(app.live._own("ann", str(job))) for job in range(60)]
+        many = [asyncio.create_task(app.live.pending("ann", str(job))) for job in range(60)]
         await asyncio.sleep(0)
         await app.live.pending("ben")
         assert asked.index("ben") <= 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import shutil
 import socket
@@ -21,83 +20,16 @@ from types import SimpleNamespace
 
 import pytest
 import uvicorn
-from serve_cases import keep_model, make_log, quick_model
+from serve_cases import fetch, keep_model, make_log, quick_model
 
 from procure.errors import TableError
-from procure.serve import ask, files
+from procure.serve import files
 from procure.serve.peers import uid_of
-from procure.serve.serving import Seldom, protocol, reached
+from procure.serve.serving import protocol, reached
 from procure.serve.settings import Http
 from procure.serve.store import Store
 
 PROCURE = [sys.executable, "-c", "from procure.cli.start import run; run()"]
-ENV = os.environ | {"PYTHONPATH": str(Path(ask.__file__).parents[2])}
-QUESTION = ["--cpus", "2", "--mem", "1G", "--time", "1:00:00"]
-
-
-def test_the_client_imports_nothing_heavy() -> None:
-    """Asking loads nothing but the program itself: each module of the standard library takes milliseconds, too."""
-    code = "import os, sys; had = set(sys.modules); import procure.cli.start\n"
-    code += "import procure.serve.ask; print(*sorted(set(sys.modules) - had))"
-    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=ENV)
-    own = "procure procure._version procure.cli procure.cli.start procure.serve procure.serve.ask"
-    assert ran.stdout.split() == ["__future__", "_socket", *own.split()]
-    code = "import sys; sys.argv = ['procure', 'queue', 'ask']; from procure.cli.start import run\n"
-    code += "try: run()\nexcept SystemExit as e: print(e.code, 'typer' in sys.modules, 'pandas' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "2 False False\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said", "code"),
-    [
-        ([], "ask with --cpus and --time", 2),
-        (["--cpus"], "--cpus needs a value", 2),
-        (["--cpu", "4"], "no such option: --cpu", 2),
-        (["--cpus", "ten", "--time", "1h"], "--cpus ten: a whole number", 2),
-        ([*QUESTION, "--format", "xml"], "table or json", 2),
-        ([*QUESTION, "--timeout", "0"], "seconds, above 0", 2),
-        ([*QUESTION, "--socket", "/nowhere/x.sock"], "no service answers there", 1),
-        ([*QUESTION, "--socket", "/nowhere/" + "x" * 200], "no service answers there", 1),
-    ],
-)
-def test_wrong_usage_of_the_client_is_a_sentence(
-    capsys: pytest.CaptureFixture, words: list[str], said: str, code: int
-) -> None:
-    """Exit code 2 for bad usage and 1 for no answer, one line on stderr."""
-    assert ask.main(words) == code
-    out, err = capsys.readouterr()
-    assert out == "" and said in err and err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (b"", "no procure service"),
-        (b"SSH-2.0-x\r\n", "no procure service"),
-        (b"HTTP/1.1 200 OK\r\n\r\nnonsense", "cannot be read"),
-        (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{}", "cannot be read"),
-        (b'HTTP/1.1 400 Bad\r\n\r\n{"error": "a sentence"}', "a sentence"),
-        (b"HTTP/1.1 500 X\r\n\r\n\xff", "the service answered 500"),
-    ],
-)
-def test_whatever_answers_the_client_ends_in_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture, answer: bytes, said: str
-) -> None:
-    """Nonsense at the socket is a sentence."""
-    path = tmp_path / "s"
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
-        pid = os.fork()
-        if not pid:
-            one, _ = listening.accept()
-            one.recv(4096)
-            one.sendall(answer)
-            os._exit(0)
-        code = ask.main([*QUESTION, "--socket", str(path)])
-        os.waitpid(pid, 0)
-    assert code in (1, 2) and said in capsys.readouterr().err
 
 
 def test_who_reads_nothing_of_an_answer_is_closed() -> None:
@@ -152,18 +84,6 @@ def test_whose_a_connection_to_the_loopback_address_is_the_kernel_says(family: i
             os.write(write, b"x")
             os.waitpid(pid, 0)
             assert uid_of(own) is None
-
-
-def test_what_is_no_request_cannot_fill_the_log() -> None:
-    """A warning of the web server is written once a minute, an error always."""
-    seldom = Seldom()
-
-    def written(level: int, text: str) -> bool:
-        return seldom.filter(logging.LogRecord("uvicorn.error", level, "", 1, text, None, None))
-
-    said = [written(logging.WARNING, "Invalid HTTP request received.") for _ in range(3)]
-    said += [written(logging.WARNING, "another"), written(logging.ERROR, "bad"), written(logging.ERROR, "bad")]
-    assert said == [True, False, False, True, True, True]
 
 
 def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
@@ -297,7 +217,6 @@ def test_a_database_that_cannot_be_used_is_one_sentence(
 ) -> None:
     """Damaged in its middle, or on a full disk: which file, what is wrong and what to do; exit code 1."""
     make_log().to_parquet(tmp_path / "log.parquet")
-    monkeypatch.setattr("procure.serve.store.without_scikit_learn", lambda: None)  # which is this process's, too
     monkeypatch.setattr("os.umask", lambda mode: None)
     procure("serve", "init", "--dir", tmp_path, "--replay", tmp_path / "log.parquet")
     path = tmp_path / "procure.sqlite"
@@ -349,13 +268,8 @@ class Running:
         until(lambda: self.get("/ready")[0] == 200, self.folder)
 
     def get(self, target: str) -> tuple[int, dict]:
-        status, body, _ = ask.fetch(str(self.socket), target, 20)
+        status, body = fetch(self.socket, target)
         return status, json.loads(body)
-
-    def client(self, *words: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [*PROCURE, "queue", "ask", "--socket", self.socket, *words], capture_output=True, text=True
-        )
 
 
 def until(what, folder: Path, seconds: float = 120) -> None:  # type: ignore[no-untyped-def]
@@ -364,7 +278,7 @@ def until(what, folder: Path, seconds: float = 120) -> None:  # type: ignore[no-
         try:
             if what():
                 return
-        except ask.Refused:
+        except OSError:
             pass
         time.sleep(0.2)
     raise AssertionError((folder / "log").read_text()[-2000:])
@@ -384,15 +298,17 @@ def running() -> Iterator[Running]:
 
 
 @pytest.mark.slow
-def test_the_client_is_answered(running: Running) -> None:
-    """Over the socket a user asks, in a table and in JSON, and sees own jobs; wrong usage is exit code 2."""
-    done = running.client(*QUESTION)
-    assert done.returncode == 0 and "9 in 10:" in done.stdout, done.stderr
-    assert set(json.loads(running.client(*QUESTION, "--format", "json").stdout)) >= {"median_s", "interval_s", "chance"}
-    assert running.client("--pending").stdout == "none of your jobs waits\n"
-    assert running.client(*QUESTION, "--advice").stdout.startswith("procure: this job ")
-    wrong = running.client("--cpus", "10000000", "--time", "1h")
-    assert wrong.returncode == 2 and "the most seen" in wrong.stderr
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
+def test_a_shell_is_answered(running: Running) -> None:
+    """What the page of the service says to type gives lines to read."""
+    command = ["curl", "-s", "--unix-socket", running.socket, "-H", "accept: text/plain"]
+
+    def said(target: str) -> str:
+        return subprocess.run([*command, f"http://procure{target}"], capture_output=True, text=True).stdout
+
+    assert "9 in 10:" in said("/v1/predict?cpus=2&mem=1G&time=1:00:00")
+    assert said("/v1/pending") == "none of your jobs waits\n"
+    assert said("/v1/advice?cpus=2&time=1:00:00").startswith("procure: this job ")
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ class Queue(LazyGroup):
     COMMANDS: ClassVar = {
         "train": ("queue_train", "Train a model of a site's waits on its job log."),
         "predict": ("queue_predict", "Predict when a job would start if it were submitted now, and say why."),
-        "ask": ("queue_ask", "Ask the cluster's running service, in under 50 ms."),
         "watch": ("queue_predict", "Show your pending jobs and when each may start, again every minute."),
         "trend": ("queue_predict", "Predict whether the mean wait of the next four hours rises."),
         "features": ("queue_features", "List every feature of a job with its meaning and unit."),

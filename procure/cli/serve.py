@@ -82,9 +82,8 @@ def collect(config: ConfigOption) -> None:
     procure serve collect --config /var/lib/procure/config.toml
     """
     from procure.serve.collector import Collector
-    from procure.serve.store import usable, without_scikit_learn
+    from procure.serve.store import usable
 
-    without_scikit_learn()
     place, stop = _place(config), threading.Event()
     _begin_log()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -135,4 +134,3 @@ def _place(config: Path) -> Place:
 
 def _begin_log() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 
 def run() -> None:
-    """Import the command line and run it; `procure queue ask` needs none of it, and answers before it is read."""
-    if sys.argv[1:3] == ["queue", "ask"] and not {"-h", "--help"} & set(sys.argv):
-        from procure.serve.ask import main as ask
-
-        try:
-            sys.exit(ask(sys.argv[3:]))
-        except KeyboardInterrupt:
-            sys.exit(130)
-    if sys.argv[1:2] == ["serve"]:  # read as Arrow is imported; what its own pool has taken, a service keeps for ever
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    """Import the command line and run it."""
     from procure.errors import INTERRUPTED
 
     try:

@@ -23,9 +23,8 @@ from procure.serve.keeper import Keeper
 from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
 from procure.serve.settings import Place
-from procure.serve.sources import FUTURE, Origin, Queue, Replay, Slurm, is_due
-from procure.serve.store import JOB_COLUMNS, Store, give_back, job_table, why
-from procure.serve.young import young
+from procure.serve.sources import FUTURE, Queue, Replay, Slurm, is_due
+from procure.serve.store import JOB_COLUMNS, Store, job_table, why
 from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
@@ -43,8 +42,8 @@ its submission."""
 TABLE_SPAN = 40 * 86_400
 """Seconds of jobs that have ended that a question looks back over, with some to spare."""
 MOST_TABLE, LEAST_TABLE = 60_000, 100
-"""Jobs that have ended among them at most, the last ones, and jobs in all at least, however long ago they were; those
-that wait or run are all there."""
+"""Jobs that have ended at most, the last ones, and jobs in all at least, however long ago they were; those that wait or
+run are all there."""
 
 
 class Collector:
@@ -65,7 +64,7 @@ class Collector:
         self.replay = self.service.source.kind == "replay"
         self.at = int(clock.time())
         try:
-            self.origin: Origin = (
+            self.origin: Slurm | Replay = (
                 Replay(place, self.store.fact("moment"))
                 if self.replay
                 else Slurm(self.service.source, self.say, self.service.hide)
@@ -78,15 +77,16 @@ class Collector:
         hurried = self.replay and self.service.source.speed == 0
         self.keeper = Keeper(place, self.store, self.say, hurried)
         self.accounted = int(self.store.fact("accounted", 0))
-        self.unkept, self.closed = "", Closed.of(self.store.fact("closed"))
+        self.unkept: str | None = None
+        self.closed = Closed.of(self.store.fact("closed"))
         self.reread, self.at_once, self.alone = 0, DAY, set[str]()
         self.asked, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
         self.looked = self.store.fact("looked")
-        self.known, self.open = self._remembered(), job_table([])
-        if self.known.empty and self.keeper.site is not None:  # a model that came without its database
-            self._know(self.keeper.site.history)
+        self.open = job_table([])
+        if self.keeper.site is not None and not self.store.rows("select 1 from jobs limit 1"):
+            history = self.keeper.site.history
+            self.store.put_jobs(history[history["end_time"].notna()])  # a model that came without its database
         self.surfaced = max(SURFACED, 2 * self.service.source.every)
-        self.seen = self.store.with_forecast(self.at - self.surfaced)
 
     def say(self, code: str, text: str | None) -> None:
         """Note a problem for the page, and in the log once as it comes and once as it goes."""
@@ -103,12 +103,9 @@ class Collector:
                 self.tick()
                 if self.store.lost():
                     raise FileNotFoundError
-                if self.unkept and not self.store.rows("select 1 from problems where code = 'disk'"):
-                    LOG.info("disk: mended")  # which the database could not be told when it was full
-                self.unkept = ""
-                self.say("disk", None)
+                self._kept(None)
             except (sqlite3.Error, OSError) as error:
-                self._not_kept(error)
+                self._kept(error)
             except TableError as error:
                 self.say("look", f"a look at the queue came to nothing: {error}")
             except Exception as error:  # whatever it is, the next look is made
@@ -120,7 +117,7 @@ class Collector:
                 progress(self.at)
             pause = self.origin.pause()
             if pause < 0:
-                self._write(force=True)
+                self._write()
                 self.store.remember(finished=True)
                 LOG.info("the replay has ended")
                 stop.wait()
@@ -128,14 +125,14 @@ class Collector:
             rest = pause - (0 if self.replay else clock.monotonic() - began)
             _sleep(stop, max(rest, 0.0), parent)
 
-    def _not_kept(self, error: sqlite3.Error | OSError) -> None:
-        """Say once that nothing can be kept, in the log too if the database cannot say it."""
-        text, known = f"what was seen could not be kept: {why(self.place.database, error)}", self.unkept
-        self.unkept = text
-        if text != known:
-            LOG.warning("%s", text)
-            with suppress(sqlite3.Error):
-                self.store.problem("disk", text, self.at)
+    def _kept(self, error: sqlite3.Error | OSError | None) -> None:
+        """Say once that nothing can be kept, and once that it can again; the log says it where the database cannot."""
+        text = None if error is None else f"what was seen could not be kept: {why(self.place.database, error)}"
+        if text != self.unkept:
+            LOG.warning("%s", text or "what is seen is kept again")
+            self.unkept = text
+        with suppress(sqlite3.Error):
+            self.store.problem("disk", text, self.at)
 
     def tick(self) -> None:
         """Look once: at the accounting where it is due, at the queue, then forecast, settle and write."""
@@ -146,14 +143,13 @@ class Collector:
             return
         now = self.at = queue.now
         self._take(queue)
-        self._forecast(now)  # before the model learns what is known now
+        table = self.table()
+        self._forecast(now, table)  # before the model learns what is known now
         self.store.settle()
-        self._say_young(now)
-        if self.keeper.look(now):
-            give_back()
+        self.keeper.look(now)
         if self.keeper.site is not None and not 0 <= self.store.fact("began", -1) <= now:
             self.store.remember(began=now)  # a job that comes from now on has a forecast
-        self._write()
+        self._write(table)
         self._tidy(now)
 
     def close(self) -> None:
@@ -199,7 +195,6 @@ class Collector:
                 jobs, odd = in_order(jobs, now)
                 n_odd += odd
                 self.store.put_jobs(jobs)  # a job that was read twice is one job
-                self._know(jobs)
                 users, n = users | set(jobs["user"]), n + len(jobs)
             since, self.accounted = until, max(self.accounted, until)
             self.store.remember(accounted=self.accounted)
@@ -240,66 +235,39 @@ class Collector:
         text = f"the model knows partitions that are no longer there: {', '.join(gone[:5])}"
         self.say("partition", text if gone else None)
 
-    def _know(self, jobs: pd.DataFrame) -> None:
-        """Add jobs that have ended to the table in memory, and forget the oldest."""
-        done = jobs[jobs["end_time"].notna()].reindex(columns=list(JOB_COLUMNS))
-        both = done if self.known.empty else pd.concat([self.known, done], ignore_index=True)
-        both = both[~both.duplicated(["job_id", "submit_time"], keep="last")]
-        both = both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)
-        self.known = recent(both) if len(both) else both
-
-    def _remembered(self) -> pd.DataFrame:
-        jobs = self.store.jobs(0, 2 * MOST_TABLE)
-        jobs = jobs[jobs["end_time"].notna() & (jobs["state"] != "LOST")].reset_index(drop=True)
-        return recent(jobs) if len(jobs) else job_table([])
-
     def table(self) -> pd.DataFrame:
         """Return the job table that features look at: what has ended, and what waits and runs."""
-        queue = self.open.reindex(columns=list(JOB_COLUMNS))
-        if self.known.empty:
+        queue, known = self.open.reindex(columns=list(JOB_COLUMNS)), self.store.ended(MOST_TABLE)
+        if known.empty:
             return queue.reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(queue[["job_id", "submit_time"]].astype({"job_id": str}))
-        mine = pd.MultiIndex.from_frame(self.known[["job_id", "submit_time"]].astype({"job_id": str}))
-        both = pd.concat([self.known[~mine.isin(keys)], queue], ignore_index=True)
+        mine = pd.MultiIndex.from_frame(known[["job_id", "submit_time"]])
+        both = pd.concat([recent(known[~mine.isin(keys)]), queue], ignore_index=True)
         return both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)  # as the database has them
 
-    def _forecast(self, now: int) -> None:
+    def _forecast(self, now: int, table: pd.DataFrame) -> None:
         """Forecast every job that is seen for the first time."""
         site = self.keeper.site
         if site is None:
             return
-        table = self.table()
         since = min(int(self.store.fact("began", now)), now)
-        newer = np.flatnonzero((table["submit_time"] > max(since, now - self.surfaced)).to_numpy())
-        keys = list(
-            zip(table["job_id"].astype(str).iloc[newer], table["submit_time"].iloc[newer].map(int), strict=True)
-        )
-        fresh = [place for place, key in zip(newer.tolist(), keys, strict=True) if key not in self.seen]
-        if not fresh:
+        new = self.store.without_forecast(max(since, now - self.surfaced))
+        keys = zip(table["job_id"].astype(str), table["submit_time"].map(int), strict=True)
+        rows = np.array([place for place, key in enumerate(keys) if key in new], dtype=int)
+        if not len(rows):
             return
-        rows = np.array(fresh)
         # After a gap what still waits is as late as what has started: to judge the former alone would be unfair.
         after = now - table["submit_time"].to_numpy()[rows] > 2 * self.service.source.every + 60
         late = (table["start_time"].notna().to_numpy()[rows] | after) & (not self.replay)
         made = forecasts(site, table, rows, now, late, self.closed)
-        made = take_asked(self.store, table.iloc[rows], made)
-        self.store.put_forecasts(made)
-        self.seen |= set(zip(made["job_id"], made["submit_time"].map(int), strict=True))
+        self.store.put_forecasts(take_asked(self.store, table.iloc[rows], made))
 
-    def _say_young(self, now: int) -> None:
-        """Say where jobs wait longer now than any that the model has learnt from."""
-        site, hurried = self.keeper.site, self.keeper.wait
-        found = None if site is None or hurried else young(site, self.table(), now)
-        self.say("young", found.text if found is not None and found.lately is not None else None)
-
-    def _write(self, force: bool = False) -> None:
-        """Write the job table that questions are answered from; a hurried replay does so once a second."""
-        if not force and self.replay and clock.monotonic() - self.written < 1:
+    def _write(self, table: pd.DataFrame | None = None) -> None:
+        """Write the job table that questions are answered from; a replay does so once a second, and as it ends."""
+        if table is not None and self.replay and clock.monotonic() - self.written < 1:
             return
-        self.written = clock.monotonic()
-        table = self.table()
+        self.written, table = clock.monotonic(), self.table() if table is None else table
         lately = (table["end_time"] >= self.at - TABLE_SPAN).fillna(False).to_numpy(dtype=bool)
-        lately &= lately[::-1].cumsum()[::-1] <= MOST_TABLE
         lately[-LEAST_TABLE:] = True
         kept = table[lately | table["end_time"].isna().to_numpy()]  # what waits or runs stays, however old
         with whole_file(self.place.queue, durable=False) as temporary:
@@ -323,7 +291,6 @@ class Collector:
         most = 3 * self.service.model.max_rows
         kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
         self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
-        self.seen = self.store.with_forecast(now - self.surfaced)
 
 
 def in_order(jobs: pd.DataFrame, now: int | None) -> tuple[pd.DataFrame, int]:

@@ -29,10 +29,11 @@ from procure.queue_time.store import SiteModel
 from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.closed import Closed, held, soonest
 from procure.serve.ledger import DEADLINES, naive
-from procure.serve.young import told, young
 from procure.text import be, counted, nearest, roughly
 
 _SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
+FEW = 1000
+"""Waits learnt from, below which a model is young."""
 MOST_PENDING = 20
 """Jobs of one user that are looked at, those that wait longest."""
 
@@ -54,7 +55,7 @@ class Answer:
 
 
 class Snapshot:
-    """The queue at a moment and a model, laid out for questions."""
+    """The queue at a moment and a model, laid out for questions; ``kept``, ``mine`` and ``turns`` are its answers'."""
 
     def __init__(
         self,
@@ -63,18 +64,18 @@ class Snapshot:
         now: int,
         hide: Sequence[str] = (),
         closed: Closed | None = None,
-        keep: bool = True,
     ) -> None:
-        """Lay out a job table of what has ended lately and of what waits and runs; some partitions may be hidden.
-
-        ``closed`` is what is closed to jobs. Without ``keep`` every question lays out the sums anew: the same answers,
-        at twenty times the cost.
-        """
+        """Lay out a job table of what has ended lately and of what waits and runs, and what is closed to jobs."""
         self.site, self.now, self.hide, self.closed = site, now, set(hide), closed or Closed()
-        self.young = young(site, table, now)
+        n = int(site.about["trained_rows"])
+        known = f"The model has learnt from {counted(n, 'job')}: its intervals have not been proven yet."
+        self.beginning = known if n < FEW else None
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
-        self.laid = Laid(read_jobs(self.table), site.seen, keep)
+        self.laid = Laid(read_jobs(self.table), site.seen)
+        self.kept: dict[Request, Answer] = {}
+        self.mine: dict[tuple[str, str | None], Any] = {}
+        self.turns: dict[str, Any] = {}
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates().astype(object)  # of Python's texts: read quickly
         begun = self.table[self.table["start_time"].notna()]
@@ -82,8 +83,7 @@ class Snapshot:
         self.jobs_of = {str(name): int(n) for name, n in self.table["user"].value_counts().items()}
         log = self.laid.log
         self.starts_like = np.append(np.bincount(log.shape[log.start < NEVER], minlength=log.n), 0)
-        if keep:
-            self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
+        self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer requests as if each were submitted now, alone."""
@@ -124,8 +124,6 @@ class Snapshot:
         for doubt in np.unique(doubts[doubts > 0]):
             rows = doubts == doubt
             said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
-        if self.young is not None:
-            said.curve[:] = told(said.curve, self.young)
         said.curve[:] = held(said.curve, soonest(self.closed, [(one, self.now) for one in asked]))
         return self._told(here, said, features, careful)
 
@@ -159,7 +157,7 @@ class Snapshot:
                     own.request,
                 ),
                 (
-                    *([self.young.text] if self.young else []),
+                    *([self.beginning] if self.beginning else []),
                     *self.closed.cautions(own.request, self.now, float(outer[place, 1])),
                     *(caution.text for caution in careful[place]),
                 ),

@@ -8,7 +8,6 @@ account has a rate of its own all the same.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import pwd
 import re
@@ -16,7 +15,10 @@ import time as clock
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from starlette.responses import JSONResponse
 
 from procure.errors import where
 from procure.serve.metrics import Metrics
@@ -32,16 +34,16 @@ LOOPBACK = "loopback of user "
 """How the client's host begins in a scope of a connection to the loopback address; the user id follows."""
 _NAME = re.compile(r"\w(?:[\w.@+$\\ -]{0,62}[\w.@+$-])?")
 _HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+        b"form-action 'self'; frame-ancestors 'self'",
+    ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"SAMEORIGIN"),
     (b"cache-control", b"no-store"),
 ]
-POLICY = (
-    b"content-security-policy",
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    b"form-action 'self'; frame-ancestors 'self'",
-)
 MOST_CALLERS = 10_000
 
 
@@ -53,8 +55,8 @@ class Caller:
     key: str
 
 
-class TooLarge(Exception):
-    """A body of more bytes than are taken."""
+class Refused(Exception):
+    """A request that is not answered: a status and why."""
 
 
 class Guard:
@@ -66,13 +68,10 @@ class Guard:
         self.proxy = pwd.getpwnam(how.proxy_user).pw_uid if how.proxy_user else None
         self.header = how.user_header.lower().encode()
         self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self.names: dict[int, str] = {}
 
     async def __call__(self, scope: Scope, receive: Messages, send: Sender) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.inner(scope, receive, send)
             return
         began, status = clock.perf_counter(), 500
 
@@ -80,36 +79,28 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = list(message.get("headers", []))
-                own = {name for name, _ in headers}
-                message = message | {"headers": headers + [one for one in (*_HEADERS, POLICY) if one[0] not in own]}
+                own = {name for name, _ in message["headers"]}
+                more = [one for one in _HEADERS if one[0] not in own]
+                message = message | {"headers": [*message["headers"], *more]}
             await send(message)
 
-        caller, refusal = self._look(scope)
         try:
-            if refusal is not None:
-                await _answer(watched, *refusal)
-                return
-            scope["procure.caller"] = caller
+            scope["procure.caller"] = caller = self.caller(scope)
+            length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+            if not length.isdigit() or int(length[:12]) > 1024 * self.how.body_kb:
+                raise Refused(413, f"the body has more than {self.how.body_kb} KiB")
+            if not self.may(caller.key):
+                raise Refused(429, f"more than {self.how.rate:g} questions a second; wait a moment")
             await self.inner(scope, await self._read(receive), watched)
-        except TooLarge:
-            await _answer(watched, 413, f"the body has more than {self.how.body_kb} KiB")
-        except TimeoutError:
-            await _answer(watched, 408, "the body did not come in time")
-        except Exception as error:  # Starlette has answered 500 and raises for the log
+        except Refused as error:
+            number, text = error.args
+            more = {"retry-after": "1"} if number == 429 else {"connection": "close"}
+            await JSONResponse({"error": text}, number, more)(scope, receive, watched)
+        except Exception as error:  # the application has answered 500 and raises for the log
             LOG.error("a request failed: %s", where(error))
         finally:
             route = getattr(scope.get("endpoint"), "__name__", "none")
             self.metrics.count(route, status, clock.perf_counter() - began)
-
-    def _look(self, scope: Scope) -> tuple[Caller, tuple[int, str] | None]:
-        caller = self.caller(scope)
-        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if not length.isdigit() or int(length[:12]) > 1024 * self.how.body_kb:
-            return caller, (413, f"the body has more than {self.how.body_kb} KiB")
-        if not self.may(caller.key):
-            return caller, (429, f"more than {self.how.rate:g} questions a second; wait a moment")
-        return caller, None
 
     def caller(self, scope: Scope) -> Caller:
         """Return who asks, by the rule at the head of this module."""
@@ -117,19 +108,14 @@ class Guard:
         if host != SOCKET:
             return Caller("", f"address {host}")
         if port != self.proxy:
-            return Caller(self._name(port), f"uid {port}")
+            try:
+                return Caller(_name_of(port), f"uid {port}")
+            except KeyError:  # which is asked again: the account may be made
+                return Caller("", f"uid {port}")
         given = [value for name, value in scope["headers"] if name == self.header]
         name = given[0].decode(errors="replace") if len(given) == 1 else ""
         name = name if _NAME.fullmatch(name) else ""
         return Caller(name, f"user {name}" if name else "proxy")
-
-    def _name(self, uid: int) -> str:
-        if uid not in self.names:
-            try:
-                self.names[uid] = pwd.getpwuid(uid).pw_name
-            except KeyError:
-                return ""
-        return self.names[uid]
 
     def may(self, key: str, n: int = 1) -> bool:
         """Take ``n`` from a caller's bucket, which fills at the rate, if they are there: a question costs one."""
@@ -143,40 +129,24 @@ class Guard:
 
     async def _read(self, receive: Messages) -> Messages:
         """Read a whole body within the limits of size and time, before anything is done with it."""
-        parts: list[bytes] = []
-
-        async def collect() -> None:
-            size = 0
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > 1024 * self.how.body_kb:
-                    raise TooLarge
-                if not message.get("more_body"):
-                    return
-
-        await asyncio.wait_for(collect(), self.how.idle)
-        body, given = b"".join(parts), False
+        body, more = b"", True
+        try:
+            async with asyncio.timeout(self.how.idle):
+                while more:
+                    message = await receive()
+                    body, more = body + message.get("body", b""), message.get("more_body", False)
+                    if len(body) > 1024 * self.how.body_kb:
+                        raise Refused(413, f"the body has more than {self.how.body_kb} KiB")
+        except TimeoutError:
+            raise Refused(408, "the body did not come in time") from None
+        whole = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def again() -> Any:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return next(whole, None) or await receive()
 
         return again
 
 
-async def _answer(send: Sender, status: int, text: str) -> None:
-    body = json.dumps({"error": text}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 429:
-        headers.append((b"retry-after", b"1"))
-    if status in (408, 413):
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+@lru_cache(MOST_CALLERS)
+def _name_of(uid: int) -> str:
+    return pwd.getpwuid(uid).pw_name

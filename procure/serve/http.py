@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.applications import Starlette
+from fastapi import Depends, FastAPI, Query
+from fastapi import Request as Asked
+from fastapi.exceptions import RequestValidationError
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request as Asked
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from procure._version import __version__
 from procure.queue_time.predict import Request
@@ -21,12 +20,23 @@ from procure.serve import page
 from procure.serve.guard import Caller, Guard
 from procure.serve.live import SPANS, Live
 from procure.serve.metrics import CONTENT_TYPE, Metrics
-from procure.serve.openapi import document
-from procure.serve.questions import advice, of_body, of_query, told, written, written_jobs
+from procure.serve.questions import (
+    Answers,
+    Problem,
+    Question,
+    Said,
+    advice,
+    of_body,
+    of_values,
+    once,
+    sentence,
+    told,
+    written,
+    written_jobs,
+)
 from procure.serve.settings import Place
 from procure.text import plain
 
-LOG = logging.getLogger("procure.serve")
 MOST_TOGETHER = 100
 """Questions in one request."""
 PART = 65_536
@@ -35,7 +45,25 @@ SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
 """A published report may run its own script, without the site's origin: it cannot ask here in a reader's name."""
-Handler = Callable[[Asked], Awaitable[Response]]
+
+
+def caller_of(asked: Asked) -> Caller:
+    """Return who asks, as `Guard` has found."""
+    found = asked.scope["procure.caller"]
+    assert isinstance(found, Caller)
+    return found
+
+
+def given_once(asked: Asked) -> None:
+    """Refuse a parameter that was given twice."""
+    once(asked.query_params.multi_items())
+
+
+Handler = Callable[..., Awaitable[Response]]
+Known = Annotated[Caller, Depends(caller_of)]
+Once = Annotated[None, Depends(given_once)]
+Asks = Annotated[Question, Query()]
+Days = Annotated[str, Query(description="Days of the record, 0 = all.", json_schema_extra={"enum": [*map(str, SPANS)]})]
 
 
 class Service:
@@ -46,14 +74,15 @@ class Service:
         self.place, self.live, self.metrics = place, Live(place), Metrics()
         self.may: Callable[[str, int], bool] = lambda key, n: True
 
-    async def predict(self, asked: Asked) -> Response:
-        """Answer one question of the address, or many of a body."""
-        caller = caller_of(asked)
-        if asked.method == "GET":
-            [answer] = await self._answers([of_query(asked.query_params.multi_items(), caller.user)], caller)
-            if "error" in answer:
-                raise HTTPException(400, answer["error"])
-            return PlainTextResponse(written(answer)) if as_text(asked) else json_of(answer)
+    async def predict(self, asked: Asked, caller: Known, question: Asks, _: Once) -> Response:
+        """When would a job start if it were submitted now?"""
+        [answer] = await self._answers([question.request(caller.user)], caller)
+        if "error" in answer:
+            raise HTTPException(400, answer["error"])
+        return PlainTextResponse(written(answer)) if as_text(asked) else json_of(answer)
+
+    async def predict_many(self, asked: Asked, caller: Known) -> Response:
+        """When would each of up to 100 jobs start?"""
         requests = of_body(await asked.body(), caller.user, MOST_TOGETHER)
         if not self.may(caller.key, len(requests) - 1):  # the request itself has paid for one
             text = f"more than {self.place.service.http.rate:g} questions a second; wait a moment"
@@ -65,11 +94,10 @@ class Service:
         found = await self.live.ask(requests, caller.key)
         return [told(answer, self.live) for answer in found]
 
-    async def advice(self, asked: Asked) -> Response:
+    async def advice(self, caller: Known, question: Asks, _: Once) -> Response:
         """Say in a line when a job that is being submitted may start, and keep that as its forecast."""
-        caller = caller_of(asked)
         self._ready()
-        request = of_query(asked.query_params.multi_items(), caller.user)
+        request = question.request(caller.user)
         [answer] = await self.live.ask([request], caller.key)
         if answer.error:
             raise HTTPException(400, answer.error)
@@ -77,23 +105,22 @@ class Service:
         keep = BackgroundTask(self.live.keep, request, answer) if caller.user else None
         return PlainTextResponse(advice(answer, self.live.staleness()), background=keep)
 
-    async def pending(self, asked: Asked) -> Response:
-        """Say when the caller's waiting jobs may start."""
-        user = self._own(asked)
+    async def pending(self, asked: Asked, caller: Known) -> Response:
+        """When may my waiting jobs start?"""
+        user = self._own(caller)
         rows, n = await self.live.pending(user)
         found = {"user": user, "n": n, "jobs": rows} | self._age()
         return PlainTextResponse(written_jobs(found)) if as_text(asked) else json_of(found)
 
-    async def job(self, asked: Asked) -> Response:
+    async def job(self, caller: Known, id: str) -> Response:
         """Say what is known of one job of the caller; of another's, as of one that is not there, nothing."""
-        user, job_id = self._own(asked), asked.path_params["id"]
-        found = await self.live.job(user, job_id)
+        found = await self.live.job(self._own(caller), id)
         if found is None:
             raise HTTPException(404, "you have no such job that waits, runs, or ended lately")
         return json_of(found | self._age())
 
-    async def queue(self, asked: Asked) -> Response:
-        """Return totals by partition."""
+    async def queue(self) -> Response:
+        """What waits and runs, by partition."""
         self._ready()
         snapshot = self.live.snapshot
         assert snapshot is not None
@@ -101,39 +128,33 @@ class Service:
         found |= {"notices": snapshot.notices, "cpus": self.live.cpus, "state_age_s": self.live.state_age()}
         return json_of(found)
 
-    async def honesty(self, asked: Asked) -> Response:
-        """Return how the forecasts that were given out have held."""
-        text = asked.query_params.get("days", "28")
-        if text not in map(str, SPANS):
-            raise HTTPException(400, f"days={text[:40]!r} is none of {', '.join(map(str, SPANS))} (0 = all)")
-        return json_of(await self.live.honesty(int(text)))
+    async def honesty(self, days: Days = "28") -> Response:
+        """How have the forecasts that were given out held?"""
+        if days not in map(str, SPANS):
+            raise HTTPException(400, f"days={days[:40]!r} is none of {', '.join(map(str, SPANS))} (0 = all)")
+        return json_of(await self.live.honesty(int(days)))
 
-    async def health(self, asked: Asked) -> Response:
-        """Say that the process answers."""
+    async def health(self) -> Response:
+        """Does the process answer?"""
         return json_of({"status": "ok", "version": __version__})
 
-    async def ready(self, asked: Asked) -> Response:
-        """Say whether questions can be answered, and what is amiss."""
+    async def ready(self) -> Response:
+        """Can questions be answered, and what is amiss?"""
         found = self.live.readiness()
         return json_of(found, 200 if found["ready"] else 503)
 
-    async def show_metrics(self, asked: Asked) -> Response:
-        """Return what Prometheus reads."""
+    async def show_metrics(self) -> Response:
+        """What Prometheus reads."""
         text = self.metrics.text(await self.live.honesty(28), self.live)
         return Response(text, media_type=CONTENT_TYPE)
 
-    async def openapi(self, asked: Asked) -> Response:
-        """Return the description of this interface."""
-        return json_of(document(self.place.service))
-
-    async def page(self, asked: Asked) -> Response:
+    async def page(self, asked: Asked, caller: Known) -> Response:
         """Render the page; with a question in its address, the answer too."""
-        caller = caller_of(asked)
         given = asked.query_params.multi_items()
         answer, wrong = None, ""
         if given and self.live.snapshot is not None:
             try:
-                [answer] = await self._answers([of_query(given, caller.user)], caller)
+                [answer] = await self._answers([of_values(given, caller.user)], caller)
                 wrong = answer.get("error", "")
             except HTTPException as error:
                 wrong = str(error.detail)
@@ -147,9 +168,8 @@ class Service:
         """Return the page's script or style."""
         return page.file(asked.url.path.rpartition("/")[2])
 
-    async def study(self, asked: Asked) -> Response:
+    async def study(self, name: str) -> Response:
         """Return a report that the administrator has put into ``studies``."""
-        name = asked.path_params["name"]
         stream = await run_in_threadpool(page.open_study, self.place.studies, name)
         if stream is None:
             raise HTTPException(404, "no study of that name is published here")
@@ -172,27 +192,17 @@ class Service:
         stale = self.live.staleness()
         return {"state_age_s": self.live.state_age(), "caution": [stale] if stale else []}
 
-    def _own(self, asked: Asked) -> str:
+    def _own(self, caller: Caller) -> str:
         """Return who asks, or refuse who is not known."""
-        user = caller_of(asked).user
-        if not user:
-            text = (
-                "who you are is not known over this address: ask over the socket (procure queue ask) or the site's page"
-            )
+        if not caller.user:
+            text = "who you are is not known over this address: ask over the socket (curl --unix-socket) or the page"
             raise HTTPException(403, text)
         self._ready()
-        return user
-
-
-def caller_of(asked: Asked) -> Caller:
-    """Return who asks, as `Guard` has found."""
-    found = asked.scope["procure.caller"]
-    assert isinstance(found, Caller)
-    return found
+        return caller.user
 
 
 def as_text(asked: Asked) -> bool:
-    """Tell whether an answer is wanted as people read it, as `procure queue ask` does."""
+    """Tell whether an answer is wanted as people read it, as by `curl` in a shell."""
     return asked.headers.get("accept", "").startswith("text/plain")
 
 
@@ -206,6 +216,11 @@ async def _refused(asked: Asked, error: Exception) -> Response:
     return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
 
 
+async def _wrong(asked: Asked, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return JSONResponse({"error": sentence(error.errors())}, 400)
+
+
 async def _failed(asked: Asked, error: Exception) -> Response:
     return JSONResponse({"error": "the service has failed to answer; its log says why"}, 500)
 
@@ -213,26 +228,37 @@ async def _failed(asked: Asked, error: Exception) -> Response:
 def application(place: Place) -> tuple[Guard, Service]:
     """Return the web application of a service, behind its guard, and its handlers."""
     service = Service(place)
-    table: dict[str, Handler] = {
-        "/": service.page,
-        "/page.js": service.file,
-        "/page.css": service.file,
-        "/v1/advice": service.advice,
+    inner = FastAPI(
+        title=f"procure serve: queue times of {place.service.name}",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={HTTPException: _refused, RequestValidationError: _wrong, Exception: _failed},
+        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
+    )
+    route = inner.add_api_route
+    files: dict[str, Handler] = {"/": service.page, "/page.js": service.file, "/page.css": service.file}
+    for path, handler in files.items():
+        route(path, handler, response_model=None, include_in_schema=False)
+    many = {"type": "object", "properties": {"requests": {"type": "array", "items": Question.model_json_schema()}}}
+    body = {"requestBody": {"content": {"application/json": {"schema": many}}}}
+    route("/v1/predict", service.predict, response_model=Said)
+    route("/v1/predict", service.predict_many, methods=["POST"], response_model=Answers, openapi_extra=body)
+    tables: dict[str, Handler] = {
         "/v1/jobs/{id}": service.job,
         "/v1/pending": service.pending,
         "/v1/queue": service.queue,
         "/v1/honesty": service.honesty,
         "/health": service.health,
         "/ready": service.ready,
-        "/metrics": service.show_metrics,
-        "/openapi.json": service.openapi,
-        "/study/{name}": service.study,
     }
-    routes = [Route(path, handler, methods=["GET"]) for path, handler in table.items()]
-    routes.append(Route("/v1/predict", service.predict, methods=["GET", "POST"]))
-    handlers = {HTTPException: _refused, Exception: _failed}
-    inner = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
-    inner.router.redirect_slashes = False
+    for path, handler in tables.items():
+        route(path, handler, response_model=dict[str, Any])
+    texts: dict[str, Handler] = {"/v1/advice": service.advice, "/metrics": service.show_metrics}
+    for path, handler in texts.items():
+        route(path, handler, response_class=PlainTextResponse)
+    route("/study/{name}", service.study, response_class=HTMLResponse)
     guard = Guard(inner, place.service.http, service.metrics)
     service.may = guard.may
     return guard, service

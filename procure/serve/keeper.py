@@ -27,7 +27,6 @@ from procure.queue_time.training import growth, train, update
 from procure.serve.settings import Place
 from procure.serve.sources import is_due
 from procure.serve.store import Store
-from procure.serve.young import FEW_ROWS
 
 FEWEST = 100
 """Known starts from which a model can be trained."""
@@ -36,10 +35,8 @@ RECENT = 0.1
 TOLERANCE = 1.02
 """A new model's pinball loss may be so many times the old one's: less is luck."""
 ENDS = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
-AGAIN = 3600
+AGAIN = 1800
 """Seconds after a training until the next, however it ended."""
-AGAIN_YOUNG, LEAST_MORE = 300, 20
-"""The same of a young model, see `young.FEW_ROWS`; and the starts that it waits for at least to learn from them."""
 
 
 class Keeper:
@@ -59,12 +56,13 @@ class Keeper:
         """
         self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
         self.site: SiteModel | None = None
-        self.updated, self.tried, self.rest, self.kept = 0, 0, AGAIN_YOUNG, 0.0
+        self.updated, self.tried, self.kept = 0, 0, 0.0
         self.training: Future[tuple[SiteModel, tuple[float, float] | None]] | None = None
         if place.model.is_file():
             try:
                 self.site = files.load(place.model)
                 self.updated = int(store.fact("updated", self.site.about["end"]))
+                store.remember(updated=self.updated)
                 if store.fact("trained_at") is None:
                     about = self.site.about
                     store.remember(trained_at=int(about["trained_until"]), trained_rows=int(about["trained_rows"]))
@@ -76,7 +74,7 @@ class Keeper:
         changed = self._arrived(now) if self.training is not None and self.training.done() else False
         if self.site is None:
             return changed or self._first(now)
-        if not is_due(self.updated, self.how.update_every, now) and not self._hurries():
+        if not is_due(self.updated, self.how.update_every, now):
             return changed
         jobs = self.known(self._since(self.site), now)
         try:
@@ -87,18 +85,9 @@ class Keeper:
             return changed
         self.say("update", None)
         self._keep(now)
-        if due and self.training is None and is_due(self.tried, self.rest, now):
+        if due and self.training is None and is_due(self.tried, AGAIN, now):
             self._train(now)
         return True
-
-    def _hurries(self) -> bool:
-        """Tell whether a young model ought to learn at once: a tenth more starts are known than it has learnt from."""
-        assert self.site is not None
-        n = int(self.site.about["n_rows"])
-        if n >= FEW_ROWS:
-            return False
-        [(more,)] = self.store.rows("select count(*) from jobs where start_time > ?", (self.updated,))
-        return bool(more >= max(n // 10, LEAST_MORE))
 
     def known(self, since: int, now: int) -> pd.DataFrame:
         """Return the jobs since a moment that the service knows, those of a queue as they were last seen.
@@ -120,7 +109,7 @@ class Keeper:
         self.store.remember(starts_known=n)
         if n < FEWEST:
             self.say("model", f"the starts of {n:,} jobs are known; the first model needs {FEWEST}")
-        elif self.training is None and is_due(self.tried, self.rest, now):
+        elif self.training is None and is_due(self.tried, AGAIN, now):
             self.say("model", f"the first model is being trained on the starts of {n:,} jobs")
             return self._train(now)
         return False
@@ -139,7 +128,6 @@ class Keeper:
         assert self.training is not None
         training, self.training = self.training, None
         self.tried = now
-        self.rest = AGAIN if self.site is not None and self.site.about["n_rows"] >= FEW_ROWS else AGAIN_YOUNG
         try:
             new, losses = training.result()
         except TableError as error:

@@ -16,7 +16,6 @@ from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
 from procure.serve.closed import Closed, held, soonest
 from procure.serve.store import FORECAST_COLUMNS, Store
-from procure.serve.young import careful
 
 DEADLINES = {"1h": 3600, "4h": 14_400, "12h": 43_200}
 WEEK, DAY = 7 * 86_400, 86_400
@@ -76,7 +75,7 @@ def forecasts(
         }
     )
     asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]
-    found = found.assign(**read_off(site, features, table, asked, closed), **naive(site, features)).reindex(
+    found = found.assign(**read_off(site, features, asked, closed), **naive(site, features)).reindex(
         columns=list(FORECAST_COLUMNS)
     )
     return rounded(found)
@@ -91,13 +90,12 @@ def rounded(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_off(
-    site: SiteModel, features: pd.DataFrame, table: pd.DataFrame, asked: list[tuple[Request, int]], closed: Closed
+    site: SiteModel, features: pd.DataFrame, asked: list[tuple[Request, int]], closed: Closed
 ) -> dict[str, np.ndarray]:
     """Return median, intervals and chances of each row of features, s; ``asked`` says what and when each was."""
     if not isinstance(site.model, QueueTimeModel):
         return {"median": np.maximum(site.model.predict(features), 0.0)}
-    curve = careful(site, table, np.array([at for _, at in asked]), site.model.distribution(features).curve)
-    said = Distribution(held(curve, soonest(closed, asked)))
+    said = Distribution(held(site.model.distribution(features).curve, soonest(closed, asked)))
     found = {"median": said.quantile(0.5)}
     for share in (50, 90):
         ends = said.interval(share / 100)

@@ -27,12 +27,12 @@ from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
 from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
-from procure.serve.store import LEAST_FREE, Store, give_back
+from procure.serve.store import LEAST_FREE, Store
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
-MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 16, 2000, 400
-"""Questions that are laid out together (1 takes 10 ms, 16 take 25), that may wait in all, and of one caller."""
+MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 32, 2000, 400
+"""Questions that are laid out together (1 takes 10 ms, 32 take 40), that may wait in all, and of one caller."""
 TURNS = 16
 """Turns of the loop in which what has come meanwhile is read before an answer is computed."""
 MOST_KEPT = 5000
@@ -57,15 +57,12 @@ class Live:
         self.problems: list[str] = []
         self.totals: list[dict[str, Any]] = []
         self.hours: list[dict[str, int]] = []
-        self.kept: dict[Request, Answer] = {}
         self.waiting: dict[str, deque[tuple[Request, asyncio.Future[Answer]]]] = {}
         self.of_caller: Counter[str] = Counter()
         self.more = asyncio.Event()
         self.aside = ThreadPoolExecutor(1, "pending")
         self.counting = ThreadPoolExecutor(1, "record")
         self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
-        self.mine: dict[tuple[str, str | None], Any] = {}
-        self.turns: dict[str, asyncio.Lock] = {}
         self.began = clock.time()
         self.broken = ""
 
@@ -95,9 +92,10 @@ class Live:
         if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
-            self._show(Snapshot(self.site, table, now, self.hide, closed))
+            snapshot = Snapshot(self.site, table, now, self.hide, closed)
+            self.totals, self.hours = snapshot.totals(), snapshot.next_hours()
+            self.snapshot = snapshot
             self.stamps[self.place.queue] = stamp
-            give_back()
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
         """Return what tells a file from the one that was last taken; None where it is that one, or is not there."""
@@ -107,11 +105,6 @@ class Live:
             return None
         stamp = (about.st_mtime_ns, about.st_ino)
         return None if self.stamps.get(path) == stamp else stamp
-
-    def _show(self, snapshot: Snapshot) -> None:
-        totals, hours = snapshot.totals(), snapshot.next_hours()
-        self.snapshot, self.totals, self.hours = snapshot, totals, hours
-        self.kept, self.mine, self.turns = {}, {}, {}
 
     @property
     def cpus(self) -> dict[str, int]:
@@ -166,26 +159,21 @@ class Live:
         starlette.exceptions.HTTPException
             503, where too many wait.
         """
-        kept, loop = self.kept, asyncio.get_running_loop()
-        found: list[Answer | asyncio.Future[Answer]] = []
-        new = [one for one in requests if one not in kept]
+        kept = self.snapshot.kept if self.snapshot else {}
+        found, loop = {one: kept[one] for one in requests if one in kept}, asyncio.get_running_loop()
+        new = {one: loop.create_future() for one in requests if one not in found}
         if self.of_caller.total() + len(new) > MOST_WAITING or self.of_caller[key] + len(new) > MOST_EACH:
             raise HTTPException(503, "too many questions wait; ask again in a moment", {"retry-after": "1"})
         self.of_caller[key] += len(new)
         try:
-            for request in requests:
-                if request in kept:
-                    found.append(kept[request])
-                else:
-                    future: asyncio.Future[Answer] = loop.create_future()
-                    self.waiting.setdefault(key, deque()).append((request, future))
-                    found.append(future)
-            self.more.set()
-            return [await one if isinstance(one, asyncio.Future) else one for one in found]
+            if new:
+                self.waiting.setdefault(key, deque()).extend(new.items())
+                self.more.set()
+            found |= {one: await future for one, future in new.items()}
+            return [found[one] for one in requests]
         finally:
             self.of_caller[key] -= len(new)
-            if not self.of_caller[key]:
-                del self.of_caller[key]
+            self.of_caller += Counter()  # forgets who has none
 
     async def answer(self) -> None:
         """Answer what waits, many at a time, for ever.
@@ -197,11 +185,11 @@ class Live:
             await self.more.wait()
             for _ in range(TURNS):
                 await asyncio.sleep(0)
+            batch, snapshot = self._batch(), self.snapshot
             if not self.waiting:
                 self.more.clear()
+            if not batch:
                 continue
-            batch = self._batch()
-            snapshot, kept = self.snapshot, self.kept
             assert snapshot is not None
             distinct = list(dict.fromkeys(request for request, _ in batch))
             try:
@@ -212,8 +200,8 @@ class Live:
                     if not future.done():
                         future.set_exception(HTTPException(503, "the questions could not be answered now"))
                 continue
-            if len(kept) < MOST_KEPT:
-                kept.update(said)
+            if len(snapshot.kept) < MOST_KEPT:
+                snapshot.kept.update(said)
             for request, future in batch:
                 if not future.done():
                     future.set_result(said[request])
@@ -229,11 +217,6 @@ class Live:
                 self.waiting[key] = own  # behind the others
         return batch
 
-    async def pending(self, user: str) -> tuple[list[dict[str, Any]], int]:
-        """Return a user's waiting jobs and when each may start, and how many there are."""
-        rows, n = await self._own(user, None)
-        return rows, n
-
     async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
         """Return what is known of a user's job; None where the user has no such job."""
         assert self.snapshot is not None
@@ -247,34 +230,25 @@ class Live:
         found = {"job_id": job_id, "state": state, "submit_time": int(job["submit_time"])}
         found |= {"start_time": start, "end_time": end}
         if state == "waits":
-            rows, _ = await self._own(user, job_id)
+            rows, _ = await self.pending(user, job_id)
             found |= {"forecast": rows[0] if rows else None}
         return found
 
-    async def _own(self, user: str, job_id: str | None) -> tuple[list[dict[str, Any]], int]:
-        snapshot, mine = self.snapshot, self.mine
+    async def pending(self, user: str, job_id: str | None = None) -> tuple[list[dict[str, Any]], int]:
+        """Return a user's waiting jobs, or one, and when each may start; and how many there are."""
+        snapshot, key = self.snapshot, (user, job_id)
         assert snapshot is not None
-        key = (user, job_id)
+        mine = snapshot.mine
         if key not in mine and len(mine) >= MOST_KEPT:
             raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
         if key not in mine:
-            async with self.turns.setdefault(user, asyncio.Lock()):  # one task of a user, so that all come in turn
+            async with snapshot.turns.setdefault(user, asyncio.Lock()):  # one task of a user, so that all come in turn
                 if key not in mine:
                     loop = asyncio.get_running_loop()
                     mine[key] = loop.run_in_executor(self.aside, snapshot.pending, user, job_id)
                 await asyncio.shield(mine[key])
         found, n = await asyncio.shield(mine[key])
-        names = {"median": "median_s", "waited": "waited_s"}
-        rows = []
-        for row in found.to_dict("records"):
-            kept = {names.get(name, name): row[name] for name in ("job_id", "cpus", "partition", "waited", "median")}
-            kept |= {"time_s": row["requested_time"], "submit_time": snapshot.now - row["waited"]}
-            kept |= {
-                "interval_s": [row["lower_90"], row["upper_90"]],
-                "interval_50_s": [row["lower_50"], row["upper_50"]],
-            }
-            rows.append(kept)
-        return rows, n
+        return [_row_of(row, snapshot.now) for row in found.to_dict("records")], n
 
     def keep(self, request: Request, answer: Answer) -> None:
         """Keep what a user was told as a job was being submitted."""
@@ -314,9 +288,8 @@ class Live:
         now = int(self.facts.get("looked", clock.time()))
         since = now - days * ledger.DAY if days else 0
         [whole] = ledger.record(store, since)
-        young = self.snapshot.young if self.snapshot else None
         return {
-            "beginning": young.text if young else None,
+            "beginning": self.snapshot.beginning if self.snapshot else None,
             "days": days,
             "all": whole,
             "by_partition": [
@@ -331,6 +304,19 @@ class Live:
             "warning": ledger.warning(store, now),
             "last_training": self.facts.get("last_training"),
         }
+
+
+def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
+    """Return a waiting job as the interface gives it."""
+    return {
+        **{name: row[name] for name in ("job_id", "cpus", "partition")},
+        "waited_s": row["waited"],
+        "median_s": row["median"],
+        "time_s": row["requested_time"],
+        "submit_time": now - row["waited"],
+        "interval_s": [row["lower_90"], row["upper_90"]],
+        "interval_50_s": [row["lower_50"], row["upper_50"]],
+    }
 
 
 def _forecast_of(answer: Answer, issued: int) -> dict[str, float]:

@@ -11,18 +11,20 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_GAUGES = {
+    "state_age_seconds": "Seconds since the queue was seen.",
+    "ready": "1 if questions can be answered.",
+    "model_rows": "Jobs that the boosters learnt from.",
+}
 _RECORD = {
-    "n": ("procure_queue_judged_jobs", "Jobs of the last 28 days whose forecast was judged."),
-    "coverage_50": ("procure_queue_coverage_50", "Share of them that started within the 50 % interval."),
-    "coverage_90": ("procure_queue_coverage_90", "Share of them that started within the 90 % interval."),
-    "mae": ("procure_queue_mae_seconds", "Mean absolute error of the median."),
-    "mae_week_median": ("procure_queue_mae_week_median_seconds", "The same of the partition's median of the week."),
-    "mae_last_five": (
-        "procure_queue_mae_last_five_seconds",
-        "The same of the partition's last five waits.",
-    ),
-    "brier_4h": ("procure_queue_brier_4h", "Brier score of the chance of a start within 4 hours."),
-    "brier_base_4h": ("procure_queue_brier_base_4h", "The same of the share that started within 4 hours."),
+    "n": ("judged_jobs", "Jobs of the last 28 days whose forecast was judged."),
+    "coverage_50": ("coverage_50", "Share of them that started within the 50 % interval."),
+    "coverage_90": ("coverage_90", "Share of them that started within the 90 % interval."),
+    "mae": ("mae_seconds", "Mean absolute error of the median."),
+    "mae_week_median": ("mae_week_median_seconds", "The same of the partition's median of the week."),
+    "mae_last_five": ("mae_last_five_seconds", "The same of the partition's last five waits."),
+    "brier_4h": ("brier_4h", "Brier score of the chance of a start within 4 hours."),
+    "brier_base_4h": ("brier_base_4h", "The same of the share that started within 4 hours."),
 }
 
 
@@ -31,19 +33,14 @@ class Metrics:
 
     def __init__(self) -> None:
         """Begin at nothing."""
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "procure_queue_requests", "Requests by handler and status.", ["handler", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "procure_queue_request_seconds", "Time to answer.", ["handler"], registry=self.registry, buckets=_BUCKETS
-        )
-        self.age = Gauge("procure_queue_state_age_seconds", "Seconds since the queue was seen.", registry=self.registry)
-        self.ready = Gauge("procure_queue_ready", "1 if questions can be answered.", registry=self.registry)
-        self.trained = Gauge("procure_queue_model_rows", "Jobs that the boosters learnt from.", registry=self.registry)
-        self.open = Gauge("procure_queue_jobs", "Jobs by state.", ["state"], registry=self.registry)
+        self.registry, name = CollectorRegistry(), "procure_queue_"
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter(f"{name}requests", "Requests by handler and status.", ["handler", "status"], **own)
+        self.seconds = Histogram(f"{name}request_seconds", "Time to answer.", ["handler"], buckets=_BUCKETS, **own)
+        self.jobs = Gauge(f"{name}jobs", "Jobs by state.", ["state"], **own)
+        self.gauges = {key: Gauge(f"{name}{key}", text, **own) for key, text in _GAUGES.items()}
         self.record = {
-            key: Gauge(name, text, ["partition"], registry=self.registry) for key, (name, text) in _RECORD.items()
+            key: Gauge(f"{name}{short}", text, ["partition"], **own) for key, (short, text) in _RECORD.items()
         }
 
     def count(self, handler: str, status: int, seconds: float) -> None:
@@ -53,11 +50,11 @@ class Metrics:
 
     def text(self, honesty: dict[str, Any], live: Live) -> bytes:
         """Return everything as text; ``partition=""`` is all of them."""
-        self.age.set(live.state_age())
-        self.ready.set(live.snapshot is not None)
-        self.trained.set(live.facts.get("trained_rows") or 0)
+        now = (live.state_age(), live.snapshot is not None, live.facts.get("trained_rows") or 0)
+        for gauge, value in zip(self.gauges.values(), now, strict=True):
+            gauge.set(value)
         for state in ("waiting", "running"):
-            self.open.labels(state).set(sum(one[state] for one in live.totals))
+            self.jobs.labels(state).set(sum(one[state] for one in live.totals))
         rows = [{"partition": ""} | (honesty["all"] or {}), *honesty["by_partition"]]
         for key, gauge in self.record.items():
             gauge.clear()

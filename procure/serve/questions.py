@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 
 from procure.queue_time.predict import Request
@@ -17,27 +19,111 @@ from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 if TYPE_CHECKING:
     from procure.serve.live import Live
 
-FIELDS = ("cpus", "mem", "time", "partition", "gpus", "nodes")
+LEAST = {"cpus": 1, "gpus": 0, "nodes": 1}
 LONGEST = 100
 
 
-def of_query(given: Sequence[tuple[str, str]], user: str) -> Request:
-    """Read a question from an address's parameters.
+def _digits(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST))):
+        raise ValueError
+    return int(text)
+
+
+Whole = Annotated[int, BeforeValidator(_digits)]
+Text = Annotated[str, Field(max_length=LONGEST)]
+
+
+class Question(BaseModel):
+    """A job that might be submitted, as an address or a body asks about it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cpus: Whole = Field(ge=1, le=LARGEST, description="CPUs in all.")
+    time: Text = Field(description="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00, or 8h.")
+    mem: Text = Field("0", description="Memory per node, as in sbatch: 64G is 64 GiB.")
+    gpus: Whole = Field(0, ge=0, le=LARGEST, description="GPUs in all.")
+    nodes: Whole = Field(1, ge=1, le=LARGEST, description="Nodes.")
+    partition: Text = Field("", description="Partition; the most used one by default.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_texts(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not all(isinstance(value, str | int) for value in given.values()):
+            raise ValueError("a request is an object with text and whole numbers, such as cpus and time")
+        return {name: text for name, value in given.items() if (text := str(value).strip())}
+
+    def request(self, user: str) -> Request:
+        """Return it as the model reads it."""
+        try:
+            limit, memory = slurm_limit(self.time), slurm_memory_limit(self.mem)
+        except (ValueError, OverflowError) as error:
+            raise HTTPException(400, printable(str(error))) from None
+        if self.nodes > self.cpus:
+            raise HTTPException(400, f"{self.nodes:,} nodes were asked for, but {self.cpus:,} CPUs in all")
+        return Request(self.cpus, limit, memory, self.gpus, self.nodes, self.partition, user)
+
+
+class Said(BaseModel):
+    """When a job may start; times are seconds from now."""
+
+    median_s: float
+    interval_s: tuple[float, float] = Field(description="Nine in ten start between these.")
+    interval_50_s: tuple[float, float] = Field(description="One in two starts between these.")
+    chance: dict[str, float] = Field(description="The chance of a start within 1h, 4h, 12h.")
+    because: str
+    caution: list[str]
+    partition: str
+    model: dict[str, int | None] = Field(description="trained_at and updated_at in Unix seconds, rows.")
+    state_age_s: int = Field(description="Seconds since the queue was seen.")
+
+
+class Answers(BaseModel):
+    """An answer, or an error in its place, for each."""
+
+    answers: list[Said]
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+def of_values(given: Sequence[tuple[str, Any]], user: str) -> Request:
+    """Read a question from names and values.
 
     Raises
     ------
     starlette.exceptions.HTTPException
         400, with a sentence: an unknown or repeated parameter, or a value that is none.
     """
-    values: dict[str, str] = {}
-    for name, value in given:
-        if name not in FIELDS:
-            raise HTTPException(400, f"unknown parameter {_short(name)}; {nearest(name[:LONGEST], FIELDS)}")
-        if name in values:
-            raise HTTPException(400, f"{name} was given twice")
-        if value.strip():
-            values[name] = value.strip()
-    return of_values(values, user)
+    once(given)
+    try:
+        return Question.model_validate(dict(given)).request(user)
+    except ValidationError as error:
+        raise HTTPException(400, sentence(error.errors())) from None
+
+
+def once(given: Sequence[tuple[str, Any]]) -> None:
+    """Refuse what was given twice."""
+    for name, n in Counter(name for name, _ in given).items():
+        if n > 1:
+            raise HTTPException(400, f"{_short(name)} was given twice")
+
+
+def sentence(errors: Sequence[Any]) -> str:
+    """Say in a sentence what is wrong with a question, as pydantic found it."""
+    one = errors[0]
+    name, kind = str(one["loc"][-1]) if one["loc"] else "", one["type"]
+    if kind == "missing":
+        return f"{name} is missing; ask as in ?cpus=16&mem=64G&time=8:00:00"
+    if kind == "extra_forbidden":
+        return f"unknown parameter {_short(name)}; {nearest(name[:LONGEST], list(Question.model_fields))}"
+    if kind == "string_too_long":
+        return f"{name} is longer than {LONGEST} characters"
+    if name in LEAST:
+        return f"{name}={_short(str(one['input']))} is not a whole number from {LEAST[name]} to {LARGEST:,}"
+    return str(one["ctx"]["error"])
 
 
 def of_body(body: bytes, user: str, most: int) -> list[Request]:
@@ -50,43 +136,9 @@ def of_body(body: bytes, user: str, most: int) -> list[Request]:
     asked = asked if isinstance(asked, list) else [asked]
     if not 1 <= len(asked) <= most:
         raise HTTPException(400, f"{len(asked):,} requests were given; 1 to {most} are taken")
-    found = []
-    for one in asked:
-        if not isinstance(one, dict) or not all(isinstance(value, str | int) for value in one.values()):
-            raise HTTPException(400, "a request is an object with text and whole numbers, such as cpus and time")
-        found.append(of_query([(str(name), _text(value)) for name, value in one.items()], user))
-    return found
-
-
-def _text(value: str | int) -> str:
-    return value if isinstance(value, str) else str(value) if abs(value) <= LARGEST else str(LARGEST + 1)
-
-
-def of_values(values: dict[str, str], user: str) -> Request:
-    """Read a question from texts by name."""
-    for name in ("cpus", "time"):
-        if name not in values:
-            raise HTTPException(400, f"{name} is missing; ask as in ?cpus=16&mem=64G&time=8:00:00")
-    for name, value in values.items():
-        if len(value) > LONGEST:
-            raise HTTPException(400, f"{name} is longer than {LONGEST} characters")
-    try:
-        limit = slurm_limit(values["time"])
-        memory = slurm_memory_limit(values.get("mem", "0"))
-    except (ValueError, OverflowError) as error:
-        raise HTTPException(400, printable(str(error))) from None
-    cpus, nodes = _whole(values, "cpus", 1), _whole(values, "nodes", 1, 1)
-    if nodes > cpus:
-        raise HTTPException(400, f"{nodes:,} nodes were asked for, but {cpus:,} CPUs in all")
-    gpus = _whole(values, "gpus", 0, 0)
-    return Request(cpus, limit, memory, gpus, nodes, values.get("partition", ""), user)
-
-
-def _whole(values: dict[str, str], name: str, least: int, otherwise: int = 0) -> int:
-    text = values.get(name, str(otherwise))
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= LARGEST):
-        raise HTTPException(400, f"{name}={_short(text)} is not a whole number from {least} to {LARGEST:,}")
-    return int(text)
+    if not all(isinstance(one, dict) for one in asked):
+        raise HTTPException(400, "a request is an object with text and whole numbers, such as cpus and time")
+    return [of_values(list(one.items()), user) for one in asked]
 
 
 def _short(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import resource
 import socket
 import subprocess
@@ -25,7 +24,6 @@ from procure.serve.live import Live
 from procure.serve.page import studies
 from procure.serve.peers import uid_of
 from procure.serve.settings import Http, Place
-from procure.serve.store import few_heaps
 from procure.text import printable
 
 LOG = logging.getLogger("procure.serve")
@@ -34,8 +32,6 @@ AGAIN = 5
 LASTS = 30
 """Seconds after which one that runs is well."""
 LONGEST_HEAD = 16_384
-SELDOM = 60
-"""Seconds in which a warning of the web server is written once."""
 
 
 def protocol(how: Http) -> type[H11Protocol]:
@@ -86,23 +82,6 @@ def protocol(how: Http) -> type[H11Protocol]:
             super().connection_lost(exc)
 
     return Connection
-
-
-class Seldom(logging.Filter):
-    """Lets each message of a library through once a minute: who sends what is no request cannot fill the log."""
-
-    def __init__(self) -> None:
-        """Begin with no message seen."""
-        super().__init__()
-        self.seen: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; errors are, always."""
-        now, known = clock.monotonic(), str(record.msg)
-        if record.levelno >= logging.ERROR or now - self.seen.get(known, -SELDOM) >= SELDOM:
-            self.seen[known] = now
-            return True
-        return False
 
 
 def reached(folder: Path) -> None:
@@ -159,9 +138,8 @@ def run(config: Path, place: Place) -> None:
     TableError
         Another service listens there, or collects into the folder.
     """
-    few_heaps()
     _more_files(place.service.http)
-    logging.getLogger("uvicorn.error").addFilter(Seldom())
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # who sends what is no request cannot fill the log
     with contextlib.suppress(OSError):
         reached(place.studies)
     for name in studies(place.studies)[1]:
@@ -208,9 +186,7 @@ async def _collect(config: Path, live: Live) -> None:
     command = [sys.executable, "-c", start, "serve", "collect", "--config", str(config)]
     while True:
         began = clock.monotonic()
-        # Threads that take memory in turn need no heap each, and large arrays none: theirs is given back at once.
-        few = os.environ | {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "131072"}
-        child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL, env=few)
+        child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL)
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(child.wait(), LASTS)

@@ -8,7 +8,6 @@ import time as clock
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -50,22 +49,6 @@ class Queue:
     jobs: pd.DataFrame
     cpus: dict[str, int]
     closed: Closed = field(default_factory=Closed)
-
-
-class Origin(Protocol):
-    """Gives the queue now, the jobs that have ended since a moment, and the seconds until the next look."""
-
-    def now(self) -> int:
-        """Return the moment of this source's clock, Unix seconds."""
-
-    def queue(self) -> Queue:
-        """Look at the queue."""
-
-    def ended(self, since: int, until: int) -> pd.DataFrame:
-        """Return the jobs that ended in a span, as a job table."""
-
-    def pause(self) -> float:
-        """Return how many seconds to wait before the next look; below 0, there is nothing more to see."""
 
 
 def is_due(last: float, every: float, now: float) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import shutil
 import sqlite3
-import sys
 import time as clock
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -149,6 +147,16 @@ class Store:
         )
         return job_table(found)
 
+    def ended(self, last: int) -> pd.DataFrame:
+        """Return the last jobs submitted of those that have ended, by submission."""
+        columns = ", ".join(JOB_COLUMNS)
+        found = self.rows(
+            f"select * from (select {columns} from jobs where end_time is not null and coalesce(state, '') != 'LOST' "
+            "order by submit_time desc, job_id desc limit ?) order by submit_time, job_id",
+            (last,),
+        )
+        return job_table(found)
+
     def put_forecasts(self, forecasts: pd.DataFrame) -> None:
         """Keep forecasts; the first of a job stays."""
         marks = ", ".join("?" * len(FORECAST_COLUMNS))
@@ -157,9 +165,10 @@ class Store:
             records(forecasts, FORECAST_COLUMNS),
         )
 
-    def with_forecast(self, since: int) -> set[tuple[str, int]]:
-        """Return the keys of the jobs submitted since a moment of which there is a forecast."""
-        return set(self.rows("select job_id, submit_time from forecasts where submit_time >= ?", (since,)))
+    def without_forecast(self, since: int) -> set[tuple[str, int]]:
+        """Return the keys of the jobs submitted after a moment of which there is no forecast."""
+        query = "select job_id, submit_time from jobs where submit_time > ? except select job_id, submit_time"
+        return set(self.rows(f"{query} from forecasts where submit_time > ?", (since, since)))
 
     def settle(self) -> int:
         """Write down what became of jobs with a forecast; return how many were settled."""
@@ -208,18 +217,9 @@ class Store:
 
 def records(table: pd.DataFrame, columns: Iterable[str]) -> list[tuple[Any, ...]]:
     """Return rows as SQLite takes them: plain values, None where nothing is known."""
-    parts = []
-    for name in columns:
-        values = table[name].astype(object) if name in table.columns else pd.Series(None, table.index, dtype=object)
-        known = values.notna()
-        parts.append([_plain(value) if yes else None for value, yes in zip(values, known, strict=True)])
-    return list(zip(*parts, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.integer):
-        return int(value)
-    return float(value) if isinstance(value, np.floating) else value
+    told = table.reindex(columns=list(columns)).astype(object)
+    rows = told.where(told.notna(), None).itertuples(index=False, name=None)
+    return [tuple(value.item() if isinstance(value, np.generic) else value for value in row) for row in rows]
 
 
 def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
@@ -230,33 +230,3 @@ def job_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     whole = [name for name in JOB_COLUMNS if name not in (*TEXT_COLUMNS, "start_time", "end_time")]
     table["gpu_type"] = ""
     return table.astype(dict.fromkeys(whole, "int64") | dict.fromkeys(TEXT_COLUMNS, object))
-
-
-def without_scikit_learn() -> None:
-    """Let XGBoost do without it in this process: it takes 60 MB for classes that nothing here uses.
-
-    A training, which needs it, is a process of its own.
-    """
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
-
-
-def few_heaps() -> None:
-    """Let the threads of this process take their memory from two heaps, and give large arrays back as they end."""
-    with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        for option, value in ((-8, 2), (-3, 131_072)):  # M_ARENA_MAX, M_MMAP_THRESHOLD of malloc.h
-            library.mallopt(option, value)
-
-
-def give_back() -> None:
-    """Give memory that a look or an update has left behind back to the system, where its library can.
-
-    With it goes the code of LLVM: nothing runs it once the kernels are loaded, and what does is read again.
-    """
-    with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.malloc_trim(0)
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            if "/libllvmlite" in line and " r-xp " in line:
-                first, last = (int(end, 16) for end in line.split()[0].split("-"))
-                library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), 4)  # MADV_DONTNEED
