@@ -22,7 +22,7 @@ from procure.queue_time.calibrate import GRID
 from procure.queue_time.cautions import cautions
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES
-from procure.queue_time.features import site_features
+from procure.queue_time.features import Laid, features_in, site_features
 from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
@@ -131,9 +131,8 @@ def test_a_queue_stands_behind_the_history_as_in_one_table(site) -> None:  # typ
     for user in ("a", "new"):
         asked = [Request(16, 8 * 3600, user=user, partition="batch").amounts, Request(2, 600).amounts]
         now = room.moment_of(site, state)
-        one, other = (
-            room.features_now(log, log.asking(now, asked), site.seen) for log in (room.past(site, state), whole)
-        )
+        laid = [Laid(log, site.seen) for log in (room.past(site, state), whole)]
+        one, other = (features_in(each, each.numbered(each.log.asking(now, asked))) for each in laid)
         pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 

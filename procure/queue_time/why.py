@@ -70,8 +70,8 @@ class Neighbours:
 def neighbours(here: Situation) -> Neighbours:
     """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
     log, ask, now = here.log, here.ask, int(here.ask.submit[0])
-    begun, groups = log.start < now, here.same or log.same(ask)[0]
-    shape, user, partition = groups["shape"], groups["user"], groups["partition"]
+    begun = log.start < now
+    shape, user, partition = (getattr(log, name) == getattr(ask, name)[0] for name in ("shape", "user", "partition"))
     waits = (log.left >= now) & (log.row < ask.row[0]) & partition
 
     def last(group: np.ndarray, n: int) -> np.ndarray:
