@@ -56,7 +56,6 @@ def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:
 def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said where a single topic moves the forecast."""
     monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
-    monkeypatch.setattr(why, "_reconcile", lambda *_: [])
     here = situation(site, request, queue_of(site))
     return why.because(site, here, why.neighbours(here), 600.0, {})
 
@@ -70,7 +69,13 @@ def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[
             Request(1, 60, user="nobody"),
         ):
             for text in said_of(site, request, topic, monkeypatch):
-                assert not text[0].islower() and text.endswith(".") and "nan" not in text and "_" not in text
+                assert (
+                    "None" not in text
+                    and not text[0].islower()
+                    and text.endswith(".")
+                    and "nan" not in text
+                    and "_" not in text
+                )
 
 
 def test_topics_follow_the_weights_of_the_mixture(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -175,7 +175,7 @@ class Snapshot:
         n_like = int(self.starts_like[here.ask.shape[0]])
         none = np.zeros(0)
         counts = (n_like, self.jobs_of.get(given.user, 0), self.starts_in.get(here.request.partition, 0))
-        near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, 0, len(self.starts_in), {})
+        near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, len(self.starts_in))
         return cautions.cautions(self.site, given, here, near, self.partitions)
 
     def pending(self, user: str, job_id: str | None = None) -> tuple[pd.DataFrame, int]:
