@@ -22,7 +22,7 @@ from procure.workload.log_settings import LogSettings
 
 _SHOWN = (
     "split method deadline_label n_test mae pinball within_2x deadline_accuracy majority_accuracy "
-    "coverage_90 brier brier_base worst_gap_by_burst worst_gap_by_burst_luck"
+    "coverage_90 brier brier_base"
 ).split()
 
 

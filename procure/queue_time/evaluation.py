@@ -18,7 +18,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import Outcomes, wait_times, without_starts
-from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, calibration, judge
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
@@ -34,8 +34,8 @@ SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
-MONTHLY = {"max_rows": 30_000, "members": 1}
-"""What a model that is trained again every month saves: older rows and members."""
+MONTHLY = {"max_rows": 30_000}
+"""What a model that is trained again every month saves: older rows."""
 
 HELD_BACK = 0.15
 """The share of the training rows on which a fitted rival's errors are learnt."""
@@ -260,9 +260,6 @@ def _evaluate_split(
             counts["k"] = k or 0
         for row in judge(wait, forecast, deadlines, base, burst):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
-            if forecast.chances:
-                chance = forecast.chances[label["deadline"]]
-                row |= calibration(chance, wait <= label["deadline"], burst)
             found.rows.append(head | label | counts | row)
 
 

@@ -122,10 +122,10 @@ def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
     above 0 they lengthen the wait.
     """
     model = site.model
-    if not isinstance(model, QueueTimeModel) or not model.members:
+    if not isinstance(model, QueueTimeModel) or not model.boosters:
         return {}
     row = np.column_stack([model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = -np.mean([member.chance.contributions(row)[0][:-1] for member in model.members], axis=0)
+    moved = -model.boosters["chance"].contributions(row)[0][:-1]
     [weights] = model.mixture.weights(model.beyond(here.features))
     weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))
     boosters = (1 - sum(weight[name] for name in _TOPIC_OF_EXPERT)) / (float(np.abs(moved).sum()) or 1.0)
