@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import Booster, fit_chances, fit_published
 from procure.queue_time.drift import warnings
@@ -339,49 +339,6 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
     followed = later.model.mixture.jobs  # type: ignore[union-attr]
     assert (followed.left == UNKNOWN).sum() == 1
-
-
-@pytest.mark.slow
-def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
-    """Each span is told by boosters that learnt from what had started by its begin; the mixture goes on."""
-    once = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK)
-    [split] = once.splits["chronological"]
-    submit = jobs["submit_time"].to_numpy()
-    half = int(submit[split.test[-1]] - submit[split.test[0]]) // 2 + 1
-    said: list[str] = []
-    twice = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_every=half, progress=said.append)
-    assert sum(", rows to train on" in text or "rows to train on" in text for text in said) == 2
-    first, other = (found.stated["chronological"][1].experts for found in (once, twice))
-    middle = int((submit[split.test] < submit[split.test[0]] + half).sum())
-    np.testing.assert_array_equal(first[: middle // 2], other[: middle // 2])
-    assert (first[-1] != other[-1]).any()
-
-
-@pytest.mark.slow
-def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None:
-    """At each tenth more that had started by then, each training learns from a tenth more rows than the one before."""
-    said: list[str] = []
-    evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.1, progress=said.append)
-    learnt = [int(text.split(" rows to")[0].split()[-1].replace(",", "")) for text in said if "rows to train" in text]
-    assert len(learnt) == 3
-    np.testing.assert_allclose(np.diff(learnt) / learnt[:-1], 0.1, atol=0.01)
-    with pytest.raises(ArgumentError, match="above 0"):
-        evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.0)
-
-
-def test_growth_is_of_the_rows_that_were_learnt_from(jobs: pd.DataFrame) -> None:
-    """Boosters that learn from the latest 400 rows are trained again at each 80 more, however long the log, as `update`
-    does it; starts of one second come together."""
-    wait = wait_times(jobs)
-    found = evaluation.Evaluation(jobs, pd.DataFrame(), wait)
-    rows = np.arange(len(jobs))
-    group = evaluation.make_splits("chronological", jobs, wait, rows, 0, None)
-    spans = evaluation._trained_again(found, group, rows, None, 0.2, most=400)
-    started = np.sort(jobs["submit_time"] + wait)
-    known = [int((started < span.cut).sum()) for span in spans]
-    assert len(known) >= 3 and known[0] == len(group[0].train) > 1000
-    at = [(started <= started[n + 80]).sum() for n in known[:-1]]
-    assert known[1:] == at
 
 
 @pytest.mark.parametrize("share", [None, "wide", [0.9]])
