@@ -116,38 +116,6 @@ class Log:
         kept = self._rows(np.flatnonzero(~left_out))
         return replace(kept, row=np.arange(kept.n))
 
-    def followed_by(self, other: Log, left_out: np.ndarray) -> Log:
-        """Return the jobs of both but those left out, (n,) bool, in submission order; places in a table are lost."""
-        origin = min(self.origin, other.origin)
-        moments, names, codes = ("submit", "start", "end", "left", "due"), {}, {}
-        for name, known in self.names.items():
-            code, own = known.get_indexer(other.names[name]), other.names[name]
-            names[name] = known.append(own[code < 0])
-            code[code < 0] = len(known) + np.arange((code < 0).sum())
-            codes[name] = code[getattr(other, name)]
-        kept = np.append(~left_out, np.ones(other.n, bool))
-
-        def both(name: str) -> np.ndarray:
-            first, then = getattr(self, name), codes.get(name, getattr(other, name))
-            if name in moments:
-                first, then = (
-                    np.where(one < NEVER, one + (log.origin - origin), NEVER)
-                    for one, log in ((first, self), (then, other))
-                )
-            return np.append(first, then)
-
-        submit = both("submit")
-        at = np.flatnonzero(kept)
-        at = at[np.argsort(submit[at], kind="stable")]
-        row, taken = np.arange(len(at)), {"submit": submit[at]}
-        for name in _ARRAYS:
-            if name not in ("submit", "row", "order", "since", "shape", "like"):
-                taken[name] = both(name)[at]
-        taken |= {"row": row, "order": row, "since": _since(taken["submit"], row, taken["submit"])}
-        none = np.zeros(len(at), np.int64)
-        made = replace(self, **taken, shape=none, like=none, origin=origin, names=names, optional={})  # type: ignore[arg-type]
-        return made.with_groups()
-
     def numbers(self) -> dict[str, dict[tuple[int, ...], int]]:
         """Return the code of each shape and kind of job, by what its jobs have in common."""
         kinds, found = self.kinds, {}
@@ -293,15 +261,6 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     ).with_groups()  # fmt: skip
 
 
-def texts(values: pd.Series) -> Any:
-    """Return a column as texts, (n,); one that holds nothing else as it is, which for a queue's takes a tenth."""
-    if values.dtype == object:
-        found = values.to_numpy()
-        if set(map(type, found.tolist())) <= {str}:
-            return found
-    return values.astype(str).array
-
-
 def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:
     """Return the moment `LOOK_BACK` jobs before a row of a log, or `LOOK_SPAN` before now where that is earlier."""
     if not len(submit):
@@ -319,7 +278,7 @@ def _codes(jobs: pd.DataFrame, name: str, order: np.ndarray) -> tuple[np.ndarray
         if not asks.any():
             return np.zeros(len(jobs), np.int64), pd.Index([""] * bool(len(jobs)), dtype=object)
         values = values.where(asks, "")
-    code, names = pd.factorize(texts(values)[order])
+    code, names = pd.factorize(values.astype(str).array[order])
     return code.astype(np.int64), pd.Index(names, dtype=object)
 
 

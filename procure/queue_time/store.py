@@ -53,11 +53,6 @@ class SiteModel:
         """The history as arrays, made once."""
         return read_jobs(self.history)
 
-    @cached_property
-    def rows(self) -> tuple[pd.Index, np.ndarray]:
-        """The ids of the history, and the row of each in `laid_out`."""
-        return pd.Index(self.history["job_id"].astype(str), dtype=object), np.argsort(self.laid_out.order)
-
     @property
     def seen(self) -> dict[str, float]:
         """The most of each resource that was in use before the history begins, of which features state shares.
