@@ -33,8 +33,6 @@ from procure.text import roughly
 LOG = logging.getLogger("procure.serve")
 MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 32, 2000, 400
 """Questions that are laid out together (1 takes 10 ms, 32 take 40), that may wait in all, and of one caller."""
-TURNS = 16
-"""Turns of the loop in which what has come meanwhile is read before an answer is computed."""
 MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
@@ -176,15 +174,9 @@ class Live:
             self.of_caller += Counter()  # forgets who has none
 
     async def answer(self) -> None:
-        """Answer what waits, many at a time, for ever.
-
-        Answers are computed in the loop itself: of a thread beside it each would wait for the other, by up to 5 ms at
-        each of the dozen system calls of a request and the hundreds of NumPy's of an answer.
-        """
+        """Answer what waits, many at a time, for ever."""
         while True:
             await self.more.wait()
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
             batch, snapshot = self._batch(), self.snapshot
             if not self.waiting:
                 self.more.clear()
@@ -193,7 +185,7 @@ class Live:
             assert snapshot is not None
             distinct = list(dict.fromkeys(request for request, _ in batch))
             try:
-                said = dict(zip(distinct, snapshot.answer(distinct), strict=True))
+                said = dict(zip(distinct, await asyncio.to_thread(snapshot.answer, distinct), strict=True))
             except Exception as error:
                 LOG.error("questions failed: %s", where(error))
                 for _, future in batch:
