@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,20 @@ def counts(store: Store) -> dict[str, int]:
         "sum(wait is null and gave_up is null) from forecasts"
     )
     return dict(zip(("given", "judged", "late", "gave_up", "open"), (int(value or 0) for value in found), strict=True))
+
+
+def counted(store: Store, now: int, days: int, hide: Collection[str]) -> dict[str, Any]:
+    """Return how the forecasts of the last days, 0 = all of them, have held; some partitions are not shown."""
+    since = now - days * DAY if days else 0
+    gaps = store.rows("select begin, end from gaps order by begin desc limit 20")
+    return {
+        "all": record(store, since)[0],
+        "by_partition": [row for row in record(store, since, "partition") if row["partition"] not in hide],
+        "by_day": record(store, since, "day"),
+        "counts": counts(store),
+        "gaps": [{"begin": begin, "end": end} for begin, end in gaps],
+        "warning": warning(store, now),
+    }
 
 
 def warning(store: Store, now: int) -> str | None:

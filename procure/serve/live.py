@@ -270,32 +270,13 @@ class Live:
 
     def _count(self, days: int) -> dict[str, Any]:
         """Count the record, over a connection of its own: what follows the collector does not wait for it."""
+        about = {"beginning": self.snapshot.beginning if self.snapshot else None, "days": days}
         if not self.place.database.is_file():
-            empty: dict[str, Any] = {"by_partition": [], "by_day": [], "counts": {}, "warning": None}
-            return {"beginning": None, "days": days, "all": None} | empty
-        with closing(Store(self.place.database)) as store:
-            return self._counted(store, days)
-
-    def _counted(self, store: Store, days: int) -> dict[str, Any]:
+            return about | {"all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
         now = int(self.facts.get("looked", clock.time()))
-        since = now - days * ledger.DAY if days else 0
-        [whole] = ledger.record(store, since)
-        return {
-            "beginning": self.snapshot.beginning if self.snapshot else None,
-            "days": days,
-            "all": whole,
-            "by_partition": [
-                row for row in ledger.record(store, since, "partition") if row["partition"] not in self.hide
-            ],
-            "by_day": ledger.record(store, since, "day"),
-            "counts": ledger.counts(store),
-            "gaps": [
-                {"begin": begin, "end": end}
-                for begin, end in store.rows("select begin, end from gaps order by begin desc limit 20")
-            ],
-            "warning": ledger.warning(store, now),
-            "last_training": self.facts.get("last_training"),
-        }
+        with closing(Store(self.place.database)) as store:
+            counted = ledger.counted(store, now, days, self.hide)
+        return about | counted | {"last_training": self.facts.get("last_training")}
 
 
 def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
