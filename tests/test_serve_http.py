@@ -86,8 +86,8 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
     for one, request in zip(snapshot.answer(asked), asked, strict=True):
         want = answer(site, request, snapshot.open, snapshot.now)
         assert one.median == pytest.approx(want["median"], rel=1e-4)
-        assert one.interval_90 == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
-        assert one.interval_50 == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
+        assert one.interval(90) == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
+        assert one.interval(50) == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
         assert list(one.caution) == want["caution"]
 
 

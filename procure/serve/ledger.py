@@ -96,7 +96,11 @@ def read_off(
     """Return median, intervals and chances of each row of features, s; ``asked`` says what and when each was."""
     if not isinstance(site.model, QueueTimeModel):
         return {"median": np.maximum(site.model.predict(features), 0.0)}
-    said = Distribution(held(site.model.distribution(features).curve, soonest(closed, asked)))
+    return off(Distribution(held(site.model.distribution(features).curve, soonest(closed, asked))))
+
+
+def off(said: Distribution) -> dict[str, np.ndarray]:
+    """Return median, intervals and chances of distributions, by the names of the record."""
     found = {"median": said.quantile(0.5)}
     for share in (50, 90):
         ends = said.interval(share / 100)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import shutil
 import sqlite3
 import time as clock
@@ -254,8 +253,9 @@ class Live:
             answer.partition,
         )
         now = int(clock.time())
+        row = ledger.rounded(pd.DataFrame([answer.row | {"issued": now}])).to_dict("records")[0]
         try:
-            keep_asked(self.store, request.user, now, key, _forecast_of(answer, now))
+            keep_asked(self.store, request.user, now, key, row)
         except sqlite3.Error as error:  # the disk is full: the answer is given all the same
             LOG.warning("an answer could not be kept: %s", error)
 
@@ -290,14 +290,3 @@ def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
         "interval_s": [row["lower_90"], row["upper_90"]],
         "interval_50_s": [row["lower_50"], row["upper_50"]],
     }
-
-
-def _forecast_of(answer: Answer, issued: int) -> dict[str, float]:
-    """Return an answer as the record keeps it."""
-    outer, inner = answer.interval_90, answer.interval_50
-    told = {"median": answer.median, "lower_50": inner[0], "upper_50": inner[1]}
-    told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": issued}
-    told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
-    told |= {"week_median": answer.week_median, "last_five": answer.last_five}
-    told |= {name: math.floor(told[name]) for name in ("lower_50", "lower_90")}  # as the ledger rounds
-    return told | {name: math.ceil(told[name]) for name in ("upper_50", "upper_90")}
