@@ -96,7 +96,7 @@ RIVALS = ("procure", "rival", "kmeans-gbt")
 
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     """How far the mixture is from the best single expert or baseline."""
-    given = {name: getattr(arguments, name) for name in ("members", "seed") if getattr(arguments, name) is not None}
+    given = {name: getattr(arguments, name) for name in ("seed",) if getattr(arguments, name) is not None}
     chosen = Settings(**given) if given else None
     found = evaluate(_log(arguments), ["chronological"], RIVALS, k=57, settings=chosen, progress=_say)
     return judge_adaptation(found, "chronological")
@@ -191,7 +191,6 @@ def main() -> None:
     parser.add_argument("what", choices=names)
     parser.add_argument("log", nargs="?", type=Path)
     parser.add_argument("--preset")
-    parser.add_argument("--members", type=int, help="booster pairs at most; by default as trained")
     parser.add_argument("--seed", type=int, help="of the boosters, for adapt; by default 0")
     arguments = parser.parse_args()
     if arguments.what != "features" and arguments.log is None:

@@ -90,12 +90,12 @@ def agree(quantiles: np.ndarray, levels: np.ndarray, chances: dict[float, np.nda
 
 
 BY_TIME = Settings(
-    power=0.0, rounds=150, leaves=16, eta=0.08, max_pairs=400_000, least_weight=200, colsample=0.3, members=1
+    power=0.0, rounds=150, leaves=16, eta=0.08, max_pairs=400_000, least_weight=200, colsample=0.3
 )  # fmt: skip
 """For rows on later days: log scale, shallow trees, large leaves."""
 AT_RANDOM = Settings(
     power=0.25, rounds=120, leaves=1024, eta=0.2, max_pairs=400_000, least_weight=1, colsample=1.0,
-    subsample=0.9, reg_lambda=1.0, max_rows=1_000_000, members=1,
+    subsample=0.9, reg_lambda=1.0, max_rows=1_000_000,
 )  # fmt: skip
 """For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
 DIRECT_BY_TIME = Direct(

@@ -18,7 +18,6 @@ import pandas as pd
 from queue_time_claims import RIVALS, judge_adaptation
 
 from procure.queue_time.evaluation import evaluate
-from procure.queue_time.model import Settings
 from procure.run import simulate
 from procure.workload import import_log
 
@@ -125,7 +124,7 @@ def main() -> None:
     jobs, nodes = import_log(arguments.log).jobs, arguments.nodes
     for name in arguments.regime or REGIMES:
         table = changed(jobs.tail(arguments.last), nodes, name)
-        found = evaluate(table, ["chronological"], RIVALS, k=57, settings=Settings(members=1))
+        found = evaluate(table, ["chronological"], RIVALS, k=57)
         print(json.dumps({"regime": name} | judge_adaptation(found, "chronological"), default=float), flush=True)
 
 

@@ -23,7 +23,7 @@ from procure.serve.guard import SOCKET
 from procure.serve.settings import Model, Place, Service, Source
 from procure.tables import check
 
-QUICK = Settings(rounds=6, members=1, max_pairs=20_000, holdout=0.2)
+QUICK = Settings(rounds=6, max_pairs=20_000, holdout=0.2)
 FIRST = 1_600_000_000
 _TRAINED: dict[bytes, bytes] = {}
 HOSTILE = "<script>alert('x')</script>&\"'\u202e"

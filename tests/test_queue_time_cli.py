@@ -17,7 +17,6 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import evaluation, store, training
 from procure.queue_time import predict as room
-from procure.queue_time.metrics import GAPS
 from procure.queue_time.report import _about
 from procure.queue_time.state import parse_state
 from tests.test_queue_time_model import QUICK, busy_model, busy_site
@@ -166,8 +165,7 @@ def test_every_method_has_every_column(folder: Path) -> None:
     assert "gbt" in table and "–" in table
     lines = ask(folder, *words, "csv").splitlines()
     rows = json.loads(ask(folder, *words, "json"))
-    assert set(GAPS) < set(lines[0].split(",")) == set(rows[0])
-    assert all(row[name] is None for row in rows for name in GAPS)
+    assert set(lines[0].split(",")) == set(rows[0])
 
 
 def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
@@ -207,12 +205,7 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     assert "chronological: procure was trained at the cut and was never updated" in result.stderr
     assert "chronological: procure's pinball loss is" in result.stderr
     assert RUN.invoke(app, ["queue", *words, "--update-every", "often"]).exit_code == 2
-    for split in ("rolling", "random"):
-        result = RUN.invoke(app, ["queue", *words, "--split", split, "--retrain-every", "7d"])
-        assert result.exit_code == 2 and "chronological" in result.stderr
-    said = queue_evaluate._cadence("rolling", "1d", "7d")
-    assert "at the first of every month" in said and "7d" not in said
-    assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "every 7d")
+    assert "at the first of every month" in queue_evaluate._cadence("rolling", "1d")
 
 
 def test_evaluate_takes_a_moment_or_a_log_to_test_on(folder: Path) -> None:

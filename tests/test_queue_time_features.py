@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.queue_time import log as log_module
 from procure.queue_time.events import NEVER, Events, Line, Queue
-from procure.queue_time.features import BACKLOG, Laid, features_in, features_now, features_of, site_features
+from procure.queue_time.features import BACKLOG, Laid, features_in, site_features
 from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
@@ -200,7 +200,8 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
         }
         for one in last.itertuples()
     ]
-    found = features_now(log, log.asking(now, asked), most)
+    laid = Laid(log, most)
+    found = features_in(laid, laid.numbered(log.asking(now, asked)))
     for place in range(2):
         one = last.iloc[[place]].assign(submit_time=now, start_time=pd.NA, end_time=pd.NA)
         whole = site_features(pd.concat([jobs, one.astype(jobs.dtypes)], ignore_index=True), most)
@@ -250,20 +251,10 @@ def test_sums_that_are_kept_say_what_sums_laid_out_anew_say(seed: int) -> None:
             }
             for _ in range(n)
         ]
-        whole, ask = log.grouped(log.asking(now, asked))
         found = features_in(kept, kept.numbered(log.asking(now, asked)))
-        pd.testing.assert_frame_equal(found, features_of(whole, ask, most), check_exact=True)
-
-
-def test_a_long_log_is_left_out_for_one_question() -> None:
-    """Of a log of years, a question at its end looks at the last month and the last jobs of each group."""
-    jobs = random_jobs(1, 5000, 5000)
-    jobs["submit_time"] = 1_500_000_000 + np.arange(5000) * 40_000
-    jobs["start_time"], jobs["end_time"] = jobs["submit_time"] + 60, jobs["submit_time"] + 660
-    log, now = read_jobs(jobs), int(jobs["submit_time"].max()) + 1
-    asked = {"cpus": 1, "mem": 0, "gpus": 0, "nodes": 1, "limit": 600, "user": "u", "partition": "p", "model": ""}
-    kept, ask = log.near(log.asking(now, [asked]), 31 * 86400, 100)
-    assert 60 < kept.n < 1000 and kept.submit[-1] == log.submit[-1] and ask.row.tolist() == [kept.n]
+        anew = Laid(log, most, keep=False)
+        again = features_in(anew, anew.numbered(log.asking(now, asked)))
+        pd.testing.assert_frame_equal(found, again, check_exact=True)
 
 
 def test_recent_quantiles_agree_with_a_slow_twin() -> None:

@@ -13,10 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
 from procure.queue_time.booster import Booster, fit_chances, fit_published
 from procure.queue_time.drift import warnings
@@ -38,7 +36,7 @@ from procure.schemas import JOB
 from procure.tables import check
 
 NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
-QUICK = Settings(rounds=15, max_pairs=5000, holdout=0.2, members=2)
+QUICK = Settings(rounds=15, max_pairs=5000, holdout=0.2)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
@@ -117,22 +115,6 @@ def test_the_published_confusion_matrix() -> None:
     assert shown == [96.67, 98.63, 96.96, 97.79]
 
 
-def test_a_gap_is_held_against_luck() -> None:
-    """Of a forecast that is right, 95 % of the worst gaps are within what luck gives; few bursts have more of it, and a
-    forecast that is wrong is beyond it. By burst each counts once."""
-    rng = np.random.default_rng(0)
-    chance, burst = rng.uniform(0, 1, 3000), np.arange(3000)
-    right = metrics.calibration(chance, rng.random(3000) < chance, burst)
-    assert 2 < right["worst_gap"] <= right["worst_gap_luck"] + 2 < 15
-    few = metrics.calibration(chance, rng.random(3000) < chance, burst // 100)
-    assert few["worst_gap_luck"] > 2 * right["worst_gap_luck"]
-    wrong = metrics.calibration(chance, rng.random(3000) < chance**3, burst)
-    assert wrong["worst_gap"] > 2 * wrong["worst_gap_luck"]
-    assert all(np.isnan(gap) for gap in metrics.calibration(*np.empty((2, 0)), np.empty(0, int)).values())
-    one = metrics.calibration(np.full(100, 0.55), np.arange(100) < 99, np.minimum(np.arange(100), 99) // 99)
-    assert one["worst_gap"] == pytest.approx(44) and one["worst_gap_by_burst"] == pytest.approx(5)
-
-
 def test_metrics_by_hand() -> None:
     """Pinball, within a factor and log error of numbers small enough to check."""
     wait = np.array([0.0, 100.0])
@@ -179,34 +161,6 @@ def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_small_log_is_answered_by_the_average_of_successive_seeds(jobs: pd.DataFrame) -> None:
-    """Three members say the mean of what models of their seeds say, and the mean never falls."""
-    jobs = jobs[:600]
-    features, wait, submit = site_features(jobs), wait_times(jobs), jobs["submit_time"].to_numpy()
-
-    def curve(**changes: int) -> np.ndarray:
-        model = QueueTimeModel(replace(QUICK, holdout=0.0, **changes)).fit(features, wait, submit)
-        return model.curve(features[:200])
-
-    alone = [curve(members=1, seed=seed) for seed in (4, 5, 6)]
-    assert not np.allclose(alone[0], alone[1])
-    together = curve(members=3, seed=4)
-    np.testing.assert_allclose(together, np.mean(alone, axis=0))
-    assert (np.diff(together, axis=1) >= 0).all()
-
-
-@given(n=st.integers(0, 2_000_000))
-def test_members_together_see_no_more_rows_than_one_may(n: int) -> None:
-    """One or two members, fewer the larger the log, and a single one where two would cost too much."""
-    chosen = Settings(members=2)
-    count = chosen.n_members(n)
-    assert Settings().n_members(n) == 1 and 1 <= count <= 2
-    assert count == 1 or 4 * count * n <= chosen.max_rows
-    assert count >= chosen.n_members(n + 1)
-    assert [chosen.n_members(size) for size in (100, 12_500, 12_501, 50_001)] == [2, 2, 1, 1]
-
-
-@pytest.mark.slow
 def test_a_seed_gives_the_same_file_at_any_time(
     jobs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +185,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     again = store.load(path)
     assert isinstance(again.model, QueueTimeModel)
     assert isinstance(site.model, QueueTimeModel)
-    assert len(again.model.members) == len(site.model.members) == 2
+    assert set(again.model.boosters) == {"quantile", "chance", "hgb", "again"}
     features = site_features(jobs)
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
@@ -385,49 +339,6 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
     followed = later.model.mixture.jobs  # type: ignore[union-attr]
     assert (followed.left == UNKNOWN).sum() == 1
-
-
-@pytest.mark.slow
-def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
-    """Each span is told by boosters that learnt from what had started by its begin; the mixture goes on."""
-    once = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK)
-    [split] = once.splits["chronological"]
-    submit = jobs["submit_time"].to_numpy()
-    half = int(submit[split.test[-1]] - submit[split.test[0]]) // 2 + 1
-    said: list[str] = []
-    twice = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_every=half, progress=said.append)
-    assert sum(", rows to train on" in text or "rows to train on" in text for text in said) == 2
-    first, other = (found.stated["chronological"][1].experts for found in (once, twice))
-    middle = int((submit[split.test] < submit[split.test[0]] + half).sum())
-    np.testing.assert_array_equal(first[: middle // 2], other[: middle // 2])
-    assert (first[-1] != other[-1]).any()
-
-
-@pytest.mark.slow
-def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None:
-    """At each tenth more that had started by then, each training learns from a tenth more rows than the one before."""
-    said: list[str] = []
-    evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.1, progress=said.append)
-    learnt = [int(text.split(" rows to")[0].split()[-1].replace(",", "")) for text in said if "rows to train" in text]
-    assert len(learnt) == 3
-    np.testing.assert_allclose(np.diff(learnt) / learnt[:-1], 0.1, atol=0.01)
-    with pytest.raises(ArgumentError, match="above 0"):
-        evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.0)
-
-
-def test_growth_is_of_the_rows_that_were_learnt_from(jobs: pd.DataFrame) -> None:
-    """Boosters that learn from the latest 400 rows are trained again at each 80 more, however long the log, as `update`
-    does it; starts of one second come together."""
-    wait = wait_times(jobs)
-    found = evaluation.Evaluation(jobs, pd.DataFrame(), wait)
-    rows = np.arange(len(jobs))
-    group = evaluation.make_splits("chronological", jobs, wait, rows, 0, None)
-    spans = evaluation._trained_again(found, group, rows, None, 0.2, most=400)
-    started = np.sort(jobs["submit_time"] + wait)
-    known = [int((started < span.cut).sum()) for span in spans]
-    assert len(known) >= 3 and known[0] == len(group[0].train) > 1000
-    at = [(started <= started[n + 80]).sum() for n in known[:-1]]
-    assert known[1:] == at
 
 
 @pytest.mark.parametrize("share", [None, "wide", [0.9]])

@@ -140,8 +140,8 @@ def test_answers_forecasts_and_my_jobs_know_of_a_reservation() -> None:
     free, shut = (Snapshot(site, table, now, closed=one) for one in (Closed(), found))
     one = Request(2, 3600, 0, 0, 1, "long", "ann")
     [before], [after] = free.answer([one]), shut.answer([one])
-    assert before.median < end - 1 < min(after.median, after.interval_90[0])
-    assert after.chance == {"1h": 0.0, "4h": 0.0, "12h": 0.0}
+    assert before.median < end - 1 < min(after.median, after.interval(90)[0])
+    assert [after.row[f"chance_{name}"] for name in ("1h", "4h", "12h")] == [0.0] * 3
     assert [any("until its end" in text for text in answer.caution) for answer in (before, after)] == [False, True]
     mine, _ = shut.pending("ann")
     last = mine[mine["partition"] == "long"]

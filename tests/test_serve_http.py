@@ -25,7 +25,7 @@ from procure.errors import TableError
 from procure.queue_time.answer import answer
 from procure.queue_time.features import Laid
 from procure.queue_time.predict import Request, pending_waits
-from procure.serve import page
+from procure.serve import ledger, page
 from procure.serve.collector import Collector
 from procure.serve.engine import Snapshot
 from procure.serve.guard import LOOPBACK
@@ -86,8 +86,8 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
     for one, request in zip(snapshot.answer(asked), asked, strict=True):
         want = answer(site, request, snapshot.open, snapshot.now)
         assert one.median == pytest.approx(want["median"], rel=1e-4)
-        assert one.interval_90 == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
-        assert one.interval_50 == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
+        assert one.interval(90) == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
+        assert one.interval(50) == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
         assert list(one.caution) == want["caution"]
 
 
@@ -401,8 +401,8 @@ def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:
 
 def test_the_record_is_counted_once_for_all_who_ask(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many who ask at once wait for one count, made over another connection than the one that follows the queue."""
-    counted, stores = app.live._counted, []
-    monkeypatch.setattr(app.live, "_counted", lambda store, days: (stores.append(store), counted(store, days))[1])
+    counted, stores = ledger.counted, []
+    monkeypatch.setattr(ledger, "counted", lambda store, *how: (stores.append(store), counted(store, *how))[1])
 
     async def run() -> list[dict[str, Any]]:
         return await asyncio.gather(*(app.live.honesty(days) for days in [7, 28] * 20))
@@ -415,7 +415,7 @@ def test_the_record_is_counted_once_for_all_who_ask(app: Any, monkeypatch: pytes
 def test_a_count_that_failed_is_made_again(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that could not be counted is not what the next one is told."""
     with monkeypatch.context() as broken:
-        broken.setattr(app.live, "_counted", lambda store, days: 1 / 0)
+        broken.setattr(ledger, "counted", lambda *how: 1 / 0)
         assert ask(app, "/v1/honesty?days=7")[0] == 500
     assert ask(app, "/v1/honesty?days=7")[0] == 200
 

@@ -25,7 +25,7 @@ from serve_cases import fetch, keep_model, make_log, quick_model
 from procure.errors import TableError
 from procure.serve import files
 from procure.serve.peers import uid_of
-from procure.serve.serving import protocol, reached
+from procure.serve.serving import protocol
 from procure.serve.settings import Http
 from procure.serve.store import Store
 
@@ -91,8 +91,8 @@ def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     before = os.umask(0o077)
     try:
-        reached(tmp_path / "run")
-        reached(tmp_path / "closed")
+        files.make(tmp_path / "run", 0o755)
+        files.make(tmp_path / "closed", 0o755)
     finally:
         os.umask(before)
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("run", "closed")] == [0o755, 0o700]

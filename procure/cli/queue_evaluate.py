@@ -22,7 +22,7 @@ from procure.workload.log_settings import LogSettings
 
 _SHOWN = (
     "split method deadline_label n_test mae pinball within_2x deadline_accuracy majority_accuracy "
-    "coverage_90 brier brier_base worst_gap_by_burst worst_gap_by_burst_luck"
+    "coverage_90 brier brier_base"
 ).split()
 
 
@@ -57,19 +57,6 @@ def evaluate(
         str | None,
         typer.Option(help="How often to learn from outcomes: 1h, 1d, or never. [default: as they become known]"),
     ] = None,
-    retrain_every: Annotated[
-        str | None,
-        typer.Option(help="How often the chronological split trains our boosters again: 7d, 30d. [default: never]"),
-    ] = None,
-    retrain_grown: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            max=LARGEST,
-            metavar="PERCENT",
-            help="Retrain when the number of known waits has grown by PERCENT; `update` does at 20.",
-        ),
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge predictions of a log's waits on random, chronological and monthly rolling splits.
@@ -79,17 +66,7 @@ def evaluate(
     procure queue evaluate log.swf --split random --split chronological --report report.html
     """
     every = _seconds_between(update_every)
-    again = None if retrain_every is None else common.seconds_of(retrain_every, "--retrain-every")
-    if again is not None and again < 3600:
-        raise typer.BadParameter(f"{retrain_every} is less than an hour", param_hint="--retrain-every")
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
-    if again is not None and retrain_grown is not None:
-        raise typer.BadParameter("give either --retrain-every or --retrain-grown", param_hint="--retrain-grown")
-    if (again is not None or retrain_grown is not None) and "chronological" not in splits:
-        raise typer.BadParameter(
-            "only the chronological split is trained again; add --split chronological",
-            param_hint="--retrain-every" if retrain_grown is None else "--retrain-grown",
-        )
     methods = names_of(method or METHODS, METHODS, "--method")
     if "kmeans-gbt" not in methods:
         common.refuse_given(context, "it belongs to --method kmeans-gbt", "k")
@@ -113,19 +90,14 @@ def evaluate(
         k=k,
         deadline=seconds,
         every=every,
-        retrain_every=again,
-        retrain_grown=None if retrain_grown is None else retrain_grown / 100,
         progress=common.note,
     )
     if report is not None:
         write_report(found, report, seed=seed, tz=how.log_tz)
         common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
-    again_after = f"every {retrain_every}" if retrain_every else ""
-    if retrain_grown is not None:
-        again_after = f"at each {retrain_grown:g} % of growth"
     for name in found.stated:
-        common.note(f"{name}: {_cadence(name, update_every, again_after)}")
+        common.note(f"{name}: {_cadence(name, update_every)}")
     if output is common.Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
         common.print_json([row | _weights_of(row, weights) for row in rows])
@@ -142,11 +114,9 @@ def _seconds_between(update_every: str | None) -> float:
     return math.inf if update_every == "never" else float(common.seconds_of(update_every, "--update-every"))
 
 
-def _cadence(split: str, update_every: str | None, again_after: str) -> str:
+def _cadence(split: str, update_every: str | None) -> str:
     """Say how the model that was judged in a split is used."""
-    trained = "at the first of every month"
-    if split == "chronological":
-        trained = f"at the cut{f' and {again_after} after' if again_after else ''}"
+    trained = "at the cut" if split == "chronological" else "at the first of every month"
     how = {None: "learnt from each outcome as soon as it was known", "never": "was never updated"}
     return (
         f"procure was trained {trained} and "

@@ -82,12 +82,14 @@ def collect(config: ConfigOption) -> None:
     procure serve collect --config /var/lib/procure/config.toml
     """
     from procure.serve.collector import Collector
+    from procure.serve.keeper import end_with_parent
     from procure.serve.store import usable
 
     place, stop = _place(config), threading.Event()
     _begin_log()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    end_with_parent(os.getppid())
     with usable(place.database):
         collector = Collector(place)
     try:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from procure.files import check_booster, read_learner
-from procure.progress import Step, step, track, worked
+from procure.progress import Step, step, worked
 
-Member = TypeVar("Member")
 PLAIN_ROUNDS = 100
 _SMALLEST_CHANCE = 1e-6
 LEAFWISE: dict[str, object] = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
@@ -191,8 +189,3 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
     data = xgboost.DMatrix(features, target, nthread=1)
     first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
     return _taken(xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first))
-
-
-def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
-    """Fit ``count`` members of an ensemble, each with the next seed."""
-    return [fit(one) for one in track(range(seed, seed + count), "boosting", "booster pair")]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.progress import silent
 from procure.queue_time import rival
 from procure.queue_time.baselines import guesses, with_errors
@@ -18,7 +18,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import Outcomes, wait_times, without_starts
-from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, calibration, judge
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
@@ -34,8 +34,8 @@ SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
-MONTHLY = {"max_rows": 30_000, "members": 1}
-"""What a model that is trained again every month saves: older rows and members."""
+MONTHLY = {"max_rows": 30_000}
+"""What a model that is trained again every month saves: older rows."""
 
 HELD_BACK = 0.15
 """The share of the training rows on which a fitted rival's errors are learnt."""
@@ -148,8 +148,6 @@ def evaluate(
     deadline: float | None = None,
     settings: Settings | None = None,
     every: float = 0,
-    retrain_every: int | None = None,
-    retrain_grown: float | None = None,
     progress: Progress = silent,
 ) -> Evaluation:
     """Evaluate methods on a job table.
@@ -175,10 +173,6 @@ def evaluate(
     every
         Seconds between updates of our model after its training, at which outcomes are learnt; 0 learns each as
         soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
-    retrain_every
-        Seconds after which our model's boosters are trained again in a chronological split; None is never.
-    retrain_grown
-        They are trained again there once so many more waits are known, as a share of those that they learnt from.
     progress
         Called with a sentence at each step.
 
@@ -189,8 +183,6 @@ def evaluate(
     >>> procure.evaluate_queue(ran, ["chronological"], ["gbt"]).rows[0]["method"]
     'gbt'
     """
-    if retrain_grown is not None and retrain_grown <= 0:
-        raise ArgumentError("retrain_grown", f"{retrain_grown} was given; a share above 0 is needed")
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")
     found = Evaluation(jobs, site_features(jobs), wait_times(jobs))
@@ -203,11 +195,7 @@ def evaluate(
         for split_name in dict.fromkeys(split.name for split in made):
             group = [split for split in made if split.name == split_name]
             found.splits[split_name] = group
-            again = group
-            if split_name == "chronological":
-                most = (settings or Settings()).max_rows
-                again = _trained_again(found, group, rows, retrain_every, retrain_grown, most)
-            _evaluate_split(found, group, again, methods, deadline, how)
+            _evaluate_split(found, group, methods, deadline, how)
     return found
 
 
@@ -224,7 +212,6 @@ class _How(NamedTuple):
 def _evaluate_split(
     found: Evaluation,
     group: list[Split],
-    again: list[Split],
     methods: Sequence[str],
     deadline: float | None,
     how: _How,
@@ -242,7 +229,7 @@ def _evaluate_split(
             found.curves[name], k = curve, best_k(curve)
             how.progress(f"{name}: k = {k} on a validation part of the training rows")
         if method == "procure":
-            forecasts[method] = _ours(found, again, list(deadlines.values()), how)
+            forecasts[method] = _ours(found, group, list(deadlines.values()), how)
         elif method == "rival":
             five = np.concatenate([_rival(found, split, seed) for split in group])
             forecasts[method] = Forecast(five[:, 2], five, five[:, [0, -1]])
@@ -260,9 +247,6 @@ def _evaluate_split(
             counts["k"] = k or 0
         for row in judge(wait, forecast, deadlines, base, burst):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
-            if forecast.chances:
-                chance = forecast.chances[label["deadline"]]
-                row |= calibration(chance, wait <= label["deadline"], burst)
             found.rows.append(head | label | counts | row)
 
 
@@ -272,40 +256,6 @@ def _naive(found: Evaluation, split: Split) -> dict[str, Forecast]:
         guesses(found.jobs, found.features, found.wait, split.train, rows) for rows in (split.test, split.train)
     )
     return {name: with_errors(one, before[name].point, found.wait[split.train]) for name, one in said.items()}
-
-
-def _trained_again(
-    found: Evaluation,
-    group: list[Split],
-    rows: np.ndarray,
-    seconds: int | None,
-    grown: float | None,
-    most: int,
-) -> list[Split]:
-    """Cut a chronological split into spans, before each of which the boosters learn from what has started by then.
-
-    Growth is a share of the rows that they learnt from, the latest ``most``, as for `training.growth`.
-    """
-    [split] = group
-    if seconds is None and grown is None:
-        return group
-    submit = found.jobs["submit_time"].to_numpy()
-    started, spans = submit + found.wait, []
-    begin, end = int(split.cut or 0), int(submit[split.test[-1]]) + 1
-    if grown is None:
-        cuts = list(range(begin, end, seconds or end))
-    else:
-        cuts, known, n = [begin], np.sort(started[rows]), len(split.train)
-        while (n := n + int(np.ceil(grown * min(n, most)))) < len(known) and known[n] < end:
-            cuts.append(int(known[n]) + 1)
-            n = int(np.searchsorted(known, cuts[-1]))
-    for cut, following in zip(cuts, [*cuts[1:], end], strict=True):
-        test = split.test[(submit[split.test] >= cut) & (submit[split.test] < following)]
-        train = rows[(started[rows] < cut) & (submit[rows] < cut)]
-        if len(test):
-            label = pd.Timestamp(cut, unit="s").strftime("%Y-%m-%d")
-            spans.append(Split(split.name, split.train if cut == begin else train, test, cut, label))
-    return spans
 
 
 def _theirs(found: Evaluation, group: list[Split], method: str, seed: int, k: int, progress: Progress) -> Forecast:

@@ -211,13 +211,6 @@ class Queue:
         self.position, self.begin = line.gone.before(now, own), line.gone.begin(len(now), own)
         self.first, self.came = np.searchsorted(line.key, own * (n + 1)), np.searchsorted(line.key, own * (n + 1) + row)
 
-    @cached_property
-    def waiting(self) -> list[np.ndarray]:
-        """The rows of the jobs that wait at each question, for a few questions to a short line."""
-        rows, left = self.line.rows, self.line.left
-        came = (rows[first:end] for first, end in zip(self.first, self.came, strict=True))
-        return [one[left[one] >= now] for one, now in zip(came, self.now, strict=True)]
-
     def total(self, sums: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Sum over the jobs that wait at each question what `Line.sums` was given."""
         gone, come = sums

@@ -8,7 +8,7 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -25,8 +25,8 @@ PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minu
 GROUPS = ("partition", "user", "shape", "like")
 """Whose jobs are looked at apart: the job's partition and user, jobs of its size, and those much like it."""
 
-NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
-"""How far back features look, s; beyond that only at the last jobs of a group, and how many of them."""
+NEEDED_SECONDS = 31 * DAY
+"""How far back features look, s; beyond that only at the last jobs of a group."""
 
 BACKLOG = "expected_backlog"
 """Of the feature that an expert of its own reads and no booster: the arithmetic of the work ahead."""
@@ -68,7 +68,7 @@ class Laid:
         return self._kept[name]  # type: ignore[return-value]
 
     def numbered(self, ask: Log) -> Log:
-        """Number the shapes and kinds of questions as the log's own; see `Log.grouped`."""
+        """Number the shapes and kinds of questions as the log's own."""
         return self.log.numbered(ask, self.once("numbers", self.log.numbers))
 
     def n_groups(self, label: str, ask: Log) -> int:
@@ -94,15 +94,6 @@ class Laid:
     def total(self, queue: Queue, name: Hashable, values: Callable[[], np.ndarray]) -> np.ndarray:
         """Sum values (n,) that go by a name over the jobs that wait at each question."""
         return queue.total(self.once(name, lambda: queue.line.sums(values())))
-
-
-class _Asked(Laid):
-    """A short log that is laid out for a few questions and no more: only the jobs that wait are summed over."""
-
-    def total(self, queue: Queue, name: Hashable, values: Callable[[], np.ndarray]) -> np.ndarray:
-        """Sum whole numbers, in any order the same."""
-        amounts = values()
-        return np.array([amounts[rows].sum() for rows in queue.waiting])
 
 
 _AMOUNTS: dict[str, Callable[[Log], np.ndarray]] = {
@@ -157,44 +148,18 @@ class _Columns(dict[str, np.ndarray]):
 
     def table(self) -> pd.DataFrame:
         """Return them as a table, without a copy."""
-        return pd.DataFrame(self._matrix[: len(self)].T, columns=_index(tuple(self)), copy=False)
-
-
-@functools.lru_cache(8)
-def _index(names: tuple[str, ...]) -> pd.Index:
-    """Return names as columns, made once: a question of one row waits for little else."""
-    made = pd.Index(names, dtype=object)
-    _PLACES[id(made)] = made, {}
-    return made
-
-
-_PLACES: dict[int, tuple[pd.Index, dict[tuple[str, ...], np.ndarray]]] = {}
-"""Columns of `_index`, kept with the places of the names that were picked of them."""
-
-
-@functools.lru_cache(64)
-def _places(columns: tuple[str, ...], names: tuple[str, ...]) -> np.ndarray:
-    return np.array([columns.index(name) for name in names], np.int64)
+        return pd.DataFrame(self._matrix[: len(self)].T, columns=list(self), copy=False)
 
 
 def picked(features: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    """Return columns of a table (n, k) by name, as ``features[names].to_numpy()``, which takes a tenth of a ms each."""
-    values = features.to_numpy()
-    if values.dtype.hasobject:
-        return features[list(names)].to_numpy()
-    columns, names = features.columns, tuple(names)
-    kept, known = _PLACES.get(id(columns), (None, {}))
-    if kept is not columns:
-        return values[:, _places(tuple(columns), names)]
-    if names not in known:
-        known[names] = _places(tuple(columns), names)
-    return values[:, known[names]]
+    """Return columns of a table (n, k) by name."""
+    return features[list(names)].to_numpy()
 
 
 def features_of(log: Log, ask: Log, most: dict[str, float] | None = None) -> pd.DataFrame:
     """Do as `site_features` with a job table that is laid out.
 
-    ``ask`` are jobs of the log, of `Log.take`, or questions numbered with it, of `Log.near` or `Log.grouped`.
+    ``ask`` are jobs of the log, of `Log.take`.
     """
     return features_in(Laid(log, most, keep=False), ask)
 
@@ -219,20 +184,6 @@ def features_in(laid: Laid, ask: Log) -> pd.DataFrame:
         for name, values in zip(recent_columns(kind), lately[:, position].T, strict=True):
             columns[name] = values
     return columns.table()
-
-
-def features_now(
-    log: Log,
-    ask: Log,
-    most: dict[str, float],
-    same: Sequence[Mapping[str, np.ndarray]] | None = None,
-) -> pd.DataFrame:
-    """Compute the features of questions of `Log.asking`, a row each; what they do not need of the log is left out.
-
-    ``same`` is of `Log.same`, if it is known already.
-    """
-    log, ask = log.near(ask, NEEDED_SECONDS, NEEDED_LAST, same)
-    return features_in(_Asked(log, most), ask)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:

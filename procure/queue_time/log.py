@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -68,26 +67,18 @@ class Log:
         return len(self.submit)
 
     @cached_property
-    def _steps(self) -> dict[str, np.ndarray]:
-        """The steps into which the amounts asked for fall, of shapes and of kinds."""
+    def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
+        """What the jobs of a shape and of a kind have in common, see `meanings`."""
+        width = np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64)
+        length = (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64)
         return {
-            "width": np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64),
-            "length": (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64),
-            "gpus": np.minimum(self.gpus, 1),
-            "minutes": self.limit // 600,
+            "shape": (self.partition, width, length, np.minimum(self.gpus, 1), self.model),
+            "like": (self.user, self.partition, self.cpus, self.limit // 600, self.model),
         }
 
-    @cached_property
-    def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
-        """What the jobs of a group have in common, see `meanings`."""
-        steps = self._steps
-        return {
-            "user": (self.user,),
-            "partition": (self.partition,),
-            "model": (self.model,),
-            "shape": (self.partition, steps["width"], steps["length"], steps["gpus"], self.model),
-            "like": (self.user, self.partition, self.cpus, steps["minutes"], self.model),
-        }
+    def with_groups(self) -> Log:
+        """Number the shapes and kinds of the jobs."""
+        return replace(self, shape=_pack(*self.kinds["shape"]), like=_pack(*self.kinds["like"]))
 
     def take(self, positions: np.ndarray) -> Log:
         """Return the jobs at these positions of the job table, in the order given."""
@@ -100,7 +91,7 @@ class Log:
     def asking(self, now: int, asked: Sequence[Mapping[str, Any]]) -> Log:
         """Return questions that come at a moment, Unix s, after the jobs that were submitted by then.
 
-        Each has ``cpus mem gpus nodes limit`` and ``user partition model`` by name; their groups are those of `near`.
+        Each has ``cpus mem gpus nodes limit`` and ``user partition model`` by name; `numbered` gives shapes and kinds.
         """
         n = len(asked)
         amounts = ("cpus", "mem", "gpus", "nodes", "limit")
@@ -120,94 +111,10 @@ class Log:
         """Return one of several questions."""
         return self._rows(np.array([place]))
 
-    def same(self, ask: Log) -> list[dict[str, np.ndarray]]:
-        """Return for each question which jobs are of its user, partition, model, shape and kind, (n,) bool each."""
-        ours, asked = self.kinds, ask.kinds
-
-        @functools.cache
-        def equal(label: str, place: int, value: int) -> np.ndarray:
-            return np.asarray(ours[label][place] == value)
-
-        def like(label: str, one: int) -> np.ndarray:
-            first, *others = (
-                equal(*_FIRST_OF.get((label, place), (label, place)), int(values[one]))
-                for place, values in enumerate(asked[label])
-            )
-            return functools.reduce(np.logical_and, others, first)
-
-        return [{label: like(label, one) for label in ours} for one in range(ask.n)]
-
-    def near(
-        self, ask: Log, seconds: int, n_last: int, same: Sequence[Mapping[str, np.ndarray]] | None = None
-    ) -> tuple[Log, Log]:
-        """Leave out the jobs that questions of one moment do not need, and number the groups of both.
-
-        Kept are those that had not ended this many seconds before, and of all jobs and of each of the questions'
-        groups, of `same`, the last ``n_last`` to be submitted, to start and to end.
-        """
-        now, n = ask.submit[0], int(ask.row[0])
-        keep = self.end[:n] >= now - seconds
-        groups = [np.ones(n, bool)]
-        groups += [mask[:n] for one in same or self.same(ask) for mask in one.values()]
-        for key in {mask.tobytes() for mask in groups}:
-            rows = np.flatnonzero(np.frombuffer(key, bool))
-            keep[rows[-n_last:]] = True
-            for moment in (self.start, self.end):
-                past = rows[moment[rows] < now]
-                if len(past) > n_last:  # all that share the moment of the last one kept are kept
-                    past = past[moment[past] >= np.partition(moment[past], -n_last)[-n_last]]
-                keep[past] = True
-        kept = self.without(np.append(~keep, np.ones(self.n - n, bool)))
-        return kept.grouped(replace(ask, row=np.full(ask.n, kept.n)))
-
     def without(self, left_out: np.ndarray) -> Log:
         """Leave out jobs, (n,) bool."""
         kept = self._rows(np.flatnonzero(~left_out))
         return replace(kept, row=np.arange(kept.n))
-
-    def followed_by(self, other: Log, left_out: np.ndarray) -> Log:
-        """Return the jobs of both but those left out, (n,) bool, in submission order.
-
-        Their places in a table and the numbers of their shapes and kinds are to be made.
-        """
-        origin = min(self.origin, other.origin)
-        moments, names, codes = ("submit", "start", "end", "left", "due"), {}, {}
-        for name, known in self.names.items():
-            code, own = known.get_indexer(other.names[name]), other.names[name]
-            names[name] = known.append(own[code < 0])
-            code[code < 0] = len(known) + np.arange((code < 0).sum())
-            codes[name] = code[getattr(other, name)]
-        kept = np.append(~left_out, np.ones(other.n, bool))
-
-        def both(name: str) -> np.ndarray:
-            first, then = getattr(self, name), codes.get(name, getattr(other, name))
-            if name in moments:
-                first, then = (
-                    np.where(one < NEVER, one + (log.origin - origin), NEVER)
-                    for one, log in ((first, self), (then, other))
-                )
-            return np.append(first, then)
-
-        submit = both("submit")
-        at = np.flatnonzero(kept)
-        at = at[np.argsort(submit[at], kind="stable")]
-        row, taken = np.arange(len(at)), {"submit": submit[at]}
-        for name in _ARRAYS:
-            if name not in ("submit", "row", "order", "since", "shape", "like"):
-                taken[name] = both(name)[at]
-        taken |= {"row": row, "order": row, "since": _since(taken["submit"], row, taken["submit"])}
-        none = np.zeros(len(at), np.int64)
-        made = replace(self, **taken, shape=none, like=none, origin=origin, names=names, optional={})  # type: ignore[arg-type]
-        steps, other_steps = self._steps, other._steps
-        made.__dict__["_steps"] = {name: np.append(steps[name], other_steps[name])[at] for name in steps}
-        return made
-
-    def grouped(self, ask: Log) -> tuple[Log, Log]:
-        """Number the shapes and kinds of the jobs and of questions together."""
-        ours, asked = self.kinds, ask.kinds
-        both = [_pack(*map(np.concatenate, zip(ours[label], asked[label], strict=True))) for label in ("shape", "like")]
-        first, then = ([codes[rows] for codes in both] for rows in (slice(self.n), slice(self.n, None)))
-        return replace(self, shape=first[0], like=first[1]), replace(ask, shape=then[0], like=then[1])
 
     def numbers(self) -> dict[str, dict[tuple[int, ...], int]]:
         """Return the code of each shape and kind of job, by what its jobs have in common."""
@@ -227,11 +134,6 @@ class Log:
         return replace(ask, shape=codes["shape"], like=codes["like"])
 
 
-_FIRST_OF = {("shape", 0): ("partition", 0), ("shape", 4): ("model", 0), ("like", 0): ("user", 0)} | {
-    ("like", 1): ("partition", 0),
-    ("like", 4): ("model", 0),
-}
-"""Where `Log.kinds` have by another name first what a shape or a kind has in common."""
 _ARRAYS = tuple(one.name for one in fields(Log) if one.name not in ("origin", "names", "optional"))
 
 
@@ -304,15 +206,13 @@ def wait_times(jobs: pd.DataFrame) -> np.ndarray:
 _OPTIONAL = ("priority", "fair_share", "owns_resources")
 
 
-def read_jobs(jobs: pd.DataFrame, numbered: bool = True) -> Log:
+def read_jobs(jobs: pd.DataFrame) -> Log:
     """Take what the features need out of a job table.
 
     Parameters
     ----------
     jobs
         A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
-    numbered
-        Number the shapes and kinds of jobs; without, they are to be made, as after `Log.followed_by`.
 
     Raises
     ------
@@ -354,21 +254,11 @@ def read_jobs(jobs: pd.DataFrame, numbered: bool = True) -> Log:
     }
     due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
     none, place = np.zeros(len(submit), np.int64), np.arange(len(submit))
-    log = Log(
+    return Log(
         origin, place, order, submit, _since(submit, place, submit), start, end, np.minimum(start, end), due, limit,
         cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
-    )  # fmt: skip
-    return replace(log, shape=_pack(*log.kinds["shape"]), like=_pack(*log.kinds["like"])) if numbered else log
-
-
-def texts(values: pd.Series) -> Any:
-    """Return a column as texts, (n,); one that holds nothing else as it is, which for a queue's takes a tenth."""
-    if values.dtype == object:
-        found = values.to_numpy()
-        if set(map(type, found.tolist())) <= {str}:
-            return found
-    return values.astype(str).array
+    ).with_groups()  # fmt: skip
 
 
 def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:
@@ -388,7 +278,7 @@ def _codes(jobs: pd.DataFrame, name: str, order: np.ndarray) -> tuple[np.ndarray
         if not asks.any():
             return np.zeros(len(jobs), np.int64), pd.Index([""] * bool(len(jobs)), dtype=object)
         values = values.where(asks, "")
-    code, names = pd.factorize(texts(values)[order])
+    code, names = pd.factorize(values.astype(str).array[order])
     return code.astype(np.int64), pd.Index(names, dtype=object)
 
 

@@ -12,8 +12,6 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 A_DAY = 86_400
 HOURS = (1, 4, 8, 12)
 """The deadlines that a report shows beside the mean wait, in hours."""
-GAPS = ("worst_gap", "worst_gap_by_burst", "worst_gap_luck", "worst_gap_by_burst_luck")
-"""What `calibration` measures."""
 
 
 @dataclass(frozen=True)
@@ -107,50 +105,6 @@ def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
     return bins.reset_index()
 
 
-def worst_gap(chance: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> float:
-    """Return the worst gap, in points, between stated and observed over the tenths with more than 2 % of the weight.
-
-    Of no rows it is NaN.
-    """
-    number = np.minimum((chance * 10).astype(int), 9)
-    share, stated, observed = (
-        np.bincount(number, weight * one, minlength=10) for one in (np.ones(len(chance)), chance, happened)
-    )
-    large = share > 0.02 * weight.sum()
-    return float(100 * np.abs((observed - stated)[large] / share[large]).max()) if large.any() else float("nan")
-
-
-def calibration(
-    chance: np.ndarray, happened: np.ndarray, burst: np.ndarray, draws: int = 200, seed: int = 0
-) -> dict[str, float]:
-    """Measure the worst gap of a tenth, by job and by burst, and what chance alone gives.
-
-    Parameters
-    ----------
-    chance, happened
-        (n,) the stated chances of one deadline, and what came.
-    burst
-        (n,) the number of each job's burst; by burst, each counts as one observation.
-    draws, seed
-        Outcomes are drawn so often as if the stated chances were true and each burst had one fate.
-
-    Returns
-    -------
-    dict
-        ``worst_gap`` and ``worst_gap_by_burst`` in points, and for each, ending in ``_luck``, what 95 % of the draws of
-        such a perfectly calibrated forecast stay within. Bursts share more than that, so that it is a lower bound.
-    """
-    _, number, size = np.unique(burst, return_inverse=True, return_counts=True)
-    weights = {"worst_gap": np.ones(len(chance)), "worst_gap_by_burst": 1 / size[number]}
-    rng = np.random.default_rng(seed)
-    drawn = [rng.random(len(size))[number] < chance for _ in range(draws)]
-    found = {name: worst_gap(chance, happened, weight) for name, weight in weights.items()}
-    return found | {
-        f"{name}_luck": float(np.quantile([worst_gap(chance, one, weight) for one in drawn], 0.95))
-        for name, weight in weights.items()
-    }
-
-
 def _quantiles(forecast: Forecast) -> np.ndarray:
     """Return a forecast's quantiles at `LEVELS`; a number without known errors is stated at each."""
     return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
@@ -174,7 +128,7 @@ def beats(
 def judge(
     wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray, burst: np.ndarray | None = None
 ) -> list[dict]:
-    """Measure a forecast: one row per deadline, in which `GAPS` are still None.
+    """Measure a forecast: one row per deadline.
 
     Parameters
     ----------
@@ -225,6 +179,5 @@ def judge(
                 "brier_base": brier(np.full(len(wait), (base <= deadline).mean()), did),
             }
             | matrix
-            | dict.fromkeys(GAPS)
         )
     return rows

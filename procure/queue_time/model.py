@@ -21,7 +21,6 @@ from procure.queue_time.booster import (
     MAX_BIN,
     Booster,
     fit_chances,
-    fit_members,
     fit_plain,
     fit_quantiles,
 )
@@ -49,7 +48,7 @@ class Settings:
     a leaf, twice that for pairs; ``max_rows`` keeps the latest rows;
     ``max_pairs`` bounds the pairs of a job and a deadline;
     ``holdout`` is the last share of the training rows on which the mixture first weighs the experts, fitted on the rest
-    (0 = none). ``members`` is the most pairs of boosters, of seeds from ``seed`` up, that are averaged.
+    (0 = none).
     """
 
     power: float = 0.5
@@ -64,41 +63,28 @@ class Settings:
     max_pairs: int = 150_000
     n_deadlines: int = 24
     holdout: float = 0.15
-    members: int = 1
     seed: int = 0
 
-    def n_members(self, n_rows: int) -> int:
-        """Return the number of members for ``n_rows`` rows: together they see at most a quarter of `max_rows`."""
-        return max(1, min(self.members, self.max_rows // (4 * max(n_rows, 1))))
-
     def judging(self) -> Settings:
-        """Return what the experts are weighed with: half of the rounds in steps twice as long, one member."""
-        return replace(self, members=1, rounds=max(self.rounds // 2, 1), eta=2 * self.eta)
-
-
-@dataclass(frozen=True)
-class Member:
-    """One pair of boosters: the wait's quantiles, and the chance of a start by a deadline."""
-
-    quantile: Booster
-    chance: Booster
+        """Return what the experts are weighed with: half of the rounds in steps twice as long."""
+        return replace(self, rounds=max(self.rounds // 2, 1), eta=2 * self.eta)
 
 
 @dataclass
 class QueueTimeModel:
     """A fitted predictor of waits; `learn`, then `distribution`, which `mixture` moves as outcomes come in.
 
-    ``plain`` holds the plain boosters by name: ``hgb`` of quantiles, and ``again``, the median that is trained again as
-    waits become known; ``again_until`` is the start of the last one that it has learnt from; ``usual`` the training
-    waits' quantiles at `calibrate.GRID`; ``most_waiting`` the most of each of `DEPTHS` before a training job.
+    ``boosters`` by name are ``quantile``, ``chance`` of a start by a deadline, ``hgb`` of plain quantiles, and
+    ``again``, the median that is trained again as waits become known; ``again_until`` is the start of the last one that
+    it has learnt from; ``usual`` the training waits' quantiles at `calibrate.GRID`; ``most_waiting`` the most of each
+    of `DEPTHS` before a training job.
     """
 
     settings: Settings = field(default_factory=Settings)
     names: list[str] = field(default_factory=list)
     deadlines: np.ndarray = field(default_factory=lambda: np.zeros(0))
     longest: float = 0.0
-    members: list[Member] = field(default_factory=list)
-    plain: dict[str, Booster] = field(default_factory=dict)
+    boosters: dict[str, Booster] = field(default_factory=dict)
     usual: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID)))
     again_until: float = -UNKNOWN
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
@@ -136,14 +122,12 @@ class QueueTimeModel:
         """Return how many rows all trees together go through when ``n_rows`` are learnt: what `learn` takes."""
         chosen = self.settings
 
-        def member(n: float) -> float:
+        def rows(n: float) -> float:
             pairs = n * np.clip(chosen.max_pairs / max(n, 1), 3, chosen.n_deadlines)
-            return (n * len(LEVELS) + pairs) * chosen.rounds
+            return (2 * n * len(LEVELS) + pairs) * chosen.rounds
 
         n = float(min(n_rows, chosen.max_rows))
-        plain, early = len(LEVELS) * chosen.rounds * n, n * (1 - chosen.holdout)
-        judged = (member(early) + plain * (1 - chosen.holdout)) / 2 if chosen.holdout else 0.0
-        return judged + chosen.n_members(int(n)) * member(n) + plain
+        return rows(n) + (rows(n * (1 - chosen.holdout)) / 2 if chosen.holdout else 0.0)
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
         """Fit the boosters on jobs that have started.
@@ -172,30 +156,19 @@ class QueueTimeModel:
         """Fit every booster on rows of features and their waits (n,) in seconds."""
         chosen, matrix = self.settings, self.matrix(features)
         common: dict[str, object] = {"max_bin": MAX_BIN, "eta": chosen.eta, "colsample_bytree": chosen.colsample}
-        self.plain["hgb"] = fit_plain(matrix, wait, chosen.seed, LEVELS, chosen.rounds, **common)
-        self.plain["again"] = self.fit_again(matrix, wait)
+        self.boosters["hgb"] = fit_plain(matrix, wait, chosen.seed, LEVELS, chosen.rounds, **common)
+        self.boosters["again"] = self.fit_again(matrix, wait)
         common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
         common |= LEAFWISE | {"max_leaves": chosen.leaves, "min_child_weight": chosen.least_weight}
         self.longest = float(wait.max())
         self.deadlines = _deadlines(wait, chosen.n_deadlines)
-        self.members = fit_members(
-            lambda seed: self._member(matrix, wait, seed, common), chosen.seed, chosen.n_members(len(wait))
-        )
-
-    def _member(self, matrix: np.ndarray, wait: np.ndarray, seed: int, common: dict[str, object]) -> Member:
-        chosen = self.settings
         target = wait**chosen.power if chosen.power else np.log1p(wait)
-        quantile = fit_quantiles(matrix, target, LEVELS, chosen.rounds, seed, **common)
-        rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, seed)
+        self.boosters["quantile"] = fit_quantiles(matrix, target, LEVELS, chosen.rounds, chosen.seed, **common)
+        rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, chosen.seed)
         pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
-        chance = fit_chances(
-            pairs,
-            (wait[rows] <= deadline).astype(float),
-            chosen.rounds,
-            seed,
-            **(common | {"min_child_weight": 2 * chosen.least_weight}),
-        )
-        return Member(quantile, chance)
+        common |= {"min_child_weight": 2 * chosen.least_weight}
+        by_then = (wait[rows] <= deadline).astype(float)
+        self.boosters["chance"] = fit_chances(pairs, by_then, chosen.rounds, chosen.seed, **common)
 
     def fit_again(self, matrix: np.ndarray, wait: np.ndarray) -> Booster:
         """Fit the median of the last `AGAIN` waits, quickly."""
@@ -223,7 +196,7 @@ class QueueTimeModel:
         while first < len(asked):
             enough = self._train_again(features_at, outcomes, known, int(n_known[first]))
             last = max(int(np.searchsorted(n_known, enough)), first + 1)
-            said[first:last] = self.plain["again"].predict(matrix[first:last]).ravel()
+            said[first:last] = self.boosters["again"].predict(matrix[first:last]).ravel()
             first = last
         return self.experts(features, said)
 
@@ -244,24 +217,17 @@ class QueueTimeModel:
         more = max(len(rows) // 10, LEAST_AGAIN // 4)
         if len(rows) >= LEAST_AGAIN and n - grown >= more:
             wait = outcomes.left[rows] - outcomes.submit[rows]
-            self.plain["again"] = self.fit_again(self.matrix(features_at(rows)), wait)
+            self.boosters["again"] = self.fit_again(self.matrix(features_at(rows)), wait)
             self.again_until, grown = float(left[n - 1]), n
         return max(grown + more, LEAST_AGAIN)
 
-    def _curves(self, member: Member, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what a member's two boosters state, (n, len(GRID)) s."""
-        by_chance, power = self._chance_curve(member, matrix), self.settings.power
-        scaled = member.quantile.predict(matrix)
-        stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
-        return _through(stated, by_chance), by_chance
-
-    def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
+    def _chance_curve(self, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
         chance = np.empty((n, count))
         pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
         for position, deadline in enumerate(self.deadlines):
             pairs[:, -1] = np.log1p(deadline)
-            chance[:, position] = member.chance.predict(pairs)
+            chance[:, position] = self.boosters["chance"].predict(pairs)
         chance = np.maximum.accumulate(chance, axis=1)
         levels = np.column_stack([chance, np.ones(n)])
         edges = np.log1p(np.append(self.deadlines, 2 * self.longest + 3600))
@@ -280,11 +246,11 @@ class QueueTimeModel:
 
         That is the mean of the quantile, the chance and the plain booster on a log scale.
         """
-        matrix = self.matrix(features)
-        pairs = [self._curves(member, matrix) for member in self.members]
-        quantile, chance = (np.mean([pair[place] for pair in pairs], axis=0) for place in (0, 1))
-        plain = _through(self.plain["hgb"].predict(matrix), chance)
-        return np.expm1(0.4 * np.log1p(quantile) + 0.3 * np.log1p(chance) + 0.3 * np.log1p(plain))
+        matrix, power = self.matrix(features), self.settings.power
+        chance, scaled = self._chance_curve(matrix), self.boosters["quantile"].predict(matrix)
+        stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
+        curves = (_through(stated, chance), chance, _through(self.boosters["hgb"].predict(matrix), chance))
+        return np.expm1(sum(part * np.log1p(curve) for part, curve in zip((0.4, 0.3, 0.3), curves, strict=True)))
 
     @property
     def top(self) -> float:
@@ -298,7 +264,7 @@ class QueueTimeModel:
         """
         if features.empty:
             return np.zeros((0, len(NAMES), len(GRID)), np.float32)
-        again = self.plain["again"].predict(self.matrix(features)).ravel() if again is None else again
+        again = self.boosters["again"].predict(self.matrix(features)).ravel() if again is None else again
         return stack(self.curve(features), again, features, self.usual)
 
     def distribution(self, features: pd.DataFrame) -> Distribution:

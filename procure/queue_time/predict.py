@@ -14,8 +14,8 @@ from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
-from procure.queue_time.features import features_now, features_of
-from procure.queue_time.log import Log, read_jobs, texts
+from procure.queue_time.features import Laid, features_in, features_of
+from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import counted, nearest, roughly
@@ -130,8 +130,6 @@ class Situation:
         The job as a question to it.
     features
         Of this job at its submission; one row.
-    same
-        Of `log.Log.same`, if it is known already.
     """
 
     request: Request
@@ -139,7 +137,6 @@ class Situation:
     log: Log
     ask: Log
     features: pd.DataFrame
-    same: dict[str, np.ndarray] | None = None
 
 
 def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
@@ -157,15 +154,7 @@ def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
     log.Log
         The history; with a state, its jobs that have ended, and those of the state. Give it to `situation`.
     """
-    log = site.laid_out
-    if state is None:
-        return log
-    ids, rows = site.rows
-    replaced = log.end == NEVER
-    known = ids.get_indexer_for(texts(state["job_id"]))
-    replaced[rows[known[known >= 0]]] = True
-    state = in_its_terms(site, state)
-    return log.followed_by(read_jobs(state, numbered=False), replaced) if len(state) else log.without(replaced)
+    return site.laid_out if state is None else read_jobs(_known(site, state))
 
 
 def situation(
@@ -204,12 +193,11 @@ def situations(
     now = moment_of(site, state) if now is None else now
     log = past(site, state) if log is None else log
     requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
-    ask = log.asking(now, [one.amounts for one in requests])
-    same = log.same(ask)
-    features = features_now(log, ask, site.seen, same)
+    laid = Laid(log, site.seen)
+    ask = laid.numbered(log.asking(now, [one.amounts for one in requests]))
+    features = features_in(laid, ask)
     found = [
-        Situation(one, now, log, ask.one(place), features.iloc[place : place + 1], same[place])
-        for place, one in enumerate(requests)
+        Situation(one, now, log, ask.one(place), features.iloc[place : place + 1]) for place, one in enumerate(requests)
     ]
     return found, features
 
@@ -234,10 +222,8 @@ def usual_partition(site: SiteModel) -> str:
     return next(iter(site.partitions), "")
 
 
-def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the model's history; with a state, its jobs that have ended, and those of the state."""
-    if state is None:
-        return site.history
+def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
+    """Return the jobs of the model's history that have ended, and those of a state."""
     history = site.history
     history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
     return pd.concat([history, in_its_terms(site, state)], ignore_index=True)

@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.booster import Booster
 from procure.queue_time.log import Log, Outcomes, read_jobs
-from procure.queue_time.model import Member, QueueTimeModel, Settings
+from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
 SCHEMA = "procure-queue-time/10"
@@ -52,11 +52,6 @@ class SiteModel:
     def laid_out(self) -> Log:
         """The history as arrays, made once."""
         return read_jobs(self.history)
-
-    @cached_property
-    def rows(self) -> tuple[pd.Index, np.ndarray]:
-        """The ids of the history, and the row of each in `laid_out`."""
-        return pd.Index(self.history["job_id"].astype(str), dtype=object), np.argsort(self.laid_out.order)
 
     @property
     def seen(self) -> dict[str, float]:
@@ -152,10 +147,8 @@ def _parts(
         arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest), "usual": model.usual}
         arrays |= {f"mixture_{name}": getattr(model.mixture, name) for name in _STATE}
         arrays |= {f"jobs_{name}": values for name, values in vars(model.mixture.jobs).items()}
-        boosters: dict[str, Booster] = {f"plain_{name}": booster for name, booster in model.plain.items()}
-        for position, member in enumerate(model.members):
-            boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
-        settings = asdict(model.settings) | {"names": model.names, "n_members": len(model.members)}
+        boosters = {f"booster_{name}": booster for name, booster in model.boosters.items()}
+        settings = asdict(model.settings) | {"names": model.names}
         settings |= {"most_waiting": model.most_waiting, "again_until": model.again_until}
         settings["mixture"] = {name: getattr(model.mixture, name) for name in _COUNTS}
         return arrays, boosters, settings
@@ -183,18 +176,15 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
         return Booster.from_bytes(arrays[name].tobytes(), source)
 
     if method == "procure":
-        names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
+        names = list(settings.pop("names"))
         counts = settings.pop("mixture")
         again_until = float(settings.pop("again_until"))
         most_waiting = [float(value) for value in settings.pop("most_waiting")]
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
         model.usual, model.most_waiting = arrays["usual"], most_waiting
         model.again_until = again_until
-        model.members = [
-            Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance"))) for position in range(n_members)
-        ]
-        plain = [name for name in arrays if name.startswith("plain_")]
-        model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
+        kept = [name for name in arrays if name.startswith("booster_")]
+        model.boosters = {name.removeprefix("booster_"): read(name) for name in kept}
         for name in _STATE:
             setattr(model.mixture, name, arrays[f"mixture_{name}"])
         for name in _COUNTS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import string
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,18 +16,37 @@ from procure.queue_time.store import SiteModel
 from procure.text import be, counted, roughly
 
 DAY = 86_400
-_LEAST = 0.06
-"""A topic that moves the forecast by a smaller share than this of all that moves it is not spoken of."""
-_MOST = 4
-_LAST = 20
-"""The jobs of a partition that started last are so many at most."""
-_ENOUGH = 5
-"""Starts of like jobs in a week, from which on these are spoken of, and not the last five whenever they started."""
+_LEAST, _MOST = 0.06, 4
+"""A topic that moves the forecast by a smaller share of all that moves it is not spoken of; nor are more than four."""
+_LAST, _ENOUGH = 20, 5
+"""The jobs of a partition that started last are so many at most; starts of like jobs in a week, from which on these are
+spoken of, and not the last five whenever they started."""
 _CONTRADICTS = 4.0
 """Waits that differ from the forecast by this factor, both at least a minute, need a word on why."""
 _TOPIC_OF_EXPERT = {"backlog": "ahead", "week": "lately"}
 """Experts that look at one thing; the others are boosters."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+TEMPLATES = {
+    "ahead": ("{n_ahead} {are} ahead of you {where}{of_yours}{pace}.", "Nobody is ahead of you {where}."),
+    "in_use": ("{used} CPUs are in use, the most seen so far is {most}{left}.",),
+    "like": ("Jobs like yours ({what}) {like} this week.", "The last jobs like yours ({what}) {last_like}."),
+    "user": ("Your last jobs to start {own}.",),
+    "lately": ("The last jobs to start {where} {lately}.",),
+    "flow": ("In the last 24 hours {came} came and {started} started.",),
+    "usage": ("Your jobs took {share} of the CPU time of all that ended in the last week{holds}.",),
+    "habits": (
+        "Your last jobs ran for {mine} of the time that they asked for.",
+        "The last jobs to end ran for {usual} of the time that they asked for.",
+    ),
+    "before": (
+        "Your last job, submitted {user_ago} ago, {user_so_far}.",
+        "The last job, submitted {all_ago} ago, {all_so_far}.",
+    ),
+    "clock": ("Jobs submitted at this time ({at}) tend to {effect}.",),
+    "request": ("Jobs of this size ({what}) tend to {effect} than others here.",),
+    "priority": (),
+}
+"""Of each topic the first sentence is said of which everything is known."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +62,8 @@ class Neighbours:
     like, last_like, own, lately
         Waits, s: of like jobs that started in the last 7 days; of the last 5 like jobs to start; of the user's last 5,
         and of the partition's last 20.
-    ahead, own_ahead, larger_ahead
-        Jobs that wait in the partition; those of them that are the user's, and those that ask for more CPUs or more
-        time.
-    ahead_then
-        By topic (``like``, ``user``, ``lately``), the median number of jobs that were ahead of those whose waits are
-        stated, as each was submitted.
+    ahead, own_ahead
+        Jobs that wait in the partition; those of them that are the user's.
     n_partitions
         Partitions known.
     """
@@ -62,51 +78,32 @@ class Neighbours:
     lately: np.ndarray
     ahead: int
     own_ahead: int
-    larger_ahead: int
     n_partitions: int
-    ahead_then: dict[str, float]
 
 
 def neighbours(here: Situation) -> Neighbours:
     """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
     log, ask, now = here.log, here.ask, int(here.ask.submit[0])
-    begun, groups = log.start < now, here.same or log.same(ask)[0]
-    shape, user, partition = groups["shape"], groups["user"], groups["partition"]
+    begun = log.start < now
+    shape, user, partition = (getattr(log, name) == getattr(ask, name)[0] for name in ("shape", "user", "partition"))
     waits = (log.left >= now) & (log.row < ask.row[0]) & partition
 
     def last(group: np.ndarray, n: int) -> np.ndarray:
         rows = np.flatnonzero(begun & group)
-        return rows[np.argsort(log.start[rows], kind="stable")[-n:]]
+        return log.wait[rows[np.argsort(log.start[rows], kind="stable")[-n:]]].astype(float)
 
-    def ahead_of(rows: np.ndarray) -> float:
-        if not len(rows):
-            return 0.0
-        at, partition_of = log.submit[rows[-_LAST:]][:, None], log.partition[rows[-_LAST:]][:, None]
-        some = np.flatnonzero((log.submit < at.max()) & (log.left >= at.min()))
-        there = (log.submit[some] < at) & (log.left[some] >= at) & (log.partition[some] == partition_of)
-        return float(np.median(there.sum(axis=1)))
-
-    this_week = np.flatnonzero(begun & shape & (log.start >= now - 7 * DAY))
-    like, own, lately = last(shape, 5), last(user, 5), last(partition, _LAST)
-    larger = waits & ((log.cpus > ask.cpus[0]) | (log.limit > ask.limit[0]))
     return Neighbours(
         asked_for(here.request),
         int((begun & shape).sum()),
         int(user.sum()),
         int((begun & partition).sum()),
-        log.wait[this_week].astype(float),
-        log.wait[like].astype(float),
-        log.wait[own].astype(float),
-        log.wait[lately].astype(float),
+        log.wait[begun & shape & (log.start >= now - 7 * DAY)].astype(float),
+        last(shape, 5),
+        last(user, 5),
+        last(partition, _LAST),
         int(waits.sum()),
         int((waits & user).sum()),
-        int(larger.sum()),
         len(log.names["partition"]),
-        {
-            "like": ahead_of(this_week if len(this_week) >= _ENOUGH else like),
-            "user": ahead_of(own),
-            "lately": ahead_of(lately),
-        },
     )
 
 
@@ -125,31 +122,24 @@ def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
     above 0 they lengthen the wait.
     """
     model = site.model
-    if not isinstance(model, QueueTimeModel) or not model.members:
+    if not isinstance(model, QueueTimeModel) or not model.boosters:
         return {}
     row = np.column_stack([model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = -np.mean([member.chance.contributions(row)[0][:-1] for member in model.members], axis=0)
-    boosted: dict[str, float] = {}
-    for name, part in zip(model.names, moved, strict=True):
-        topic = meaning(name).topic
-        boosted[topic] = boosted.get(topic, 0.0) + float(part)
+    moved = -model.boosters["chance"].contributions(row)[0][:-1]
     [weights] = model.mixture.weights(model.beyond(here.features))
     weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))
-    own = 1 - sum(weight[name] for name in _TOPIC_OF_EXPERT)
-    total = sum(map(abs, boosted.values())) or 1.0
-    found = {topic: own * part / total for topic, part in boosted.items()}
+    boosters = (1 - sum(weight[name] for name in _TOPIC_OF_EXPERT)) / (float(np.abs(moved).sum()) or 1.0)
+    found: dict[str, float] = {}
+    for name, part in zip(model.names, moved, strict=True):
+        found[meaning(name).topic] = found.get(meaning(name).topic, 0.0) + boosters * float(part)
     for name, topic in _TOPIC_OF_EXPERT.items():
-        part = found.get(topic, 0.0)
-        found[topic] = part + (weight[name] if part >= 0 else -weight[name])
-    return {topic: found[topic] for topic in sorted(found, key=lambda one: -abs(found[one]))}
+        found[topic] = found.get(topic, 0.0) + float(np.copysign(weight[name], found.get(topic, 0.0)))
+    total = sum(map(abs, found.values())) or 1.0
+    return {topic: found[topic] / total for topic in sorted(found, key=lambda one: -abs(found[one]))}
 
 
 def because(
-    site: SiteModel,
-    here: Situation,
-    near: Neighbours,
-    median: float,
-    smaller: Mapping[str, float | None],
+    site: SiteModel, here: Situation, near: Neighbours, median: float, smaller: Mapping[str, float | None]
 ) -> list[str]:
     """Explain a forecast in sentences.
 
@@ -169,38 +159,76 @@ def because(
     list of str
         What was seen of the topics that moved the forecast most, then what another request would bring.
     """
-    features = dict(zip(here.features.columns, map(float, here.features.to_numpy()[0]), strict=True))
-    said: dict[str, list[str]] = {}
+    found: list[str] = []
+    seen: list[np.ndarray] = []
+    waits = {"like": near.like if len(near.like) >= _ENOUGH else near.last_like, "user": near.own}
+    waits["lately"] = near.lately
     for topic, share in topics(site, here, median).items():
-        if abs(share) < _LEAST or len(said) == _MOST:
+        if abs(share) < _LEAST or len(found) == _MOST:
             continue
-        if sentences := _SENTENCES[topic](_Seen(here.request, near, features, share > 0, median)):
-            said[topic] = sentences
-    found = [sentence for sentences in said.values() for sentence in sentences]
-    return [*found, *_reconcile(near, median, said), *_other_requests(median, smaller)]
+        known = _facts(here, near, "start later" if share > 0 else "start sooner")
+        for template in TEMPLATES[topic]:
+            fields = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+            if all(known[name] is not None for name in fields):
+                found.append(template.format(**known))
+                seen.append(waits.get(topic, np.zeros(0)))
+                break
+    apart = [max(float(np.median(one)), 60.0) / max(median, 60.0) for one in seen if len(one)]
+    apart = [one for one in apart if not 1 / _CONTRADICTS < one < _CONTRADICTS]
+    if apart:
+        found.append(
+            f"The model expects {roughly(median)}; those waits were {'longer' if apart[0] > 1 else 'shorter'}."
+        )
+    return [*found, *_other_requests(median, smaller)]
 
 
-def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) -> list[str]:
-    """Say in a sentence why the forecast is much shorter or longer than what was seen lets expect."""
-    waits = {"like": _like_waits(near), "user": near.own, "lately": near.lately}
-    waited = {topic: float(np.median(waits[topic])) for topic in waits if topic in topics_said and len(waits[topic])}
-    forecast_s = max(median, 60.0)
-    apart = {topic: max(wait, 60.0) / forecast_s for topic, wait in waited.items()}
-    topic = max(apart, key=lambda one: abs(np.log(apart[one])), default=None)
-    if topic is not None and not 1 / _CONTRADICTS < apart[topic] < _CONTRADICTS:
-        shorter, now, then = apart[topic] > 1, near.ahead, near.ahead_then[topic]
-        if now < then / 2 if shorter else now > 2 * then:
-            return [
-                f"{'Fewer' if shorter else 'More'} jobs are ahead now than when those came ({now:,} against "
-                f"{then:,.0f} at the median), so the forecast is {'shorter' if shorter else 'longer'} than their waits."
-            ]
-        return [_by_the_model(median, "those waits were longer" if shorter else "those waits were shorter")]
-    return []
+def _facts(here: Situation, near: Neighbours, effect: str) -> dict[str, str | None]:
+    """Return what `TEMPLATES` speak of, None where it is not known."""
+    seen = dict(zip(here.features.columns, map(float, here.features.to_numpy()[0]), strict=True))
+    named, lasts, left = bool(here.request.user), seen["partition_drain_n_7d"], seen["running_mean_remaining"]
+    n_own = "all" if near.own_ahead == near.ahead else f"{near.own_ahead:,}"
+    found: dict[str, str | None] = {
+        "what": near.what,
+        "where": "in this partition" if near.n_partitions > 1 else "in the queue",
+        "effect": effect,
+        "are": be(near.ahead),
+        "n_ahead": counted(near.ahead, "job") if near.ahead else None,
+        "of_yours": f", {n_own} of your own" if near.own_ahead else "",
+        "pace": f"; the last week's pace clears that within {roughly(lasts)}" if 60 <= lasts < 7 * DAY else "",
+        "used": f"{seen['cpus_in_use']:,.0f}",
+        "most": f"{seen['capacity_seen']:,.0f}",
+        "left": f"; by their limits the running jobs have {roughly(left)} left on average" if left >= 60 else "",
+        "like": _waited(near.like) if len(near.like) >= _ENOUGH else None,
+        "last_like": _waited(near.last_like),
+        "own": _waited(near.own) if named else None,
+        "lately": _waited(near.lately),
+        "came": counted(int(seen["submitted_24h"]), "job"),
+        "started": f"{seen['started_24h']:,.0f}",
+        "share": _percent(seen["user_share_7d"]) if named and seen["user_share_7d"] > 0 else None,
+        "holds": f"; your running jobs hold {counted(int(cpus), 'CPU')}" if (cpus := seen["user_running_cpus"]) else "",
+        "mine": _percent(seen["user_limit_used"]) if named else None,
+        "usual": _percent(seen["limit_used"]),
+        "at": f"{_DAYS[int(seen['weekday'])]}, {int(seen['hour']):02d}:00 to {int(seen['hour']):02d}:59 UTC",
+    }
+    for whose in ("user", "all"):
+        still, so_far = seen[f"{whose}_before_1_waits"], np.expm1(seen[f"{whose}_before_1_so_far"])
+        known = not np.isnan(still) and (named or whose == "all")
+        found[f"{whose}_ago"] = roughly(max(seen[f"{whose}_before_1_ago"], 3.0)) if known else None
+        found[f"{whose}_so_far"] = "still waits" if still else _waited(np.array([so_far]))
+    return found
 
 
-def _by_the_model(median: float, although: str) -> str:
-    within = "at once" if median < 2.5 else f"within {roughly(median)}"
-    return f"Of jobs that come in a state such as this one, half start {within} by the model, although {although}."
+def _percent(share: float) -> str | None:
+    return f"{share:.0%}" if np.isfinite(share) else None
+
+
+def _waited(waits: np.ndarray) -> str | None:
+    if not len(waits):
+        return None
+    about, one = roughly(float(np.median(waits))), len(waits) == 1
+    if about == "at once":
+        return "started at once" if one else "mostly started at once"
+    return f"waited {about}" if one else f"waited {about} at the median"
 
 
 def smaller_requests(asked: Request) -> list[tuple[str, Request]]:
@@ -226,146 +254,3 @@ def _other_requests(median: float, smaller: Mapping[str, float | None]) -> list[
     brings = roughly(better[text])
     what = "let it start at once, as likely as not" if brings == "at once" else f"bring the median to {brings}"
     return [f"Asking for {text} would {what}."]
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What a sentence may speak of; ``longer`` says whether its topic lengthens the wait."""
-
-    request: Request
-    near: Neighbours
-    features: dict[str, float]
-    longer: bool
-    median: float
-
-
-def _ahead(seen: _Seen) -> list[str]:
-    where = "in this partition" if seen.near.n_partitions > 1 else "in the queue"
-    if seen.near.ahead == 0:
-        return [f"Nobody is ahead of you {where}."]
-    n_own = "all" if seen.near.own_ahead == seen.near.ahead else f"{seen.near.own_ahead:,}"
-    own = f", {n_own} of your own" if seen.near.own_ahead else ""
-    text = f"{counted(seen.near.ahead, 'job')} {be(seen.near.ahead)} ahead of you {where}{own}"
-    if seen.median < 60:
-        return [f"{text}, yet {_before_them(seen)}."]
-    lasts = seen.features["partition_drain_n_7d"]
-    pace = f"; at the last week's pace {'it starts' if seen.near.ahead == 1 else 'they start'} within {roughly(lasts)}"
-    return [text + (pace if 60 <= lasts < 7 * DAY else "") + "."]
-
-
-def _before_them(seen: _Seen) -> str:
-    """Say why a job starts soon although others are ahead of it."""
-    near = seen.near
-    if 2 * near.larger_ahead < near.ahead:
-        within = "at once" if seen.median < 2.5 else f"within {roughly(seen.median)}"
-        return f"of jobs that come in a state such as this one half start {within} by the model"
-    if near.ahead == 1:
-        return "yours may start before it, which asks for more CPUs or more time"
-    all_of = "all" if near.larger_ahead == near.ahead else f"{near.larger_ahead:,}"
-    return f"yours may start before them, of which {all_of} ask for more CPUs or more time"
-
-
-def _in_use(seen: _Seen) -> list[str]:
-    most, used = seen.features["capacity_seen"], seen.features["cpus_in_use"]
-    left = seen.features["running_mean_remaining"]
-    until = f"; by their limits the running jobs have {roughly(left)} left on average" if left >= 60 else ""
-    return [f"{used:,.0f} CPUs are in use, the most seen so far is {most:,.0f}{until}."]
-
-
-def _like_waits(near: Neighbours) -> np.ndarray:
-    return near.like if len(near.like) >= _ENOUGH else near.last_like
-
-
-def _like(seen: _Seen) -> list[str]:
-    if len(seen.near.like) >= _ENOUGH:
-        return [f"Jobs like yours ({seen.near.what}) {_waited(seen.near.like)} this week."]
-    n = len(seen.near.last_like)
-    if n == 0:
-        return []
-    which = "The last job" if n == 1 else f"The last {n} jobs"
-    return [f"{which} like yours ({seen.near.what}) {_waited(seen.near.last_like)}."]
-
-
-def _user(seen: _Seen) -> list[str]:
-    n = len(seen.near.own)
-    if not seen.request.user or n == 0:
-        return []
-    which = "Your last job" if n == 1 else f"Your last {n} jobs"
-    return [f"{which} to start {_waited(seen.near.own)}."]
-
-
-def _lately(seen: _Seen) -> list[str]:
-    n = len(seen.near.lately)
-    if n < 2:
-        return []
-    where = " in this partition" if seen.near.n_partitions > 1 else ""
-    return [f"The last {n} jobs to start{where} {_waited(seen.near.lately)}."]
-
-
-def _flow(seen: _Seen) -> list[str]:
-    for hours, text in ((1, "hour"), (6, "6 hours"), (24, "24 hours")):
-        started, submitted = seen.features[f"started_{hours}h"], seen.features[f"submitted_{hours}h"]
-        if started + submitted >= 5:
-            started_text = f"{counted(int(started), 'job')} started"
-            return [f"In the last {text} {counted(int(submitted), 'job')} came and {started_text}."]
-    return ["Hardly a job came or started in the last 24 hours."]
-
-
-def _usage(seen: _Seen) -> list[str]:
-    share, running = seen.features["user_share_7d"], seen.features["user_running_cpus"]
-    if not seen.request.user or (share == 0 and running == 0):
-        return []
-    holds = f"; your running jobs hold {counted(int(running), 'CPU')}" if running else ""
-    return [f"Your jobs took {share:.0%} of the CPU time of all that ended in the last week{holds}."]
-
-
-def _habits(seen: _Seen) -> list[str]:
-    mine, usual = seen.features["user_limit_used"], seen.features["limit_used"]
-    if seen.request.user and np.isfinite(mine):
-        return [f"Your last jobs ran for {mine:.0%} of the time that they asked for."]
-    return [f"The last jobs to end ran for {usual:.0%} of the time that they asked for."] if np.isfinite(usual) else []
-
-
-def _before(seen: _Seen) -> list[str]:
-    for label, whose in (("user", "Your last job"), ("all", "The last job")):
-        waits, ago = seen.features[f"{label}_before_1_waits"], seen.features[f"{label}_before_1_ago"]
-        if np.isnan(waits) or (label == "user" and not seen.request.user):
-            continue
-        so_far = float(np.expm1(seen.features[f"{label}_before_1_so_far"]))
-        submitted = f"{whose}, submitted {roughly(ago)} ago," if ago >= 2.5 else f"{whose}, just submitted,"
-        return [f"{submitted} {'still waits' if waits else _waited(np.array([so_far]))}."]
-    return []
-
-
-def _clock(seen: _Seen) -> list[str]:
-    day, hour = _DAYS[int(seen.features["weekday"])], int(seen.features["hour"])
-    effect = "later" if seen.longer else "sooner"
-    return [f"Jobs submitted at this time ({day}, {hour:02d}:00 to {hour:02d}:59 UTC) tend to start {effect}."]
-
-
-def _request(seen: _Seen) -> list[str]:
-    effect = "wait longer" if seen.longer else "start sooner"
-    return [f"Jobs of this size ({seen.near.what}) tend to {effect} than others here."]
-
-
-_SENTENCES = {
-    "ahead": _ahead,
-    "in_use": _in_use,
-    "like": _like,
-    "user": _user,
-    "lately": _lately,
-    "flow": _flow,
-    "usage": _usage,
-    "habits": _habits,
-    "before": _before,
-    "clock": _clock,
-    "request": _request,
-    "priority": lambda seen: [],
-}
-
-
-def _waited(waits: np.ndarray) -> str:
-    about, one = roughly(float(np.median(waits))), len(waits) == 1
-    if about == "at once":
-        return "started at once" if one else "mostly started at once"
-    return f"waited {about}" if one else f"waited {about} at the median"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from contextlib import closing
 from typing import NamedTuple
 
 from procure.errors import TableError
@@ -26,29 +27,29 @@ def check(place: Place) -> list[Check]:
     found = _slurm(place) if place.service.source.kind == "slurm" else []
     if not place.database.is_file():
         return [*found, Check("state", False, "the service has never run here")]
-    store = Store(place.database)
-    try:
+    with closing(Store(place.database)) as store:
         return [*found, *_kept(place, store)]
-    finally:
-        store.close()
 
 
 def _slurm(place: Place) -> list[Check]:
-    found = []
     slurm = Slurm(place.service.source, lambda code, text: None)
-    now = slurm.now()
-    try:
-        queue = slurm.queue()
-        waits = int(queue.jobs["start_time"].isna().sum())
-        found.append(Check("squeue", True, f"{len(queue.jobs) - waits:,} jobs run, {waits:,} wait"))
-    except TableError as error:
-        found.append(Check("squeue", False, str(error)))
-    try:
+    now, found = slurm.now(), []
+
+    def queue() -> str:
+        jobs = slurm.queue().jobs
+        waits = int(jobs["start_time"].isna().sum())
+        return f"{len(jobs) - waits:,} jobs run, {waits:,} wait"
+
+    def ended() -> str:
         jobs = slurm.ended(now - 86_400, now)
         users = jobs["user"].nunique() if len(jobs) else 0
-        found.append(Check("sacct", True, f"{len(jobs):,} jobs of {users:,} users ended in the last day"))
-    except TableError as error:
-        found.append(Check("sacct", False, str(error)))
+        return f"{len(jobs):,} jobs of {users:,} users ended in the last day"
+
+    for name, look in (("squeue", queue), ("sacct", ended)):
+        try:
+            found.append(Check(name, True, look()))
+        except TableError as error:
+            found.append(Check(name, False, str(error)))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 import sqlite3
 import threading
 import time as clock
@@ -96,8 +95,7 @@ class Collector:
 
     def run(self, stop: threading.Event, progress: Callable[[int], None] | None = None) -> None:
         """Look until told to stop, or until a replay has ended."""
-        parent = os.getppid()
-        while not stop.is_set() and os.getppid() == parent:
+        while not stop.is_set():
             began = clock.monotonic()
             try:
                 self.tick()
@@ -123,7 +121,7 @@ class Collector:
                 stop.wait()
                 return
             rest = pause - (0 if self.replay else clock.monotonic() - began)
-            _sleep(stop, max(rest, 0.0), parent)
+            stop.wait(max(rest, 0.0))
 
     def _kept(self, error: sqlite3.Error | OSError | None) -> None:
         """Say once that nothing can be kept, and once that it can again; the log says it where the database cannot."""
@@ -342,11 +340,3 @@ def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
                 clock.sleep(0.1)
     except OSError as error:
         raise TableError(f"{place.lock}: cannot be written: {error.strerror}") from None
-
-
-def _sleep(stop: threading.Event, seconds: float, parent: int) -> None:
-    """Sleep, but notice within a second when told to stop, or when the service has gone."""
-    until = clock.monotonic() + seconds
-    while (left := until - clock.monotonic()) > 0 and os.getppid() == parent:
-        if stop.wait(min(left, 1.0)):
-            return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from procure.queue_time.predict import (
 from procure.queue_time.store import SiteModel
 from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.closed import Closed, held, soonest
-from procure.serve.ledger import DEADLINES, naive
+from procure.serve.ledger import naive, off
 from procure.text import be, counted, nearest, roughly
 
 _SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
@@ -40,18 +40,22 @@ MOST_PENDING = 20
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of a request: see `Snapshot.answer`; ``error`` alone is set where the site cannot run it."""
+    """What is said of a request, ``row`` by the names of the record; ``error`` alone where the site cannot run it."""
 
     error: str = ""
-    median: float = 0.0
-    interval_50: tuple[float, float] = (0.0, 0.0)
-    interval_90: tuple[float, float] = (0.0, 0.0)
-    chance: dict[str, float] | None = None
+    row: dict[str, float] = field(default_factory=dict)
     because: str = ""
     caution: tuple[str, ...] = ()
-    week_median: float = 0.0
-    last_five: float = 0.0
     partition: str = ""
+
+    @property
+    def median(self) -> float:
+        """As likely sooner as later, s."""
+        return self.row["median"]
+
+    def interval(self, share: int) -> list[float]:
+        """Return between which of ``share`` percent start, 50 or 90, s."""
+        return [self.row[f"lower_{share}"], self.row[f"upper_{share}"]]
 
 
 class Snapshot:
@@ -133,47 +137,25 @@ class Snapshot:
         return ask, features_in(self.laid, ask)
 
     def _told(
-        self,
-        here: list[Situation],
-        said: Distribution,
-        features: pd.DataFrame,
-        careful: list[list[cautions.Caution]],
+        self, here: list[Situation], said: Distribution, features: pd.DataFrame, careful: list[list[cautions.Caution]]
     ) -> list[Answer]:
         """Read the answers off the distributions of a batch."""
-        guesses, median = naive(self.site, features), said.quantile(0.5)
-        inner, outer = (said.interval(share) for share in (0.5, 0.9))
-        chances = {name: said.chance(seconds) for name, seconds in DEADLINES.items()}
-        seen = picked(features, _SEEN).astype(float)
-        return [
-            Answer(
-                "",
-                float(median[place]),
-                (float(inner[place, 0]), float(inner[place, 1])),
-                (float(outer[place, 0]), float(outer[place, 1])),
-                {name: float(values[place]) for name, values in chances.items()},
-                because(
-                    dict(zip(_SEEN, seen[place].tolist(), strict=True)),
-                    float(guesses["week_median"][place]),
-                    own.request,
-                ),
-                (
-                    *([self.beginning] if self.beginning else []),
-                    *self.closed.cautions(own.request, self.now, float(outer[place, 1])),
-                    *(caution.text for caution in careful[place]),
-                ),
-                float(guesses["week_median"][place]),
-                float(guesses["last_five"][place]),
-                own.request.partition,
-            )
-            for place, own in enumerate(here)
-        ]
+        rows = pd.DataFrame(off(said) | naive(self.site, features)).to_dict("records")
+        seen = pd.DataFrame(picked(features, _SEEN).astype(float), columns=_SEEN).to_dict("records")
+        first, found = (self.beginning,) if self.beginning else (), []
+        for own, row, known, doubts in zip(here, rows, seen, careful, strict=True):
+            shut = self.closed.cautions(own.request, self.now, row["upper_90"])
+            why = because(known, row["week_median"], own.request)
+            said_of = (*first, *shut, *(one.text for one in doubts))
+            found.append(Answer("", row, why, said_of, own.request.partition))
+        return found
 
     def _cautions(self, given: Request, here: Situation) -> list[cautions.Caution]:
         """Return what the model does not know of a request; what that does not ask of its neighbours is left out."""
         n_like = int(self.starts_like[here.ask.shape[0]])
         none = np.zeros(0)
         counts = (n_like, self.jobs_of.get(given.user, 0), self.starts_in.get(here.request.partition, 0))
-        near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, 0, len(self.starts_in), {})
+        near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, len(self.starts_in))
         return cautions.cautions(self.site, given, here, near, self.partitions)
 
     def pending(self, user: str, job_id: str | None = None) -> tuple[pd.DataFrame, int]:

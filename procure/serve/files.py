@@ -31,7 +31,7 @@ def init(folder: Path, replay: Path | None = None) -> list[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         modes = {folder: 0o711, folder / "studies": 0o755, folder / "run": 0o755}
-        made = [path for path, mode in modes.items() if _make(path, mode)]
+        made = [path for path, mode in modes.items() if make(path, mode)]
         folder.chmod(folder.stat().st_mode | 0o011)  # the socket is reached through it
     except OSError as error:
         raise TableError(f"{folder}: cannot be written: {error.strerror}") from None
@@ -81,7 +81,7 @@ def _refuse_anothers(folder: Path) -> None:
             )
 
 
-def _make(path: Path, mode: int) -> bool:
+def make(path: Path, mode: int) -> bool:
     """Make a folder of a mode where there is none; return whether it was made. A link in its place is refused."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise TableError(f"{path}: is a link or a file, not a folder; remove it, and see who made it")

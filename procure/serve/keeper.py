@@ -130,11 +130,9 @@ class Keeper:
         self.tried = now
         try:
             new, losses = training.result()
-        except TableError as error:
-            self.say("model" if self.site is None else "training", f"no model could be trained: {error}")
-            return False
-        except Exception as error:  # the process ended, has no memory, or a library has failed in it
-            self.say("model" if self.site is None else "training", f"the training did not end: {where(error)}")
+        except Exception as error:  # there is nothing to learn, the process ended, or a library has failed in it
+            text = str(error) if isinstance(error, TableError) else where(error)
+            self.say("model" if self.site is None else "training", f"no model could be trained: {text}")
             return False
         self.say("training", None)
         if losses is not None:

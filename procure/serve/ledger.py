@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,11 @@ def read_off(
     """Return median, intervals and chances of each row of features, s; ``asked`` says what and when each was."""
     if not isinstance(site.model, QueueTimeModel):
         return {"median": np.maximum(site.model.predict(features), 0.0)}
-    said = Distribution(held(site.model.distribution(features).curve, soonest(closed, asked)))
+    return off(Distribution(held(site.model.distribution(features).curve, soonest(closed, asked))))
+
+
+def off(said: Distribution) -> dict[str, np.ndarray]:
+    """Return median, intervals and chances of distributions, by the names of the record."""
     found = {"median": said.quantile(0.5)}
     for share in (50, 90):
         ends = said.interval(share / 100)
@@ -156,6 +161,20 @@ def counts(store: Store) -> dict[str, int]:
         "sum(wait is null and gave_up is null) from forecasts"
     )
     return dict(zip(("given", "judged", "late", "gave_up", "open"), (int(value or 0) for value in found), strict=True))
+
+
+def counted(store: Store, now: int, days: int, hide: Collection[str]) -> dict[str, Any]:
+    """Return how the forecasts of the last days, 0 = all of them, have held; some partitions are not shown."""
+    since = now - days * DAY if days else 0
+    gaps = store.rows("select begin, end from gaps order by begin desc limit 20")
+    return {
+        "all": record(store, since)[0],
+        "by_partition": [row for row in record(store, since, "partition") if row["partition"] not in hide],
+        "by_day": record(store, since, "day"),
+        "counts": counts(store),
+        "gaps": [{"begin": begin, "end": end} for begin, end in gaps],
+        "warning": warning(store, now),
+    }
 
 
 def warning(store: Store, now: int) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import shutil
 import sqlite3
 import time as clock
@@ -33,8 +32,6 @@ from procure.text import roughly
 LOG = logging.getLogger("procure.serve")
 MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 32, 2000, 400
 """Questions that are laid out together (1 takes 10 ms, 32 take 40), that may wait in all, and of one caller."""
-TURNS = 16
-"""Turns of the loop in which what has come meanwhile is read before an answer is computed."""
 MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
@@ -176,15 +173,9 @@ class Live:
             self.of_caller += Counter()  # forgets who has none
 
     async def answer(self) -> None:
-        """Answer what waits, many at a time, for ever.
-
-        Answers are computed in the loop itself: of a thread beside it each would wait for the other, by up to 5 ms at
-        each of the dozen system calls of a request and the hundreds of NumPy's of an answer.
-        """
+        """Answer what waits, many at a time, for ever."""
         while True:
             await self.more.wait()
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
             batch, snapshot = self._batch(), self.snapshot
             if not self.waiting:
                 self.more.clear()
@@ -193,7 +184,7 @@ class Live:
             assert snapshot is not None
             distinct = list(dict.fromkeys(request for request, _ in batch))
             try:
-                said = dict(zip(distinct, snapshot.answer(distinct), strict=True))
+                said = dict(zip(distinct, await asyncio.to_thread(snapshot.answer, distinct), strict=True))
             except Exception as error:
                 LOG.error("questions failed: %s", where(error))
                 for _, future in batch:
@@ -262,8 +253,9 @@ class Live:
             answer.partition,
         )
         now = int(clock.time())
+        row = ledger.rounded(pd.DataFrame([answer.row | {"issued": now}])).to_dict("records")[0]
         try:
-            keep_asked(self.store, request.user, now, key, _forecast_of(answer, now))
+            keep_asked(self.store, request.user, now, key, row)
         except sqlite3.Error as error:  # the disk is full: the answer is given all the same
             LOG.warning("an answer could not be kept: %s", error)
 
@@ -278,32 +270,13 @@ class Live:
 
     def _count(self, days: int) -> dict[str, Any]:
         """Count the record, over a connection of its own: what follows the collector does not wait for it."""
+        about = {"beginning": self.snapshot.beginning if self.snapshot else None, "days": days}
         if not self.place.database.is_file():
-            empty: dict[str, Any] = {"by_partition": [], "by_day": [], "counts": {}, "warning": None}
-            return {"beginning": None, "days": days, "all": None} | empty
-        with closing(Store(self.place.database)) as store:
-            return self._counted(store, days)
-
-    def _counted(self, store: Store, days: int) -> dict[str, Any]:
+            return about | {"all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
         now = int(self.facts.get("looked", clock.time()))
-        since = now - days * ledger.DAY if days else 0
-        [whole] = ledger.record(store, since)
-        return {
-            "beginning": self.snapshot.beginning if self.snapshot else None,
-            "days": days,
-            "all": whole,
-            "by_partition": [
-                row for row in ledger.record(store, since, "partition") if row["partition"] not in self.hide
-            ],
-            "by_day": ledger.record(store, since, "day"),
-            "counts": ledger.counts(store),
-            "gaps": [
-                {"begin": begin, "end": end}
-                for begin, end in store.rows("select begin, end from gaps order by begin desc limit 20")
-            ],
-            "warning": ledger.warning(store, now),
-            "last_training": self.facts.get("last_training"),
-        }
+        with closing(Store(self.place.database)) as store:
+            counted = ledger.counted(store, now, days, self.hide)
+        return about | counted | {"last_training": self.facts.get("last_training")}
 
 
 def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
@@ -317,14 +290,3 @@ def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
         "interval_s": [row["lower_90"], row["upper_90"]],
         "interval_50_s": [row["lower_50"], row["upper_50"]],
     }
-
-
-def _forecast_of(answer: Answer, issued: int) -> dict[str, float]:
-    """Return an answer as the record keeps it."""
-    outer, inner = answer.interval_90, answer.interval_50
-    told = {"median": answer.median, "lower_50": inner[0], "upper_50": inner[1]}
-    told |= {"lower_90": outer[0], "upper_90": outer[1], "issued": issued}
-    told |= {f"chance_{name}": value for name, value in (answer.chance or {}).items()}
-    told |= {"week_median": answer.week_median, "last_five": answer.last_five}
-    told |= {name: math.floor(told[name]) for name in ("lower_50", "lower_90")}  # as the ledger rounds
-    return told | {name: math.ceil(told[name]) for name in ("upper_50", "upper_90")}

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from procure.queue_time.predict import Request
 from procure.serve.engine import Answer
+from procure.serve.ledger import DEADLINES
 from procure.settings import LARGEST
 from procure.text import nearest, printable, roughly
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
@@ -152,9 +153,9 @@ def told(answer: Answer, live: Live) -> dict[str, Any]:
     stale = live.staleness()
     return {
         "median_s": answer.median,
-        "interval_s": list(answer.interval_90),
-        "interval_50_s": list(answer.interval_50),
-        "chance": answer.chance,
+        "interval_s": answer.interval(90),
+        "interval_50_s": answer.interval(50),
+        "chance": {name: answer.row[f"chance_{name}"] for name in DEADLINES},
         "because": answer.because,
         "caution": [*answer.caution, *([stale] if stale else [])],
         "partition": answer.partition,
@@ -165,7 +166,7 @@ def told(answer: Answer, live: Live) -> dict[str, Any]:
 
 def advice(answer: Answer, stale: str | None) -> str:
     """Say an answer in a line, and that the queue was seen long ago where that is so."""
-    low, high = (roughly(one) for one in answer.interval_90)
+    low, high = (roughly(one) for one in answer.interval(90))
     if answer.median < 2.5:
         when = "is likely to start at once"
     else:

@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from procure.errors import TableError
+from procure.serve.files import make
 from procure.serve.guard import LOOPBACK, SOCKET
 from procure.serve.http import Service, application
 from procure.serve.live import Live
@@ -84,19 +85,12 @@ def protocol(how: Http) -> type[H11Protocol]:
     return Connection
 
 
-def reached(folder: Path) -> None:
-    """Make a folder, where it is missing, that every account may enter, whatever the umask."""
-    if not folder.is_dir():
-        folder.mkdir()
-        folder.chmod(0o755)
-
-
 def listen(place: Place) -> list[socket.socket]:
     """Open the Unix socket, which every account may connect to, and the loopback address."""
     how, found = place.service.http, []
     path = place.socket
     try:
-        reached(path.parent)
+        make(path.parent, 0o755)
         if path.is_socket():
             with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(str(path)) == 0:
@@ -123,13 +117,6 @@ def listen(place: Place) -> list[socket.socket]:
     return found
 
 
-def _more_files(how: Http) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = min(hard if hard > 0 else how.connections + 256, max(how.connections + 256, soft))
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-
-
 def run(config: Path, place: Place) -> None:
     """Serve until told to stop.
 
@@ -138,10 +125,12 @@ def run(config: Path, place: Place) -> None:
     TableError
         Another service listens there, or collects into the folder.
     """
-    _more_files(place.service.http)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # who sends what is no request cannot fill the log
     with contextlib.suppress(OSError):
-        reached(place.studies)
+        make(place.studies, 0o755)
     for name in studies(place.studies)[1]:
         text = "a report is a plain file that can be read, of at most 60 MB; 100 are published"
         LOG.warning("%s is not published: %s", place.studies / f"{printable(name)}.html", text)

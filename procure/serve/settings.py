@@ -46,19 +46,17 @@ class Model(Settings):
     """How the model is kept fresh.
 
     It learns from outcomes every ``update_every`` s; its boosters are trained again when ``retrain_grown`` percent
-    more waits are known than they learnt from, on the last ``max_rows`` of them. ``rounds`` and ``members`` are
-    smaller than a model's that is trained once: this one is trained again and again, and answers many questions.
+    more waits are known than they learnt from, on the last ``max_rows`` of them in ``rounds`` rounds.
     """
 
     update_every: Annotated[int, Field(ge=60, le=30 * 86_400)] = 3600
     retrain_grown: Annotated[float, Field(ge=1, le=1e6)] = 20.0
     max_rows: Annotated[int, Field(ge=200, le=1_000_000)] = 30_000
     rounds: Annotated[int, Field(ge=5, le=1000)] = 100
-    members: Annotated[int, Field(ge=1, le=20)] = 1
 
     def boosters(self) -> ModelSettings:
         """Return the settings of a training."""
-        return ModelSettings(max_rows=self.max_rows, rounds=self.rounds, members=self.members)
+        return ModelSettings(max_rows=self.max_rows, rounds=self.rounds)
 
 
 class Http(Settings):

@@ -18,7 +18,7 @@ from procure.queue_time.state import COMMAND, FIELDS, parse_state
 from procure.serve.closed import Closed, read_closed
 from procure.serve.commands import run_slurm, stamp
 from procure.serve.settings import Place, Source
-from procure.serve.store import JOB_COLUMNS, TEXT_COLUMNS
+from procure.serve.store import JOB_COLUMNS
 from procure.text import printable
 from procure.workload import LogSettings, read_log
 from procure.workload.het_jobs import join_het_jobs
@@ -242,8 +242,7 @@ class Replay:
         source = place.service.source
         assert source.log is not None
         jobs = queue_jobs(read_log(place.folder / source.log, LogSettings(), keep_unfinished=True).jobs)
-        few = dict.fromkeys(TEXT_COLUMNS, "category") | {"job_id": "string[pyarrow]"}  # a fifth of the memory
-        self.jobs, self.source = jobs.reindex(columns=list(JOB_COLUMNS)).astype(few), source
+        self.jobs, self.source = jobs.reindex(columns=list(JOB_COLUMNS)), source
         self.submit = jobs["submit_time"].to_numpy()
         self.begin = jobs["start_time"].to_numpy("float64", na_value=np.inf)
         self.end = jobs["end_time"].to_numpy("float64", na_value=np.inf)
@@ -264,7 +263,7 @@ class Replay:
         upto = int(np.searchsorted(self.submit, now, side="right"))
         here = np.flatnonzero(self.end[:upto] > now)
         waits = self.begin[here] > now
-        jobs = self._of(here)
+        jobs = self.jobs.iloc[here]
         jobs = jobs.assign(
             state=np.where(waits, "PENDING", "RUNNING"),
             start_time=jobs["start_time"].mask(waits),
@@ -276,11 +275,7 @@ class Replay:
     def ended(self, since: int, until: int) -> pd.DataFrame:
         """Return the jobs that ended after ``since`` and by ``until``."""
         low, high = (int(np.searchsorted(self.end, at, side="right", sorter=self.by_end)) for at in (since, until))
-        return self._of(np.sort(self.by_end[low:high]))
-
-    def _of(self, rows: np.ndarray) -> pd.DataFrame:
-        """Return some jobs as a job table."""
-        return self.jobs.iloc[rows].astype(dict.fromkeys(TEXT_COLUMNS, object))
+        return self.jobs.iloc[np.sort(self.by_end[low:high])]
 
     def pause(self) -> float:
         """Go on to the next moment; return how long it takes until then."""
