@@ -20,6 +20,7 @@ from procure.site.limits import exceeded
 from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
 from procure.site.store import write_site
+from procure.site.understand import read_slurm
 from procure.study import load_study
 from procure.tables import check, read, write
 from procure.workload.slurm_env import run_slurm
@@ -84,6 +85,23 @@ def test_the_smaller_of_two_bounds_counts() -> None:
     site = Site(qos=(Qos(name="normal", limits=limits),), enforce=("limits",))
     assert "cpu" in exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 200.0}, 1, 0)
     assert not exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 100.0}, 1, 0)
+
+
+def test_boards_of_a_node_are_counted(tmp_path) -> None:
+    """A node of two boards without CPUs= has the sockets of both."""
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=n[1-2] Boards=2 SocketsPerBoard=2 CoresPerSocket=16 RealMemory=100\nPartitionName=p Nodes=ALL\n"
+    )
+    assert read_slurm(tmp_path).nodes["cpus"].tolist() == [64, 64]
+
+
+def test_limits_that_are_not_applied_are_listed() -> None:
+    """Of models of GPUs, billing, wall in all and submissions: read and shown, and named with what that may change."""
+    text = "add qos long GrpTRES=cpu=8,gres/gpu:a100=4 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5 MaxWall=30\n"
+    found = read_accounting([("a.txt", text)])
+    told = [(each.setting, each.where) for each in found.not_understood]
+    assert sorted(told) == [(name, "a.txt:1") for name in ("grptres", "grptresmins", "grpwall", "maxsubmitjobsperuser")]
+    assert found.qos["long"]["limits"].grp_tres == {"cpu": 8, "gres/gpu:a100": 4}
 
 
 def test_a_replay_to_the_second_errs_by_nothing() -> None:
