@@ -95,6 +95,17 @@ def test_boards_of_a_node_are_counted(tmp_path) -> None:
     assert read_slurm(tmp_path).nodes["cpus"].tolist() == [64, 64]
 
 
+def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
+    """As one in topology.conf is: leaves in the order of the file; it stands above TopologyPlugin."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n[1-4] CPUs=4\nPartitionName=p Nodes=ALL\n")
+    switches = "".join(f"      - switch: s{i}\n        nodes: n[{2 * i - 1}-{2 * i}]\n" for i in (1, 2))
+    top = "      - switch: top\n        children: s[1-2]\n"
+    text = "---\n- topology: main\n  cluster_default: true\n  tree:\n    switches:\n" + top + switches
+    (tmp_path / "topology.yaml").write_text(text)
+    found = read_slurm(tmp_path)
+    assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and found.rules.select.topology == "tree"
+
+
 def test_limits_that_are_not_applied_are_listed() -> None:
     """Of models of GPUs, billing, wall in all and submissions: read and shown, and named with what that may change."""
     text = "add qos long GrpTRES=cpu=8,gres/gpu:a100=4 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5 MaxWall=30\n"

@@ -30,6 +30,7 @@ from procure.site.model import (
     Select,
     Site,
 )
+from procure.site.network import parse_slurm_topology
 from procure.site.rows import (
     NO_EFFECT,
     NODES,
@@ -292,8 +293,10 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
             effect = "cores are taken in its place"
             unknown.append(NotUnderstood(setting=f"SelectTypeParameters {word}", effect=effect))
     plugin = get("topologyplugin", "").removeprefix("topology/")
+    if found.topology[0].endswith(".yaml"):  # which stands above the plugin (topology.yaml(5))
+        plugin = "tree"
     if plugin in ("tree", "block"):
-        values["topology"] = plugin if found.switches else "none"
+        values["topology"] = plugin if found.topology[0] else "none"
         if plugin == "block":
             unknown.append(
                 NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
@@ -385,13 +388,16 @@ def closed_as(node: Record) -> Literal["down", "drain"] | None:
 
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
-    switch_of = _switches(found)
+    places: dict[str, tuple[int, int]] = {}
+    if found.topology[0]:
+        network = parse_slurm_topology(found.topology[1], found.topology[0]).nodes
+        places = {row.node_id: (row.leaf, row.pod) for row in network.itertuples()}
     rows, events = [], []
     for record in found.nodes:
         names = expand_nodes(record["nodename"])
         row = _node(record)
         for name in names:
-            leaf, pod = switch_of.get(name, (None, None))
+            leaf, pod = places.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
         if "_shown" in record and (kind := closed_as(record)) is not None:
@@ -445,22 +451,6 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
             if named and each.get("name") == "gpu" and each.get("type"):
                 return kinds[""], each["type"]
     return joined_pools(list(kinds.items()))
-
-
-def _switches(found: Configuration) -> dict[str, tuple[int, int]]:
-    """Number the leaf switches in order, and the switch above each."""
-    of: dict[str, tuple[int, int]] = {}
-    above: dict[str, int] = {}
-    for number, record in enumerate(found.switches):
-        for name in expand_nodes(record.get("switches", "")):
-            above[name] = number
-    leaves = [r for r in found.switches if r.get("nodes") and "switches" not in r]
-    tops = sorted({above.get(r.get("switchname", r.get("blockname", "")), -1) for r in leaves})
-    for leaf, record in enumerate(leaves):
-        top = tops.index(above.get(record.get("switchname", record.get("blockname", "")), -1))
-        for name in expand_nodes(record["nodes"]):
-            of.setdefault(name, (leaf, top))
-    return of
 
 
 def _no_rows(found: Configuration) -> list[NotUnderstood]:
