@@ -20,6 +20,7 @@ from procure.site.limits import exceeded
 from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
 from procure.site.store import write_site
+from procure.site.understand import read_slurm
 from procure.study import load_study
 from procure.tables import check, read, write
 from procure.workload.slurm_env import run_slurm
@@ -84,6 +85,34 @@ def test_the_smaller_of_two_bounds_counts() -> None:
     site = Site(qos=(Qos(name="normal", limits=limits),), enforce=("limits",))
     assert "cpu" in exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 200.0}, 1, 0)
     assert not exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 100.0}, 1, 0)
+
+
+def test_boards_of_a_node_are_counted(tmp_path) -> None:
+    """A node of two boards without CPUs= has the sockets of both."""
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=n[1-2] Boards=2 SocketsPerBoard=2 CoresPerSocket=16 RealMemory=100\nPartitionName=p Nodes=ALL\n"
+    )
+    assert read_slurm(tmp_path).nodes["cpus"].tolist() == [64, 64]
+
+
+def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
+    """As one in topology.conf is: leaves in the order of the file; it stands above TopologyPlugin."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n[1-4] CPUs=4\nPartitionName=p Nodes=ALL\n")
+    switches = "".join(f"      - switch: s{i}\n        nodes: n[{2 * i - 1}-{2 * i}]\n" for i in (1, 2))
+    top = "      - switch: top\n        children: s[1-2]\n"
+    text = "---\n- topology: main\n  cluster_default: true\n  tree:\n    switches:\n" + top + switches
+    (tmp_path / "topology.yaml").write_text(text)
+    found = read_slurm(tmp_path)
+    assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and found.rules.select.topology == "tree"
+
+
+def test_limits_that_are_not_applied_are_listed() -> None:
+    """Of models of GPUs, billing, wall in all and submissions: read and shown, and named with what that may change."""
+    text = "add qos long GrpTRES=cpu=8,gres/gpu:a100=4 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5 MaxWall=30\n"
+    found = read_accounting([("a.txt", text)])
+    told = [(each.setting, each.where) for each in found.not_understood]
+    assert sorted(told) == [(name, "a.txt:1") for name in ("grptres", "grptresmins", "grpwall", "maxsubmitjobsperuser")]
+    assert found.qos["long"]["limits"].grp_tres == {"cpu": 8, "gres/gpu:a100": 4}
 
 
 def test_a_replay_to_the_second_errs_by_nothing() -> None:

@@ -231,10 +231,10 @@ def test_a_file_with_bars_that_is_no_table_of_accounts_is_left_alone(folder):
         ),
         ("Include more.conf\n", "the included file more.conf is missing"),
         ("NodeName=n1\n", "no partition is defined"),
-        ("NodeName=n1\nPartitionName=p Nodes=n1\nPriorityMaxAge=soon\n", "'soon' is not a time"),
+        ("NodeName=n1\nPartitionName=p Nodes=n1\nPriorityMaxAge=soon\n", "prioritymaxage: 'soon' was given"),
         (
             "NodeName=n1\nPartitionName=p Nodes=n1\nSchedulerParameters=bf_interval=x\n",
-            "bf_interval=x is not a whole",
+            "bf_interval: 'x' was given",
         ),
     ],
 )

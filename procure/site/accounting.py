@@ -7,44 +7,12 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from procure.errors import TableError
-from procure.site.model import Association, Limits, Mode, NotUnderstood, Qos
-from procure.workload.slurm_text import slurm_duration, slurm_memory
+from procure.site.limits import TRES
+from procure.site.model import Association, Limits, NotUnderstood, Qos
+from procure.site.rows import ASSOCIATION, LIMITS, OF_ACCOUNTING, QOS, Row, names, taken
 
-_COUNTS = {
-    "grpjobs": "grp_jobs", "grpsubmitjobs": "grp_submit_jobs", "grpsubmit": "grp_submit_jobs",
-    "maxjobs": "max_jobs", "maxsubmitjobs": "max_submit_jobs", "maxsubmit": "max_submit_jobs",
-    "maxjobsperuser": "max_jobs_per_user", "maxjobspu": "max_jobs_per_user",
-    "maxjobsperaccount": "max_jobs_per_account", "maxjobspa": "max_jobs_per_account",
-    "maxsubmitjobsperuser": "max_submit_jobs_per_user", "maxsubmitpu": "max_submit_jobs_per_user",
-    "maxsubmitjobspu": "max_submit_jobs_per_user", "maxsubmitpa": "max_submit_jobs_per_account",
-    "maxsubmitjobsperaccount": "max_submit_jobs_per_account", "maxsubmitjobspa": "max_submit_jobs_per_account",
-}  # fmt: skip
-_TRES = {
-    "grptres": "grp_tres", "grptresmins": "grp_tres_mins", "grptresrunmins": "grp_tres_run_mins",
-    "maxtres": "max_tres_per_job", "maxtresperjob": "max_tres_per_job", "maxtrespj": "max_tres_per_job",
-    "maxtrespernode": "max_tres_per_node", "maxtrespn": "max_tres_per_node",
-    "maxtresperuser": "max_tres_per_user", "maxtrespu": "max_tres_per_user",
-    "maxtresperaccount": "max_tres_per_account", "maxtrespa": "max_tres_per_account",
-    "maxtresmins": "max_tres_mins_per_job", "maxtresminsperjob": "max_tres_mins_per_job",
-    "maxtresminspj": "max_tres_mins_per_job",
-    "mintres": "min_tres_per_job", "mintrespj": "min_tres_per_job", "mintresperjob": "min_tres_per_job",
-}  # fmt: skip
-_OLD_TRES = {
-    "grpcpus": ("grp_tres", "cpu"), "grpnodes": ("grp_tres", "node"), "grpmemory": ("grp_tres", "mem"),
-    "maxcpus": ("max_tres_per_job", "cpu"), "maxcpusperjob": ("max_tres_per_job", "cpu"),
-    "maxnodes": ("max_tres_per_job", "node"), "maxnodesperjob": ("max_tres_per_job", "node"),
-    "maxcpusperuser": ("max_tres_per_user", "cpu"), "maxcpuspu": ("max_tres_per_user", "cpu"),
-    "maxnodesperuser": ("max_tres_per_user", "node"), "maxnodespu": ("max_tres_per_user", "node"),
-    "grpcpumins": ("grp_tres_mins", "cpu"), "maxcpumins": ("max_tres_mins_per_job", "cpu"),
-}  # fmt: skip
-_IGNORED = {
-    "name", "names", "account", "user", "cluster", "partition", "description", "organization", "adminlevel",
-    "defaultaccount", "defaultqos", "parent", "parentname", "coordinator", "rawusage", "where", "set", "id", "lft",
-    "rgt", "comment", "email", "defqos", "accounts", "users", "clusters", "defaultwckey", "withdeleted",
-}  # fmt: skip
-
-_WHO = ("name", "account", "user", "cluster", "partition")
+_LIMITS = {row.name: row for row in LIMITS}
+_QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
 _OF_QOS = {
     "maxjobs": "maxjobsperuser",
     "maxsubmitjobs": "maxsubmitjobsperuser",
@@ -212,34 +180,6 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
             take_qos(found.qos.setdefault(record["name"], {"name": record["name"]}), given, where, found)
 
 
-def _limit(record: dict[str, Any], key: str, value: str) -> bool:
-    """Take one limit; says whether it is one. −1 takes a limit away."""
-    limits = record["limits"].model_dump() if "limits" in record else {}
-    if key in _COUNTS:
-        limits[_COUNTS[key]] = None if value.startswith("-") else int(value)
-    elif key in _TRES:
-        amounts = dict(limits.get(_TRES[key], {}))
-        for item in filter(None, value.split(",")):
-            name, _, amount = item.partition("=")
-            if amount.startswith("-"):
-                amounts.pop(name, None)
-            else:
-                amounts[name] = round(slurm_memory(amount)[0]) if name == "mem" else int(float(amount))
-        limits[_TRES[key]] = amounts
-    elif key in _OLD_TRES:
-        group, name = _OLD_TRES[key]
-        amounts = {k: v for k, v in limits.get(group, {}).items() if k != name}
-        limits[group] = amounts if value.startswith("-") else amounts | {name: int(value)}
-    elif key in ("maxwall", "maxwalldurationperjob", "grpwall"):
-        minutes = value.isdecimal()
-        seconds = None if value.startswith("-") else 60 * int(value) if minutes else int(slurm_duration(value))
-        limits["grp_wall" if key == "grpwall" else "max_wall"] = seconds
-    else:
-        return False
-    record["limits"] = Limits(**limits)
-    return True
-
-
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
     """Return the QOS of an association: its own, else those of its account, of the accounts above, of the cluster."""
     account, seen = record, set[str]()
@@ -254,85 +194,51 @@ def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
 
 def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
-    for key, value in given.items():
-        try:
-            _take_assoc(record, key, value, where, found)
-        except ValueError:
-            raise TableError(f"{where}: {key}={value!r} of an association: a number is needed") from None
-
-
-def _take_assoc(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> None:
-    if key in ("fairshare", "share", "shares", "fairshares"):
-        record["shares"] = "parent" if value.lower() == "parent" or value == "2147483647" else int(value)
-    elif key in ("qos", "qoslevel", "qoslist", "qoslevels"):
-        record["qos"] = tuple(filter(None, value.lstrip("+,").split(",")))
-    elif key[:-1] in ("qos", "qoslevel", "qoslist", "qoslevels") and key[-1] in "+-":
-        named = [one for one in value.split(",") if one]
-        kept = [one for one in _held_qos(record, found) if one not in named]
-        record["qos"] = tuple(kept + named if key[-1] == "+" else kept)
-    elif key in ("defaultqos", "defqos"):
-        record["default_qos"] = value
-    elif key == "rawusage":
-        record["usage"] = float(value)
-    elif key == "priority":
-        record["priority"] = int(value)
-    elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
-        _not_known("association", key, value, where, found)
-
-
-def _take_limit(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> bool:
-    try:
-        return _limit(record, key, value)
-    except ValueError:
-        effect = "not a number; the limit is not applied"
-        found.not_understood.append(NotUnderstood(setting=key, value=value, where=where, effect=effect))
-        return True
+    plain = dict(given)
+    for key in given:
+        if key[:-1] in _QOS_LISTS and key[-1] in "+-":
+            named = names(plain.pop(key))
+            kept = [one for one in _held_qos(record, found) if one not in named]
+            record["qos"] = (*kept, *named) if key[-1] == "+" else tuple(kept)
+    _take(ASSOCIATION, record, plain, where, "association", found)
 
 
 def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of a QOS, by their names in lower case; what is not modelled is noted."""
-    for key, value in given.items():
+    _take(QOS, record, {_OF_QOS.get(key, key): value for key, value in given.items()}, where, "QOS", found)
+
+
+def _take(
+    table: tuple[Row, ...], record: dict[str, Any], given: dict[str, str], where: str, what: str, found: Accounting
+) -> None:
+    """Take settings by their rows; −1 takes a limit away, and a limit that is no number is noted."""
+    values, _ = taken(table, given, lambda _: where, f"{what} ")
+    record |= values
+    if {"preemptexempttime", "preemptexempt"} & given.keys():  # −1 is none
+        record["exempt_time"] = values.get("exempt_time")
+    limits = record["limits"].model_dump() if "limits" in record else {}
+    known = {row.name for row in table} | OF_ACCOUNTING
+    for key, text in given.items():
+        row = _LIMITS.get(key)
+        if row is None:
+            if key not in known:
+                effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
+                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            continue
         try:
-            _take_qos(record, key, value, where, found)
+            value = row.read(text) if not text.startswith("-") or "tres" in row.field else None
         except ValueError:
-            raise TableError(f"{where}: {key}={value!r} of a QOS: a number is needed") from None
-
-
-def _take_qos(record: dict[str, Any], key: str, value: str, where: str, found: Accounting) -> None:
-    key = _OF_QOS.get(key, key)
-    if key == "priority":
-        record["priority"] = int(value)
-    elif key == "preempt":
-        record["preempt"] = tuple(filter(None, value.split(",")))
-    elif key == "preemptmode":
-        mode = mode_of(value)
-        if mode is not None or value.lower() != "cluster":
-            record["preempt_mode"] = mode
-    elif key in ("preemptexempttime", "preemptexempt"):
-        record["exempt_time"] = int(slurm_duration(value)) if not value.startswith("-") else None
-    elif key == "usagefactor":
-        record["usage_factor"] = float(value)
-    elif key == "flags":
-        record["flags"] = tuple(filter(None, value.split(",")))
-    elif key == "gracetime":
-        record["grace_time"] = 0 if value.startswith("-") else _grace(value)
-    elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
-        _not_known("QOS", key, value, where, found)
-
-
-def _grace(text: str) -> int:
-    """Read seconds, or a time such as 00:02:00."""
-    return int(text) if text.isdecimal() else int(slurm_duration(text))
-
-
-def mode_of(text: str) -> Mode | None:
-    """Return how preempted jobs end, from the words of a PreemptMode; None = it does not say."""
-    for mode in ("off", "cancel", "requeue", "suspend"):
-        if mode in text.lower().split(","):
-            return mode  # type: ignore[return-value]
-    return None
-
-
-def _not_known(what: str, key: str, value: str, where: str, found: Accounting) -> None:
-    effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
-    found.not_understood.append(NotUnderstood(setting=key, value=value, where=where, effect=effect))
+            effect = "not a number; the limit is not applied"
+            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            continue
+        if isinstance(value, dict):
+            for name in value.keys() - set(TRES):
+                effect = f"limits on {name} are not applied: more jobs may start than in Slurm"
+                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            amounts = limits.get(row.field, {}) | value
+            value = {name: amount for name, amount in amounts.items() if amount is not None}
+        limits[row.field] = value
+        if row.effect and value is not None:
+            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=row.effect))
+    if limits:
+        record["limits"] = Limits(**limits)

@@ -15,23 +15,18 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.site.accounting import Accounting, take_assoc, take_qos
-from procure.site.conf import Configuration, Record
-from procure.site.model import NotUnderstood, Partition, Site
+from procure.site.conf import Record
+from procure.site.model import NotUnderstood, Partition, Priority, Scheduler, Site
+from procure.site.rows import NUMBERS, PARTITION, RULE_SETTINGS, parsed, words
 from procure.site.store import node_list
-from procure.site.understand import PRIORITY_SETTINGS, SCHEDULER_NUMBERS, read_partition, read_priority, read_scheduler
 from procure.text import nearest
 
 ENTITIES = ("qos", "account", "user", "partition")
 _PERCENT = re.compile(r"(cpu|mem|node|gres/gpu)=(\d+(?:\.\d+)?)%")
 _GROUPS = re.compile(r"\+(?=[A-Za-z])")
-_PART_KEYS = {
-    "prioritytier": "priority_tier", "priorityjobfactor": "priority_job_factor", "maxtime": "max_time",
-    "defaulttime": "default_time", "maxnodes": "max_nodes", "minnodes": "min_nodes", "state": "state", "qos": "qos",
-    "nodes": "nodes", "allowqos": "allow_qos", "denyqos": "deny_qos", "allowaccounts": "allow_accounts",
-    "denyaccounts": "deny_accounts", "oversubscribe": "oversubscribe", "lln": "lln",
-    "defmempercpu": "def_mem_per_cpu_mb", "defmempernode": "def_mem_per_node_mb",
-}  # fmt: skip
 _ENFORCE = "accountingstorageenforce"
+_NUMBERS = {row.name: row for row in NUMBERS}
+_OF_PARTITION = {row.name: row for row in PARTITION if row.field and not row.effect}
 
 
 def split_changes(text: str) -> list[str]:
@@ -47,7 +42,7 @@ def split_changes(text: str) -> list[str]:
         words = item.split()
         if len(words) == 1:
             name = words[0].partition("=")[0].lower()
-            legal = (*SCHEDULER_NUMBERS, *PRIORITY_SETTINGS, _ENFORCE)
+            legal = (*_NUMBERS, *RULE_SETTINGS, _ENFORCE)
             if "=" not in words[0]:
                 raise _wrong(item, "it sets nothing; write SETTING=VALUE or, for example, qos NAME GrpTRES=cpu=200")
             if name not in legal:
@@ -131,20 +126,21 @@ def _one(site: Site, item: str) -> Site:
 def _setting(site: Site, name: str, value: str, item: str) -> Site:
     key = name.lower()
     if key == _ENFORCE:
-        return site.model_copy(update={"enforce": tuple(filter(None, value.lower().split(",")))})
-    if key in SCHEDULER_NUMBERS:
+        return site.model_copy(update={"enforce": words(value)})
+    if key in _NUMBERS:
         if not value.isdecimal():
             raise _wrong(item, f"{value!r} was given; {key} is a whole number")
-        scheduler, _ = read_scheduler(Configuration(settings={"schedulerparameters": f"{key}={value}"}))
-        made = {field: getattr(scheduler, field) for field in scheduler.model_fields_set - {"backfill"}}
-        return site.model_copy(update={"scheduler": site.scheduler.model_copy(update=made)})
+        return site.model_copy(
+            update={"scheduler": Scheduler(**(dict(site.scheduler) | {key: _NUMBERS[key].read(value)}))}
+        )
     if site.priority.type == "basic":
         raise _wrong(item, "the site starts jobs in the order of submission (priority/basic), so that nothing changes")
-    field = PRIORITY_SETTINGS[key]
+    row = RULE_SETTINGS[key]
+    field = row.field.removeprefix("priority.")
     if field.startswith("weight_") and not value.isdecimal():
         raise _wrong(item, f"{value!r} was given; {name} is a whole number")
-    priority = read_priority(Configuration(settings={key: value}), [])
-    return site.model_copy(update={"priority": site.priority.model_copy(update={field: getattr(priority, field)})})
+    update = {field: parsed(row, value, f"rule {item!r}")}
+    return site.model_copy(update={"priority": Priority(**(dict(site.priority) | update))})
 
 
 def _partition(site: Site, name: str, given: Record, item: str) -> Site:
@@ -152,16 +148,15 @@ def _partition(site: Site, name: str, given: Record, item: str) -> Site:
     if name not in names:
         raise _wrong(item, f"the site has no partition {name!r}; {nearest(name, names)}")
     for key in given:
-        if key not in _PART_KEYS:
-            raise _wrong(item, f"no setting {key!r} of a partition can be changed; {nearest(key, list(_PART_KEYS))}")
-    for key in ("qos",):
-        if given.get(key) and given[key] not in {each.name for each in site.qos}:
-            raise _wrong(item, f"the site has no QOS {given[key]!r}")
-    made = read_partition({"partitionname": name, "_where": ""} | given, [])
-    update = {_PART_KEYS[key]: getattr(made, _PART_KEYS[key]) for key in given}
+        if key not in _OF_PARTITION:
+            raise _wrong(item, f"no setting {key!r} of a partition can be changed; {nearest(key, list(_OF_PARTITION))}")
+    if given.get("qos") and given["qos"] not in {each.name for each in site.qos}:
+        raise _wrong(item, f"the site has no QOS {given['qos']!r}")
+    rows = [row for row in PARTITION if row.name in given]
+    update = {row.field: parsed(row, given[row.name], f"rule {item!r}") for row in rows}
 
     def swap(each: Partition) -> Partition:
-        return each.model_copy(update=update) if each.name == name else each
+        return Partition(**(dict(each) | update)) if each.name == name else each
 
     return site.model_copy(update={"partitions": tuple(swap(each) for each in site.partitions)})
 

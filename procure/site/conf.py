@@ -13,6 +13,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files import existing_file
 from procure.files.read import as_utf8, read_bytes
+from procure.site.network import is_slurm_topology
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
@@ -31,7 +32,7 @@ class Configuration:
     partitions: list[Record] = field(default_factory=list)
     reservations: list[Record] = field(default_factory=list)
     gres: list[Record] = field(default_factory=list)
-    switches: list[Record] = field(default_factory=list)
+    topology: tuple[str, str] = ("", "")  # file, text
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
     unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
@@ -67,8 +68,10 @@ def read_folder(folder: str | Path) -> Configuration:
             _take_settings(path, text, found)
         elif kind in ("nodes", "partitions", "reservations"):
             _take_blocks(path, text, found, kind)
-        elif kind in ("gres", "switches"):
-            getattr(found, kind).extend(record for record in _records(path, text))
+        elif kind == "gres":
+            found.gres.extend(_records(path, text))
+        elif kind == "topology":
+            found.topology = found.topology if found.topology[0] else (path.name, text)
         elif kind == "accounting":
             found.accounting.append((path.name, text))
     if not found.nodes or not found.partitions:
@@ -88,8 +91,8 @@ def _kind(path: Path, text: str) -> str:
         return "shown"
     if path.name == "gres.conf":
         return "gres"
-    if re.match(r"SwitchName=|BlockName=", head, re.IGNORECASE):
-        return "switches"
+    if is_slurm_topology(path):
+        return "topology"
     if path.suffix == ".conf" and path.name != "slurmdbd.conf" and "SlurmctldHost" in text + "SlurmctldHost":
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
     if re.match(r"(add|modify|remove|delete|create|Cluster - |Parent - )\s*", head) or _is_table(lines[0]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files.gpu_pools import joined_pools
 from procure.settings import complaint, problems
-from procure.site.accounting import mode_of, read_accounting
+from procure.site.accounting import read_accounting
 from procure.site.conf import Configuration, Record, read_folder
 from procure.site.model import (
     Latency,
@@ -31,83 +30,29 @@ from procure.site.model import (
     Select,
     Site,
 )
+from procure.site.network import parse_slurm_topology
+from procure.site.rows import (
+    NO_EFFECT,
+    NODES,
+    PARTITION,
+    SCHEDULER,
+    SETTINGS,
+    UNSET,
+    Row,
+    mode_of,
+    parsed,
+    taken,
+    whole,
+    words,
+)
 from procure.site.store import SiteFolder, check_site
 from procure.tables import NODE, check
 from procure.text import counted
 from procure.workload.clock import from_local
-from procure.workload.slurm_text import expand_nodes, slurm_duration, slurm_memory
+from procure.workload.slurm_text import expand_nodes
 
 COMPARED = ("22.05",)
 """Versions of Slurm that the rules were compared with."""
-
-_EFFECTS = {
-    "fairsharedampeningfactor": "",  # of the older algorithm without Fair Tree only
-    "jobsubmitplugins": "a plugin may change partition, QOS or requests of a job at its submission",
-    "prioritysiteplugin": "the site's own factor of the priority is taken as 0",
-    "prioritysitefactorplugin": "the site's own factor of the priority is taken as 0",
-    "burstbuffertype": "waiting for burst buffers is not modelled",
-    "suspendtime": "nodes that are powered down are taken to start at once",
-    "federationparameters": "jobs of other clusters are not seen",
-    "completewait": "nodes are free again after the latency of a job's end",
-    "epilog": "each end brings a pass at once, as in Slurm; how long the epilog takes is unknown: set latency.job_end",
-    "epilogslurmctld": "the epilog's time is part of the latency of a job's end: set latency.job_end",
-    "prologslurmctld": "the prolog's time is not modelled: jobs begin to work at once",
-    "resumetimeout": "",
-    "suspendtimeout": "",
-    "schedulertimeslice": "",
-    "maxnodecount": "",
-    "prepplugins": "",
-    "nodefeaturesplugins": "features that change by reboot are taken as fixed",
-    "maxmempercpu": "Slurm refuses jobs above it, or gives them more CPUs; here they start as they are",
-    "maxmempernode": "Slurm refuses jobs above it; here they start",
-    "overtimelimit": "jobs are ended at their limit, and not so many minutes later",
-}
-_SCHEDULING = [
-    "accountingstorageenforce",
-    "enforcepartlimits",
-    "schedulertype",
-    "schedulerparameters",
-    "selecttype",
-    "selecttypeparameters",
-    "prioritytype",
-    "priorityweightage",
-    "priorityweightassoc",
-    "priorityweightfairshare",
-    "priorityweightjobsize",
-    "priorityweightpartition",
-    "priorityweightqos",
-    "priorityweighttres",
-    "prioritymaxage",
-    "priorityfavorsmall",
-    "priorityflags",
-    "prioritydecayhalflife",
-    "prioritycalcperiod",
-    "priorityusageresetperiod",
-    "preempttype",
-    "preemptmode",
-    "preemptexempttime",
-    "preemptparameters",
-    "topologyplugin",
-    "topologyparam",
-    "licenses",
-    "clustername",
-    "defmempercpu",
-    "defmempernode",
-    "slurm_version",
-    "version",
-    "grestypes",
-    "accountingstoragetres",
-]
-_UNSET = re.compile(r"|0( sec| min)?|no|infinite|unlimited|(.*/)?none")
-_NO_EFFECT = re.compile(
-    r"(acct|accounting|auth|allow|batch|boot|cgroup|cli|comm|communication|control|cpufreq|cred|debug|defcpu|dependency|"
-    r"disable|energy|env|eio|ext|epilogmsg|fast|first|getenv|group|hash|health|inactive|interactive|job(?:acct|comp|"
-    r"container|cred|file|requeue)|keepalive|kill|launch|log|mail|max(?:array|dbd|job|step|task)|"
-    r"mcs|message|min_?job|mpi|msg|next|node|openmode|over|plugin|plug|power|private|proctrack|prolog(?:epilog|flags)|"
-    r"propagate|rebootprogram|reconfig|request|resume|route|return|requeue|salloc|sbatch|sched_?log|slurm|snapshot|"
-    r"srun|state|step|suspend(?:exc|prog|rate)|switch|sysconf|task|tcp|tls|tmp|track|tree|unkill|usepam|vsize|wait|x11|"
-    r"hostname|token|resv|extsensors|gpufreq|sluctld|multiple|site|data|url|certmgr|stepmgr|prior(?:itymcs)|frontend|epilogtimeout|prologtimeout|bcast|job_?def)",
-)
 
 
 def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
@@ -140,43 +85,31 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
-        is_own = isinstance(error, TableError) or not str(error).startswith(("invalid literal", "could not convert"))
-        said = str(error) if is_own else _no_number(Path(folder), str(error))
-        raise TableError(f"{folder}: {said}") from None
+        raise TableError(f"{folder}: {error}") from None
     check_site(site, nodes, str(folder))
     return SiteFolder(site, nodes)
-
-
-def _no_number(folder: Path, said: str) -> str:
-    """Name the line of a value that Python could not read as a number."""
-    value = said.rpartition(": ")[2].strip("'\"")
-    for path in sorted(one for one in folder.iterdir() if one.is_file()):
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if match := re.search(rf"(\w+)=[^\s=]*{re.escape(value)}", line):
-                return f"{path.name} line {number}, {match[1]}: {value!r} was given; a number is needed"
-    return f"{value!r} was given; a number is needed"
 
 
 def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site:
     accounting = read_accounting(found.accounting)
     unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood
-    scheduler, of_scheduler = read_scheduler(found)
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
-    values: dict[str, Any] = {
-        "cluster": found.settings.get("clustername", ""),
+    flat, of_settings = taken(SETTINGS, found.settings, lambda name: found.where.get(name, "slurm.conf"))
+    values: dict[str, Any] = {key: value for key, value in flat.items() if "." not in key}
+    within: dict[str, dict[str, Any]] = {"priority": {}, "select": {}, "preemption": {}}
+    for key, value in flat.items():
+        if "." in key:
+            part, name = key.split(".")
+            within[part][name] = value
+    values |= {
         "version": (re.findall(r"\d+\.\d+(?:\.\d+)?", found.settings.get("slurm_version", "")) or [""])[0],
-        "enforce": tuple(_words(found.settings.get("accountingstorageenforce", ""))),
-        "enforce_part_limits": {"yes": "all", "all": "all", "any": "any"}.get(
-            found.settings.get("enforcepartlimits", "no").lower(), "no"
-        ),
-        "scheduler": scheduler,
-        "priority": read_priority(found, unknown),
-        "select": _select(found, unknown),
-        "preemption": _preemption(found),
+        "scheduler": _scheduler(found, unknown),
+        "priority": _priority(found, within["priority"], unknown),
+        "select": _select(found, within["select"], unknown),
+        "preemption": _preemption(found, within["preemption"]),
         # With an epilog every node reports the end of a job itself (slurm.conf, Epilog).
         "latency": Latency(pass_at_end=1) if found.settings.get("epilog") else Latency(),
-        "licenses": _licenses(found.settings.get("licenses", "")),
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
@@ -186,7 +119,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
         value = ", ".join(record["reservationname"] for record in found.reservations)
         unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
-    unknown += of_scheduler + _rest(found) + _preemption_gaps(found, partitions, values["qos"])
+    unknown += of_settings + _no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
@@ -249,7 +182,7 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     """Name what a site's preemption has that is not simulated."""
     kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
     mode = found.settings.get("preemptmode", "OFF")
-    turns = _turns(partitions, kind, found.where.get("preemptmode", "")) if "gang" in _words(mode.lower()) else []
+    turns = _turns(partitions, kind, found.where.get("preemptmode", "")) if "gang" in words(mode) else []
     if kind == "none":
         return turns
     where, gaps = found.where.get("preempttype", ""), []
@@ -259,10 +192,10 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     given += [(f"partition {each.name} PreemptMode", each.preempt_mode or "") for each in partitions]
     given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
     for setting, value in given:
-        for word in _words(value):
+        for word in words(value):
             if word in _NOT_PREEMPTED and (word != "suspend" or kind == "qos"):
                 gaps.append((setting, value, f"{word.upper()} is not simulated: {_NOT_PREEMPTED[word]}"))
-    for word in _words(found.settings.get("preemptparameters", "")):
+    for word in words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
             gaps.append(("PreemptParameters", word, "not modelled: other jobs may give way"))
     told = [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
@@ -296,78 +229,25 @@ _NOT_PREEMPTED = {
 }
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip().lower() for word in text.split(",") if word.strip()]
-
-
-def _minutes(text: str) -> int | None:
-    """Read a limit of time: minutes, or as sbatch writes it; UNLIMITED and INFINITE are none."""
-    if text.upper() in ("UNLIMITED", "INFINITE", "NONE", ""):
-        return None
-    return 60 * int(text) if text.isdecimal() else round(_seconds(text))
-
-
-def _seconds(text: str) -> float:
-    """Read D-HH:MM:SS, D-HH, HH:MM:SS or a number of minutes, in seconds."""
-    if text.isdecimal():
-        return 60.0 * int(text)
-    seconds = slurm_duration(text)
-    if math.isnan(seconds):
-        raise ValueError(f"{text!r} is not a time such as 7-0, 12:00:00 or a number of minutes")
-    return seconds
-
-
-_BF_MINUTES = {"bf_window": 60}
-_SCHED_NUMBERS = {
-    name: name
-    for name in (
-        "default_queue_depth", "partition_job_depth", "sched_interval", "batch_sched_delay", "bf_interval", "bf_window",
-        "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part",
-        "bf_max_job_assoc",
-        "bf_max_job_user_part", "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve",
-        "bf_job_part_count_reserve",
-    )
-}  # fmt: skip
-SCHEDULER_NUMBERS = tuple(_SCHED_NUMBERS)
-"""Numbers in SchedulerParameters that are modelled."""
-_SCHED_NUMBERS["max_job_bf"] = "bf_max_job_test"
-_SCHED_FLAGS = {"bf_continue", "defer", "assoc_limit_stop", "bf_one_resv_per_job"}
-_SCHED_NO_EFFECT = {
-    "max_script_size", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "sched_max_job_start", "max_switch_wait",
-    "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout", "bf_running_job_reserve",
-    "nohold_on_prolog_fail",
-    "ignore_prefer_validation", "kill_invalid_depend", "requeue_setup_env_fail", "enable_user_top",
-    "assoc_limit_continue", "preempt_youngest_first", "preempt_strict_order", "preempt_reorder_count",
-}  # fmt: skip
-
-
-def read_scheduler(found: Configuration) -> tuple[Scheduler, list[NotUnderstood]]:
-    """Read SchedulerType and SchedulerParameters, and what of them is not modelled."""
-    where = found.where.get("schedulerparameters", "")
+def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
+    """Read SchedulerType and SchedulerParameters; adds what is not modelled."""
+    where = found.where.get("schedulerparameters", "slurm.conf")
     kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
-    values: dict[str, Any] = {"backfill": kind == "backfill"}
-    unknown = []
     if kind not in ("backfill", "builtin"):
         effect = "backfill is taken in its place"
         unknown.append(NotUnderstood(setting="SchedulerType", value=kind, effect=effect))
-        values["backfill"] = True
-    for word in _words(found.settings.get("schedulerparameters", "")):
-        name, _, value = word.partition("=")
-        if name in _SCHED_FLAGS:
-            values[name] = True
-        elif name == "sched_min_interval":
-            values[name] = int(value) / 1e6
-        elif name in _SCHED_NUMBERS:
-            if not value.lstrip("-").isdecimal():
-                raise ValueError(f"{where}: {name}={value} is not a whole number")
-            if int(value) >= 0:
-                values[_SCHED_NUMBERS[name]] = int(value) * _BF_MINUTES.get(name, 1)
-        elif name not in _SCHED_NO_EFFECT:
-            effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
-            unknown.append(
-                NotUnderstood(setting=f"SchedulerParameters {name}", value=value, where=where, effect=effect)
-            )
-    return Scheduler(**values), unknown
+    # Of a parameter that is a word alone the value is the word.
+    given = {
+        name: value or name
+        for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
+    }
+    values, _ = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
+    effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
+    unknown += [
+        NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
+        for name in given.keys() - {row.name for row in SCHEDULER}
+    ]
+    return Scheduler(backfill=kind != "builtin", **values)
 
 
 _MODELLED_FLAGS = {
@@ -380,73 +260,43 @@ _KNOWN_SELECT = re.compile(
 )
 
 
-PRIORITY_SETTINGS = {
-    "priorityweightage": "weight_age", "priorityweightassoc": "weight_assoc",
-    "priorityweightfairshare": "weight_fair_share", "priorityweightjobsize": "weight_job_size",
-    "priorityweightpartition": "weight_partition", "priorityweightqos": "weight_qos",
-    "prioritymaxage": "max_age", "prioritydecayhalflife": "decay_half_life", "prioritycalcperiod": "calc_period",
-    "priorityfavorsmall": "favor_small",
-}  # fmt: skip
-"""Settings of the multifactor priority that are single values."""
-
-
-def read_priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
-    """Read the priority's type, weights and times; adds what is not modelled."""
-    get = found.settings.get
-    kind = get("prioritytype", "priority/multifactor").removeprefix("priority/")
+def _priority(found: Configuration, values: dict[str, Any], unknown: list[NotUnderstood]) -> Priority:
+    """Read the priority's type and flags beside its rows; adds what is not modelled."""
+    kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
     if kind not in ("basic", "multifactor"):
         effect = "multifactor is taken in its place: the order of the queue may differ"
         unknown.append(NotUnderstood(setting="PriorityType", value=kind, effect=effect))
         kind = "multifactor"
-    values: dict[str, Any] = {"type": kind}
-    for key, name in PRIORITY_SETTINGS.items():
-        if name.startswith("weight_"):
-            values[name] = int(get(key, "0") or 0)
-    weights = [item.partition("=") for item in filter(None, get("priorityweighttres", "").split(","))]
-    values["weight_tres"] = {name.lower(): float(value) for name, _, value in weights}
-    if "prioritymaxage" in found.settings:
-        values["max_age"] = max(1, round(_seconds(get("prioritymaxage", ""))))
-    if "prioritydecayhalflife" in found.settings:
-        values["decay_half_life"] = round(_seconds(get("prioritydecayhalflife", "")))
-    if "prioritycalcperiod" in found.settings:
-        values["calc_period"] = round(_seconds(get("prioritycalcperiod", "")))
-    values["favor_small"] = get("priorityfavorsmall", "no").lower() in ("yes", "true", "1")
-    values["flags"] = tuple(_words(get("priorityflags", "")))
-    for flag in sorted(set(values["flags"]) - _MODELLED_FLAGS):
+    for flag in sorted(set(values.get("flags", ())) - _MODELLED_FLAGS):
         effect = "this flag is not modelled: the order of the queue may differ"
         unknown.append(NotUnderstood(setting=f"PriorityFlags {flag}", effect=effect))
-    values["usage_reset"] = get("priorityusageresetperiod", "none").lower()
-    if values["usage_reset"] != "none":
-        effect = "usage is not reset in a replay"
-        unknown.append(NotUnderstood(setting="PriorityUsageResetPeriod", value=values["usage_reset"], effect=effect))
-    return Priority(**values)
+    return Priority(type=kind, **values)  # type: ignore[arg-type]
 
 
-def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
+def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnderstood]) -> Select:
     get = found.settings.get
     kind = get("selecttype", "select/cons_tres").removeprefix("select/")
-    words = _words(get("selecttypeparameters", ""))
-    values: dict[str, Any] = {"consume": "core"}
+    given = words(get("selecttypeparameters", ""))
+    values |= {"consume": "core"}
     if kind == "linear":
         values |= {"consume": "node"}
     elif kind not in ("cons_tres", "cons_res"):
         effect = "cons_tres is taken in its place: which nodes a job gets may differ"
         unknown.append(NotUnderstood(setting="SelectType", value=kind, effect=effect))
-    if kind != "linear" and any(word.startswith("cr_cpu") for word in words):
+    if kind != "linear" and any(word.startswith("cr_cpu") for word in given):
         values["consume"] = "cpu"
-    values["memory"] = not words or any("memory" in word for word in words)
-    values["pack_nodes"] = "cr_pack_nodes" in words
-    values["lln"] = "cr_lln" in words
-    for word in words:
+    values["memory"] = not given or any("memory" in word for word in given)
+    values["pack_nodes"] = "cr_pack_nodes" in given
+    values["lln"] = "cr_lln" in given
+    for word in given:
         if not _KNOWN_SELECT.match(word) or "socket" in word:
             effect = "cores are taken in its place"
             unknown.append(NotUnderstood(setting=f"SelectTypeParameters {word}", effect=effect))
-    for key, name in (("defmempercpu", "def_mem_per_cpu_mb"), ("defmempernode", "def_mem_per_node_mb")):
-        if get(key, "UNLIMITED").isdecimal() and int(get(key, "0")) > 0:
-            values[name] = int(get(key, "0"))
     plugin = get("topologyplugin", "").removeprefix("topology/")
+    if found.topology[0].endswith(".yaml"):  # which stands above the plugin (topology.yaml(5))
+        plugin = "tree"
     if plugin in ("tree", "block"):
-        values["topology"] = plugin if found.switches else "none"
+        values["topology"] = plugin if found.topology[0] else "none"
         if plugin == "block":
             unknown.append(
                 NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
@@ -460,26 +310,21 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
     return Select(**values)
 
 
-def _preemption(found: Configuration) -> Preemption:
+def _preemption(found: Configuration, values: dict[str, Any]) -> Preemption:
     get = found.settings.get
     kind = get("preempttype", "preempt/none").lower().removeprefix("preempt/")
-    words = _words(get("preemptparameters", ""))
-    words += [
-        word.removeprefix("preempt_") for word in _words(get("schedulerparameters", "")) if word.startswith("preempt_")
+    said = [*words(get("preemptparameters", ""))]
+    said += [
+        word.removeprefix("preempt_") for word in words(get("schedulerparameters", "")) if word.startswith("preempt_")
     ]
-    given = dict(word.partition("=")[::2] for word in words)
-    exempt = get("preemptexempttime", "-1")
+    given = dict(word.partition("=")[::2] for word in said)
     expire = re.search(r"cred_expire=(\d+)", get("authinfo", ""))
-    values: dict[str, Any] = {
+    values |= {
         "type": _PREEMPT_TYPES.get(kind, "none"),
         "mode": mode_of(get("preemptmode", "off")) or "off",
-        "exempt_time": 0 if exempt.startswith("-") else round(_seconds(exempt)),
         "youngest_first": "youngest_first" in given,
         "strict_order": "strict_order" in given,
-        "patience": sum(
-            _first_number(get(name, ""), usual) for name, usual in (("killwait", 30), ("messagetimeout", 10))
-        ),
-        "requeue": get("jobrequeue", "1").strip() != "0",
+        "patience": sum(_number(found, name, usual) for name, usual in (("killwait", 30), ("messagetimeout", 10))),
     }
     if given.get("reorder_count", "").isdecimal():
         values["reorder_count"] = int(given["reorder_count"])
@@ -488,77 +333,17 @@ def _preemption(found: Configuration) -> Preemption:
     return Preemption(**values)
 
 
-def _first_number(text: str, usual: int) -> int:
-    """Read ``30`` or ``30 sec``."""
-    match = re.match(r"\d+", text.strip())
-    return int(match[0]) if match else usual
-
-
-def _licenses(text: str) -> dict[str, int]:
-    pairs = [re.split("[:=*]", item) for item in filter(None, text.split(","))]
-    return {pair[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
-
-
-_PARTITION_ONLY_READ = (
-    "allowgroups",
-    "exclusiveuser",
-    "rootonly",
-    "reqresv",
-    "maxcpuspersocket",
-    "maxmempercpu",
-    "maxmempernode",
-    "alternate",
-)
+def _number(found: Configuration, name: str, usual: int) -> int:
+    text = found.settings.get(name)
+    return parsed(Row(name, read=whole), text, found.where[name]) if text else usual  # type: ignore[no-any-return]
 
 
 def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
-    get = record.get
-
-    def names(key: str) -> tuple[str, ...]:
-        text = get(key, "")
-        return () if text.upper() == "ALL" else tuple(filter(None, text.split(",")))
-
-    def number(key: str) -> int | None:
-        text = get(key, "")
-        return int(text) if text.isdecimal() and int(text) > 0 else None
-
-    priority = get("priority", "1")
-    shared = get("oversubscribe", get("shared", "no")).lower()
-    values: dict[str, Any] = {
-        "name": record["partitionname"],
-        "nodes": get("nodes", ""),
-        "default": get("default", "no").lower() in ("yes", "true"),
-        "state": get("state", "up").lower(),
-        "priority_tier": int(get("prioritytier", priority) or 1),
-        "priority_job_factor": int(get("priorityjobfactor", priority) or 1),
-        "max_time": _minutes(get("maxtime", "")),
-        "default_time": _minutes(get("defaulttime", "")),
-        "max_nodes": number("maxnodes"),
-        "min_nodes": int(get("minnodes", "0") or 0),
-        "def_mem_per_cpu_mb": number("defmempercpu"),
-        "def_mem_per_node_mb": number("defmempernode"),
-        "max_mem_per_cpu_mb": number("maxmempercpu"),
-        "max_mem_per_node_mb": number("maxmempernode"),
-        "max_cpus_per_node": number("maxcpuspernode"),
-        "qos": get("qos", ""),
-        "allow_qos": names("allowqos"),
-        "deny_qos": names("denyqos"),
-        "allow_accounts": names("allowaccounts"),
-        "deny_accounts": names("denyaccounts"),
-        "oversubscribe": shared,
-        "lln": get("lln", "no").lower() == "yes",
-        "preempt_mode": mode_of(get("preemptmode", "")),
-        "grace_time": int(get("gracetime", "0") or 0),
-    }
-    for key in _PARTITION_ONLY_READ:
-        value = get(key, "")
-        if value.upper() not in ("", "0", "ALL", "NO", "UNLIMITED", "NONE"):
-            effect = "not modelled: more jobs may start in the partition than in Slurm"
-            unknown.append(
-                NotUnderstood(setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect)
-            )
-    return Partition(**values)
+    name = record["partitionname"]
+    values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
+    unknown += gaps
+    return Partition(name=name, **values)
 
 
 def _moment(text: str, tz: str | None) -> int:
@@ -603,13 +388,16 @@ def closed_as(node: Record) -> Literal["down", "drain"] | None:
 
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
-    switch_of = _switches(found)
+    places: dict[str, tuple[int, int]] = {}
+    if found.topology[0]:
+        network = parse_slurm_topology(found.topology[1], found.topology[0]).nodes
+        places = {row.node_id: (row.leaf, row.pod) for row in network.itertuples()}
     rows, events = [], []
     for record in found.nodes:
         names = expand_nodes(record["nodename"])
         row = _node(record)
         for name in names:
-            leaf, pod = switch_of.get(name, (None, None))
+            leaf, pod = places.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
         if "_shown" in record and (kind := closed_as(record)) is not None:
@@ -636,16 +424,14 @@ def _place(part: str) -> tuple[int, bool, int | str]:
 
 
 def _node(record: Record) -> dict[str, Any]:
-    get = record.get
-    sockets = int(get("socketsperboard", get("sockets", "1")) or 1)
-    cores, threads = int(get("corespersocket", "1") or 1), int(get("threadspercore", "1") or 1)
-    cpus = get("cpus", get("procs", get("cputot", "")))
-    features = get("feature", get("features", get("activefeatures", get("availablefeatures", ""))))
+    given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
+    sockets = given.get("sockets", given.get("boards", 1) * given.get("sockets_per_board", 1))
+    threads = given.get("threads_per_core", 1)
     return {
-        "cpus": int(cpus) if cpus else sockets * cores * threads,
-        "mem_mb": int(slurm_memory(get("realmemory", "1"))[0]) - int(get("memspeclimit", "0") or 0),
-        "features": features,
-        "weight": int(get("weight", "1") or 1),
+        "cpus": given.get("cpus") or sockets * given.get("cores", 1) * threads,
+        "mem_mb": given.get("mem_mb", 1) - given.get("reserved_mb", 0),
+        "features": given.get("features", ""),
+        "weight": given.get("weight", 1),
         "threads_per_core": threads,
     }
 
@@ -667,33 +453,12 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
     return joined_pools(list(kinds.items()))
 
 
-def _switches(found: Configuration) -> dict[str, tuple[int, int]]:
-    """Number the leaf switches in order, and the switch above each."""
-    of: dict[str, tuple[int, int]] = {}
-    above: dict[str, int] = {}
-    for number, record in enumerate(found.switches):
-        for name in expand_nodes(record.get("switches", "")):
-            above[name] = number
-    leaves = [r for r in found.switches if r.get("nodes") and "switches" not in r]
-    tops = sorted({above.get(r.get("switchname", r.get("blockname", "")), -1) for r in leaves})
-    for leaf, record in enumerate(leaves):
-        top = tops.index(above.get(record.get("switchname", record.get("blockname", "")), -1))
-        for name in expand_nodes(record["nodes"]):
-            of.setdefault(name, (leaf, top))
-    return of
-
-
-def _rest(found: Configuration) -> list[NotUnderstood]:
-    """List settings that are neither modelled nor known to leave start times alone."""
-    unknown = []
-    for key, value in found.settings.items():
-        effect = _EFFECTS.get(key)
-        if effect is None and (key in _SCHEDULING or _NO_EFFECT.match(key)):
-            continue
-        if effect == "" or _UNSET.fullmatch(value.lower()):
-            continue
-        if key == "suspendtime" and value.startswith("-"):
-            continue
-        effect = effect or "not known to procure; it is taken to have no effect on when jobs start"
-        unknown.append(NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect))
-    return unknown
+def _no_rows(found: Configuration) -> list[NotUnderstood]:
+    """List settings that no row knows, unless their names say that they leave starts alone."""
+    known = {row.name for row in SETTINGS}
+    effect = "not known to procure; it is taken to have no effect on when jobs start"
+    return [
+        NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect)
+        for key, value in found.settings.items()
+        if key not in known and not NO_EFFECT.match(key) and not UNSET.fullmatch(value.lower())
+    ]

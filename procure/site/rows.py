@@ -1,0 +1,393 @@
+"""Slurm's settings, a row each: its name, where it stands in a site, how it is read, and what it may change otherwise.
+
+Reading a folder, ``--rule`` and the list of what is not modelled all go by these rows. A setting of which several
+decide one rule together (SelectType, PreemptMode, …) has the field `TOGETHER` and is read in `procure.site.understand`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from procure.errors import TableError
+from procure.site.model import Mode, NotUnderstood
+from procure.workload.slurm_text import slurm_duration, slurm_memory
+
+TOGETHER = "*"
+UNSET = re.compile(r"|-\d+|0( sec| min)?|all|no|infinite|unlimited|(.*/)?none")
+"""Values, in lower case, by which a setting that is not modelled changes nothing."""
+
+
+class Row(NamedTuple):
+    """A setting of Slurm."""
+
+    name: str  # in lower case
+    field: str = ""  # of the model; empty = not modelled
+    read: Callable[[str], Any] = str  # None = the value says nothing
+    effect: str = ""  # what it may change all the same, where it is not modelled or only shown; empty = nothing
+
+
+def whole(text: str) -> int:
+    """Read a whole number, as Slurm also writes ``30 sec``."""
+    match = re.fullmatch(r"(-?\d+)( (sec|min))?", text.strip())
+    if match is None:
+        raise ValueError("a number is needed")
+    return int(match[1])
+
+
+def decimal(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number is needed") from None
+
+
+def if_positive(text: str) -> int | None:
+    """Read a whole number above 0; what is none, such as UNLIMITED, says nothing."""
+    return int(text) or None if text.isdecimal() else None
+
+
+def unless_negative(text: str) -> int | None:
+    """Read a whole number; −1 leaves the usual one."""
+    return None if (number := whole(text)) < 0 else number
+
+
+def seconds(text: str) -> int:
+    """Read D-HH:MM:SS, D-HH, HH:MM:SS or a number of minutes, in seconds."""
+    if text.isdecimal():
+        return 60 * int(text)
+    found = slurm_duration(text)
+    if math.isnan(found):
+        raise ValueError("a time such as 7-0, 12:00:00 or a number of minutes is needed")
+    return round(found)
+
+
+def time_limit(text: str) -> int | None:
+    """Read a limit of time; UNLIMITED and INFINITE are none."""
+    return None if text.upper() in ("UNLIMITED", "INFINITE", "NONE") else seconds(text)
+
+
+def grace(text: str) -> int:
+    """Read seconds, or a time such as 00:02:00; −1 is none."""
+    return 0 if text.startswith("-") else int(text) if text.isdecimal() else seconds(text)
+
+
+def yes(text: str) -> bool:
+    """Read YES or NO."""
+    return text.lower() in ("yes", "true", "1")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read a list with commas, in lower case."""
+    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read a list of names with commas."""
+    return tuple(filter(None, text.split(",")))
+
+
+def unless_all(text: str) -> tuple[str, ...]:
+    """Read a list of names; ALL is none that is named."""
+    return () if text.upper() == "ALL" else names(text)
+
+
+def weights(text: str) -> dict[str, float]:
+    """Read ``cpu=1000,mem=0.25``."""
+    return {name.lower(): decimal(value) for name, _, value in (item.partition("=") for item in names(text))}
+
+
+def counts(text: str) -> dict[str, int]:
+    """Read licenses such as ``matlab:10,ansys``."""
+    pairs = [re.split("[:=*]", item) for item in names(text)]
+    return {pair[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
+
+
+def mode_of(text: str) -> Mode | None:
+    """Return how preempted jobs end, from the words of a PreemptMode; None = it does not say."""
+    modes: tuple[Mode, ...] = ("off", "cancel", "requeue", "suspend")
+    return next((mode for mode in modes if mode in words(text)), None)
+
+
+def _rows(effect: str, *given: str) -> tuple[Row, ...]:
+    return tuple(Row(name, effect=effect) for name in given)
+
+
+_PRIORITY = (
+    Row("priorityweightage", "priority.weight_age", whole),
+    Row("priorityweightassoc", "priority.weight_assoc", whole),
+    Row("priorityweightfairshare", "priority.weight_fair_share", whole),
+    Row("priorityweightjobsize", "priority.weight_job_size", whole),
+    Row("priorityweightpartition", "priority.weight_partition", whole),
+    Row("priorityweightqos", "priority.weight_qos", whole),
+    Row("prioritymaxage", "priority.max_age", lambda text: max(1, seconds(text))),
+    Row("prioritydecayhalflife", "priority.decay_half_life", seconds),
+    Row("prioritycalcperiod", "priority.calc_period", seconds),
+    Row("priorityfavorsmall", "priority.favor_small", yes),
+)
+_ENFORCED = {"yes": "all", "all": "all", "any": "any"}
+SETTINGS = (
+    *_PRIORITY,
+    Row("priorityweighttres", "priority.weight_tres", weights),
+    Row("priorityflags", "priority.flags", words),
+    Row("priorityusageresetperiod", "priority.usage_reset", str.lower, "usage is not reset in a replay"),
+    Row("clustername", "cluster"),
+    Row("accountingstorageenforce", "enforce", words),
+    Row("enforcepartlimits", "enforce_part_limits", lambda text: _ENFORCED.get(text.lower(), "no")),
+    Row("licenses", "licenses", counts),
+    Row("defmempercpu", "select.def_mem_per_cpu_mb", if_positive),
+    Row("defmempernode", "select.def_mem_per_node_mb", if_positive),
+    Row("jobrequeue", "preemption.requeue", lambda text: text.strip() != "0"),
+    Row("preemptexempttime", "preemption.exempt_time", lambda text: 0 if text.startswith("-") else seconds(text)),
+    *(
+        Row(name, TOGETHER)
+        for name in (
+            "schedulertype", "schedulerparameters", "selecttype", "selecttypeparameters", "prioritytype", "preempttype",
+            "preemptmode", "preemptparameters", "topologyplugin", "topologyparam", "slurm_version", "version",
+        )
+    ),
+    *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
+    *_rows("the site's own factor of the priority is taken as 0", "prioritysiteplugin", "prioritysitefactorplugin"),
+    *_rows("waiting for burst buffers is not modelled", "burstbuffertype"),
+    *_rows("nodes that are powered down are taken to start at once", "suspendtime"),
+    *_rows("jobs of other clusters are not seen", "federationparameters"),
+    *_rows("nodes are free again after the latency of a job's end", "completewait"),
+    *_rows(
+        "each end brings a pass at once, as in Slurm; how long the epilog takes is unknown: set latency.job_end",
+        "epilog",
+    ),
+    *_rows("the epilog's time is part of the latency of a job's end: set latency.job_end", "epilogslurmctld"),
+    *_rows("the prolog's time is not modelled: jobs begin to work at once", "prologslurmctld"),
+    *_rows("features that change by reboot are taken as fixed", "nodefeaturesplugins"),
+    *_rows("Slurm refuses jobs above it, or gives them more CPUs; here they start as they are", "maxmempercpu"),
+    *_rows("Slurm refuses jobs above it; here they start", "maxmempernode"),
+    *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
+    *_rows(
+        "", "fairsharedampeningfactor", "resumetimeout", "suspendtimeout", "schedulertimeslice", "maxnodecount",
+        "prepplugins", "grestypes",
+    ),
+)  # fmt: skip
+"""Of slurm.conf, and of what ``scontrol show config`` prints."""
+RULE_SETTINGS = {row.name: row for row in _PRIORITY}
+"""Those that ``--rule`` may set, beside the numbers of SchedulerParameters and AccountingStorageEnforce."""
+NO_EFFECT = re.compile(
+    "|".join(
+        "acct accounting auth allow batch boot cgroup cli comm communication control cpufreq cred debug defcpu "
+        "dependency disable energy env eio ext epilogmsg fast first getenv group hash health inactive interactive "
+        "jobacct jobcomp jobcontainer jobcred jobfile jobrequeue keepalive kill launch log mail maxarray maxdbd maxjob "
+        "maxstep maxtask mcs message min_?job mpi msg next node openmode over plugin plug power private proctrack "
+        "prologepilog prologflags propagate rebootprogram reconfig request resume route return requeue salloc sbatch "
+        "sched_?log slurm snapshot srun state step suspendexc suspendprog suspendrate switch sysconf task tcp tls tmp "
+        "track tree unkill usepam vsize wait x11 hostname token resv extsensors gpufreq sluctld multiple site data url "
+        "certmgr stepmgr prioritymcs frontend epilogtimeout prologtimeout bcast job_?def".split()
+    )
+)
+"""How the names of further settings begin that leave starts alone."""
+
+NUMBERS = (
+    *(
+        Row(name, name, unless_negative)
+        for name in (
+            "default_queue_depth", "partition_job_depth", "sched_interval", "batch_sched_delay", "bf_interval",
+            "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part",
+            "bf_max_job_assoc", "bf_max_job_user_part", "bf_max_job_array_resv", "bf_min_age_reserve",
+            "bf_min_prio_reserve", "bf_job_part_count_reserve",
+        )
+    ),
+    Row("bf_window", "bf_window", lambda text: None if whole(text) < 0 else 60 * whole(text)),
+)  # fmt: skip
+SCHEDULER = (
+    *NUMBERS,
+    Row("max_job_bf", "bf_max_job_test", unless_negative),
+    Row("sched_min_interval", "sched_min_interval", lambda text: whole(text) / 1e6),
+    *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop", "bf_one_resv_per_job")),
+    *_rows(
+        "", "max_script_size", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "sched_max_job_start",
+        "max_switch_wait", "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout",
+        "bf_running_job_reserve", "nohold_on_prolog_fail", "ignore_prefer_validation", "kill_invalid_depend",
+        "requeue_setup_env_fail", "enable_user_top", "assoc_limit_continue", "preempt_youngest_first",
+        "preempt_strict_order", "preempt_reorder_count",
+    ),
+)  # fmt: skip
+"""Words of SchedulerParameters."""
+
+_NOT_HELD = "not modelled: more jobs may start in the partition than in Slurm"
+PARTITION = (
+    Row("nodes", "nodes"),
+    Row("default", "default", yes),
+    Row("state", "state", str.lower),
+    Row("priority", "priority_tier", whole),
+    Row("priority", "priority_job_factor", whole),
+    Row("prioritytier", "priority_tier", whole),
+    Row("priorityjobfactor", "priority_job_factor", whole),
+    Row("maxtime", "max_time", time_limit),
+    Row("defaulttime", "default_time", time_limit),
+    Row("maxnodes", "max_nodes", if_positive),
+    Row("minnodes", "min_nodes", whole),
+    Row("defmempercpu", "def_mem_per_cpu_mb", if_positive),
+    Row("defmempernode", "def_mem_per_node_mb", if_positive),
+    Row("maxmempercpu", "max_mem_per_cpu_mb", if_positive, _NOT_HELD),
+    Row("maxmempernode", "max_mem_per_node_mb", if_positive, _NOT_HELD),
+    Row("maxcpuspernode", "max_cpus_per_node", if_positive, _NOT_HELD),
+    Row("qos", "qos"),
+    Row("allowqos", "allow_qos", unless_all),
+    Row("denyqos", "deny_qos", unless_all),
+    Row("allowaccounts", "allow_accounts", unless_all),
+    Row("denyaccounts", "deny_accounts", unless_all),
+    Row("shared", "oversubscribe", str.lower),
+    Row("oversubscribe", "oversubscribe", str.lower),
+    Row("lln", "lln", yes),
+    Row("preemptmode", "preempt_mode", mode_of),
+    Row("gracetime", "grace_time", grace),
+    *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "rootonly", "reqresv", "maxcpuspersocket", "alternate"),
+)
+"""Of a line PartitionName."""
+
+NODES = (
+    *(Row(name, "cpus", whole) for name in ("cputot", "procs", "cpus")),
+    Row("boards", "boards", whole),
+    Row("socketsperboard", "sockets_per_board", whole),
+    Row("sockets", "sockets", whole),
+    Row("corespersocket", "cores", whole),
+    Row("threadspercore", "threads_per_core", whole),
+    Row("realmemory", "mem_mb", lambda text: int(slurm_memory(text)[0])),
+    Row("memspeclimit", "reserved_mb", whole),
+    Row("weight", "weight", whole),
+    *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "features", "feature")),
+)
+"""Of a line NodeName."""
+
+_NOT_APPLIED = "read and shown, not applied: more jobs may start, or be taken, than in Slurm"
+
+
+def _limit(names: str, field: str, read: Callable[[str], Any], effect: str = "") -> tuple[Row, ...]:
+    return tuple(Row(name, field, read, effect) for name in names.split())
+
+
+def _amount(name: str, text: str) -> int:
+    return round(slurm_memory(text)[0]) if name == "mem" else int(decimal(text))
+
+
+def _tres(text: str) -> dict[str, int | None]:
+    """Read ``cpu=100,mem=1T``; −1 takes a limit away, which is None."""
+    pairs = [item.partition("=") for item in names(text)]
+    return {name: None if amount.startswith("-") else _amount(name, amount) for name, _, amount in pairs}
+
+
+def _of(tres: str) -> Callable[[str], dict[str, int | None]]:
+    return lambda text: _tres(f"{tres}={text}")
+
+
+LIMITS = (
+    *_limit("grpjobs", "grp_jobs", whole),
+    *_limit("grpsubmitjobs grpsubmit", "grp_submit_jobs", whole, _NOT_APPLIED),
+    *_limit("maxjobs", "max_jobs", whole),
+    *_limit("maxsubmitjobs maxsubmit", "max_submit_jobs", whole, _NOT_APPLIED),
+    *_limit("maxjobsperuser maxjobspu", "max_jobs_per_user", whole),
+    *_limit("maxjobsperaccount maxjobspa", "max_jobs_per_account", whole),
+    *_limit("maxsubmitjobsperuser maxsubmitpu maxsubmitjobspu", "max_submit_jobs_per_user", whole, _NOT_APPLIED),
+    *_limit("maxsubmitjobsperaccount maxsubmitpa maxsubmitjobspa", "max_submit_jobs_per_account", whole, _NOT_APPLIED),
+    *_limit("maxwall maxwalldurationperjob", "max_wall", seconds),
+    *_limit("grpwall", "grp_wall", seconds, _NOT_APPLIED),
+    *_limit("grptres", "grp_tres", _tres),
+    *_limit("grptresmins", "grp_tres_mins", _tres),
+    *_limit("grptresrunmins", "grp_tres_run_mins", _tres),
+    *_limit("maxtres maxtresperjob maxtrespj", "max_tres_per_job", _tres),
+    *_limit("maxtrespernode maxtrespn", "max_tres_per_node", _tres),
+    *_limit("maxtresperuser maxtrespu", "max_tres_per_user", _tres),
+    *_limit("maxtresperaccount maxtrespa", "max_tres_per_account", _tres),
+    *_limit("maxtresmins maxtresminsperjob maxtresminspj", "max_tres_mins_per_job", _tres),
+    *_limit("mintres mintrespj mintresperjob", "min_tres_per_job", _tres),
+    *_limit("grpcpus", "grp_tres", _of("cpu")),
+    *_limit("grpnodes", "grp_tres", _of("node")),
+    *_limit("grpmemory", "grp_tres", _of("mem")),
+    *_limit("maxcpus maxcpusperjob", "max_tres_per_job", _of("cpu")),
+    *_limit("maxnodes maxnodesperjob", "max_tres_per_job", _of("node")),
+    *_limit("maxcpusperuser maxcpuspu", "max_tres_per_user", _of("cpu")),
+    *_limit("maxnodesperuser maxnodespu", "max_tres_per_user", _of("node")),
+    *_limit("grpcpumins", "grp_tres_mins", _of("cpu")),
+    *_limit("maxcpumins", "max_tres_mins_per_job", _of("cpu")),
+)
+"""Of associations and QOS, as sacctmgr calls them."""
+QOS = (
+    *_limit("priority", "priority", whole),
+    *_limit("preempt", "preempt", names),
+    *_limit("preemptmode", "preempt_mode", mode_of),
+    *_limit(
+        "preemptexempttime preemptexempt", "exempt_time", lambda text: None if text.startswith("-") else seconds(text)
+    ),
+    *_limit("usagefactor", "usage_factor", decimal),
+    *_limit("flags", "flags", names),
+    *_limit("gracetime", "grace_time", grace),
+)
+ASSOCIATION = (
+    *_limit(
+        "fairshare share shares fairshares", "shares",
+        lambda text: "parent" if text.lower() in ("parent", "2147483647") else whole(text),
+    ),
+    *_limit("qos qoslevel qoslist qoslevels", "qos", lambda text: names(text.lstrip("+,"))),
+    *_limit("defaultqos defqos", "default_qos", str),
+    *_limit("rawusage", "usage", decimal),
+    *_limit("priority", "priority", whole),
+)  # fmt: skip
+OF_ACCOUNTING = frozenset(
+    "name names account user cluster partition description organization adminlevel defaultaccount defaultqos parent "
+    "parentname coordinator rawusage where set id lft rgt comment email defqos accounts users clusters defaultwckey "
+    "withdeleted".split()
+)
+"""What sacctmgr says of an entity that decides no start."""
+
+
+def parsed(row: Row, text: str, where: str, what: str = "") -> Any:
+    """Read a value.
+
+    Raises
+    ------
+    TableError
+        It cannot be read: with file and line, key, what was given, and what is needed.
+    """
+    try:
+        return row.read(text)
+    except ValueError as error:
+        said = str(error)
+        needed = said if said.endswith("needed") else "a number is needed"
+        raise TableError(f"{where}, {what}{row.name}: {text!r} was given; {needed}") from None
+
+
+def taken(
+    table: Iterable[Row], given: Mapping[str, str], where: Callable[[str], str], of: str = ""
+) -> tuple[dict[str, Any], list[NotUnderstood]]:
+    """Read what is given by a table's rows, in their order.
+
+    Parameters
+    ----------
+    table
+        Rows; of several for one field the last that is given counts.
+    given
+        Values by name in lower case; what has no row is left out.
+    where
+        File and line of a name.
+    of
+        Of what these are, for messages: ``"batch "``.
+
+    Returns
+    -------
+    tuple
+        Values by field, and what is given that is not modelled.
+    """
+    values: dict[str, Any] = {}
+    unknown = []
+    for row in table:
+        text = given.get(row.name, "")
+        if not text or row.field == TOGETHER:
+            continue
+        if row.field and (value := parsed(row, text, where(row.name), of)) is not None:
+            values[row.field] = value
+        if row.effect and not UNSET.fullmatch(text.lower()):
+            unknown.append(
+                NotUnderstood(setting=f"{of}{row.name}", value=text[:80], where=where(row.name), effect=row.effect)
+            )
+    return values, unknown
