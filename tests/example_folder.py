@@ -18,10 +18,10 @@ PRIORITY
 7|ann|batch|PENDING|Priority|16|1|1G|N/A|1:00:00|2021-05-04T08:00:00|N/A|10
 """
 SWF = "; UnixStartTime: 0\n1 0 5 60 4 -1 -1 4 120 -1 1 1 1 1 1 1 -1 -1\n2 9 0 30 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1\n"
-CLOUD = """name,cpus,mem_gb,gpus,usd_per_hour,reserved_usd_per_hour,spot_usd_per_hour,spot_kills_per_hour
-small,4,16,0,0.2,0.09,0.07,0.03
-large,64,1024,0,5.9,2.7,2.1,0.05
-gpu,64,512,4,14.5,6.6,5.4,0.12
+CLOUD = """name,cpus,mem_gb,gpus,usd_per_hour,reserved_usd_per_hour
+small,4,16,0,0.2,0.09
+large,64,1024,0,5.9,2.7
+gpu,64,512,4,14.5,6.6
 """
 WINDOW = {
     "tree": {"pods": 1, "leaves": 2, "nodes": 2},

@@ -133,7 +133,7 @@ def test_json_nested_too_deep_is_one_error(tmp_path, name):
         "manifest.json": lambda: refuse_other_inputs(SimpleNamespace(study=SimpleNamespace(folder=tmp_path))),
         "window.json": lambda: read_window(path),
     }[name]
-    with pytest.raises(TableError, match="no manifest|nested too deep"):
+    with pytest.raises(TableError, match=r"no manifest|nested too deep"):
         read()
 
 

@@ -1,4 +1,4 @@
-"""Buy, rent or burst: prices on demand, reserved and as spot against slow twins, and a study of three jobs by hand."""
+"""Buy, rent or burst: prices on demand and reserved against slow twins, and a study of three jobs by hand."""
 
 from __future__ import annotations
 
@@ -13,24 +13,11 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.packages.cloud import in_use, read_prices, reserved_count, spot_hours
+from procure.packages.cloud import in_use, read_prices, reserved_count
 from procure.recommender.rent import compare_rent
 from procure.study.costs import package_costs
 
 HOUR = 3600
-
-
-def test_expected_hours_on_spot_are_those_of_many_tries() -> None:
-    """A job is tried until no kill comes before its end, 20,000 times."""
-    rng = np.random.default_rng(5)
-    for hours, kills in ((2.0, 0.3), (0.5, 1.0), (4.0, 0.05)):
-        total = 0.0
-        for _ in range(20_000):
-            while (until := rng.exponential(1 / kills)) < hours:
-                total += until
-            total += hours
-        assert total / 20_000 == pytest.approx(float(spot_hours(np.array(hours), np.array(kills))), rel=0.03)
-    assert spot_hours(np.array([3.0, 1e6]), np.array([0.0, 1.0])).tolist() == [3.0, np.inf]
 
 
 _JOBS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 90), st.integers(1, 3)), min_size=1, max_size=6)
@@ -82,9 +69,9 @@ policies = ["fcfs"]
 years = 2
 interest_percent = 5
 """
-PRICES = """name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour,spot_usd_per_hour,spot_kills_per_hour
-dear,16,64,2.00,,,
-cheap,8,64,0.50,0.20,0.10,0.1
+PRICES = """name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour
+dear,16,64,2.00,
+cheap,8,64,0.50,0.20
 """
 
 
@@ -109,10 +96,6 @@ def test_a_study_by_hand(folder: Path) -> None:
     assert (rows.loc["buy", "mean_wait_time"], rows.loc["buy", "max_wait_time"]) == (1200.0, 3600.0)
     on_demand = 6 * 0.50 / 10 * 8760 * worth
     assert rows.loc["on demand", "usd"] == pytest.approx(on_demand, abs=0.01)
-    assert rows.loc["on demand", "usd_high"] == pytest.approx(1.2 * on_demand, abs=0.01)
-    spot = 3 * 0.10 * np.expm1(0.2) / 0.1 / 10 * 8760 * worth
-    assert rows.loc["spot", "usd"] == pytest.approx(spot, abs=0.01)
-    assert rows.loc["spot", "lost_time"] == pytest.approx((np.expm1(0.2) / 0.1 - 2) * HOUR)
     # 0 to 1 h: a, and what is left of c (its last two hours begin the next round): two instances; 1 to 2 h: three.
     # 2 to 3 h: one; the rest none, so that one is used for 0.3 of the time, less than 0.2 / 0.5.
     assert rows.loc["reserved", "usd"] == pytest.approx(on_demand, abs=0.01)
@@ -125,7 +108,7 @@ def test_a_study_by_hand(folder: Path) -> None:
 
 
 def test_sixty_jobs_are_paid_as_a_twin_pays(folder: Path) -> None:
-    """Jobs of one and two nodes on three types: on demand, spot and reserved, second by second in a loop."""
+    """Jobs of one and two nodes on three types: on demand and reserved, second by second in a loop."""
     rng, submit = np.random.default_rng(7), 0
     jobs = []
     for _ in range(60):
@@ -134,27 +117,25 @@ def test_sixty_jobs_are_paid_as_a_twin_pays(folder: Path) -> None:
     rows = "".join(f"{n},{a},{b},{c},{k}\n" for n, (a, b, c, k) in enumerate(jobs))
     (folder / "jobs.csv").write_text("job_id,submit_time,run_time,cpus_per_node,n_nodes\n" + rows)
     (folder / "study.toml").write_text(STUDY.replace("10_000", "30_000"))
-    types = [("big", 16, 2.0, 0.9, 0.5, 0.4), ("mid", 8, 0.5, 0.2, 0.1, 0.1), ("small", 4, 0.27, 0.11, 0.2, 0.02)]
-    head = "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour,spot_usd_per_hour,spot_kills_per_hour\n"
-    (folder / "cloud.csv").write_text(head + "".join(f"{n},{c},64,{u},{r},{s},{k}\n" for n, c, u, r, s, k in types))
+    types = [("big", 16, 2.0, 0.9), ("mid", 8, 0.5, 0.2), ("small", 4, 0.27, 0.11)]
+    head = "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour\n"
+    (folder / "cloud.csv").write_text(head + "".join(f"{n},{c},64,{u},{r}\n" for n, c, u, r in types))
     found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=3", boot=180).table.set_index("way")
     span = jobs[-1][0] - jobs[0][0]
     scale = 8760 * HOUR / span * (1 / 1.05 + 1 / 1.05**2)
-    on_demand = spot = reserved = 0.0
+    on_demand = reserved = 0.0
     busy = {name: np.zeros(span) for name, *_ in types}
     for begin, took, cpus, nodes in jobs:
         hours = (took + 180) / HOUR
         cheapest, name = min((usd * hours * nodes, one) for one, holds, usd, *_ in types if holds >= cpus)
         on_demand += cheapest
-        tries = [s * np.expm1(k * nodes * hours) / k for _, holds, _, _, s, k in types if holds >= cpus]
-        spot += min(cheapest, *tries)
         for second in range(begin - jobs[0][0], begin - jobs[0][0] + took + 180):
             busy[name][second % span] += nodes
     for name, _, usd, kept, *_ in types:
         most = int(busy[name].max())
         sums = [n * kept * span + usd * np.maximum(busy[name] - n, 0).sum() for n in range(most + 1)]
         reserved += min(sums) / HOUR
-    for way, usd in (("on demand", on_demand), ("spot", spot), ("reserved", reserved)):
+    for way, usd in (("on demand", on_demand), ("reserved", reserved)):
         assert found.loc[way, "usd"] == pytest.approx(usd * scale, abs=0.006)
 
 
@@ -175,7 +156,6 @@ def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
     (folder / "cloud.csv").write_text("name,cpus,mem_gb,usd_per_hour\nsmall,4,64,0.25\n")
     found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=1", wait_bounds=[1800])
     rows = found.table.set_index("way")
-    assert "spot" not in rows.index
     assert rows.loc["on demand", ["rented_jobs", "jobs_left_out"]].tolist() == [1, 2]
     assert any("on demand: 2 jobs cannot run there" in line for line in found.notes)
     assert rows.loc["burst over 30 min", ["rented_jobs", "jobs_left_out"]].tolist() == [0, 0]
@@ -189,8 +169,8 @@ def test_command(folder: Path) -> None:
     document = json.loads(done.stdout)
     assert [one["way"] for one in document["ways"]][-2:] == ["burst over 30 min", "burst over 2 h"]
     assert document["ways"][-1]["usd"] == document["ways"][0]["usd"]
-    assert set(document["break_even_load"]) == {"on demand", "reserved", "spot"}
-    for more in (["--boot", "-3min"], ["--uncertainty", "120"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
+    assert set(document["break_even_load"]) == {"on demand", "reserved"}
+    for more in (["--boot", "-3min"], ["--uncertainty", "20"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
         assert CliRunner().invoke(app, [*asked, *more]).exit_code == 2
 
 
@@ -201,7 +181,7 @@ def test_command(folder: Path) -> None:
         ("name,cpus,mem_gb,usd_per_hour\na,1,1,free\n", "row 1, column usd_per_hour: 'free' is not a number"),
         (
             "name,cpus,mem_gb,usd_per_hour,spot_usd_per_hour\na,1,1,1,0.3\n",
-            "row 1, column spot_kills_per_hour: is",
+            "spot_usd_per_hour",
         ),
         (
             "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour\na,1,1,1,2\n",

@@ -23,9 +23,6 @@ def compare_rent(
         typer.Option(metavar="TIME", help="Rent for what would wait longer; default 4h. Repeatable."),
     ] = None,
     boot: Annotated[str, typer.Option(metavar="TIME", help="From submission to start of a rented job.")] = "3min",
-    uncertainty: Annotated[
-        float, typer.Option(min=0, max=99, metavar="PERCENT", help="By which rented prices may differ.")
-    ] = 20.0,
     beside: Annotated[
         str | None,
         typer.Option(metavar="USD", callback=common.usd, help="US$ a year that renting costs besides."),
@@ -33,11 +30,10 @@ def compare_rent(
     policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Compare buying with renting on demand, reserved and as spot, and with renting only for long waits.
+    """Compare buying with renting on demand, reserved, and with renting only for long waits.
 
-    The same jobs over the study's years; US$ with a range, waits in seconds. The price list has the columns name, cpus,
-    mem_gb, usd_per_hour, and may have gpus, gpu_type, speed, reserved_usd_per_hour, spot_usd_per_hour and
-    spot_kills_per_hour. Nothing is fetched from a network.
+    The same jobs over the study's years; US$, waits in seconds. The price list has the columns name, cpus,
+    mem_gb, usd_per_hour, and may have gpus, gpu_type, speed and reserved_usd_per_hour. Nothing is fetched.
 
     Examples:
     procure compare-rent pipelines/vendor-rules.toml --prices quotes/example-cloud.csv
@@ -50,7 +46,6 @@ def compare_rent(
             package=package,
             wait_bounds=[common.seconds_of(text, "--wait-bound") for text in wait_bound or ["4h"]],
             boot=common.seconds_of(boot, "--boot"),
-            uncertainty=uncertainty / 100,
             usd_per_year=float(beside or 0),
             policy=policy,
             note=common.note,

@@ -1,4 +1,4 @@
-"""A price list of rented nodes, and what jobs cost on them: on demand, reserved for years, or as spot."""
+"""A price list of rented nodes, and what jobs cost on them: on demand, or reserved for years."""
 
 from __future__ import annotations
 
@@ -25,14 +25,10 @@ PRICES = Schema(
         Column("speed", "float", "any speed", "speed of one core; empty = ratio 1.0", maximum=10**9, **_OPTIONAL),  # type: ignore[arg-type]
         Column("usd_per_hour", "float", "US$/hour", "on demand", minimum=0),
         Column("reserved_usd_per_hour", "float", "US$/hour", "of every hour of the years", **_OPTIONAL),  # type: ignore[arg-type]
-        Column("spot_usd_per_hour", "float", "US$/hour", "of an instance that may be killed", **_OPTIONAL),  # type: ignore[arg-type]
-        Column("spot_kills_per_hour", "float", "1/hour", "how often it is killed", **_OPTIONAL),  # type: ignore[arg-type]
     ),
     unique="name",
 )
 """The columns of a price list."""
-_LONGEST = 50.0
-"""Beyond e to this power, a job on spot is never done."""
 
 
 def read_prices(path: str | Path) -> pd.DataFrame:
@@ -41,7 +37,7 @@ def read_prices(path: str | Path) -> pd.DataFrame:
     Raises
     ------
     TableError
-        The file cannot be read, or a cell is wrong: spot without its kills, reserved dearer than on demand.
+        The file cannot be read, or a cell is wrong, such as reserved dearer than on demand.
 
     Examples
     --------
@@ -58,14 +54,11 @@ def read_prices(path: str | Path) -> pd.DataFrame:
 def check_prices(prices: pd.DataFrame, source: str = "prices") -> pd.DataFrame:
     """Return a price list in its schema; errors as of `read_prices`."""
     prices = check(prices, PRICES, source)
-    for name in ("reserved_usd_per_hour", "spot_usd_per_hour", "spot_kills_per_hour", "speed"):
+    for name in ("reserved_usd_per_hour", "speed"):
         if name not in prices:
             prices = prices.assign(**{name: np.nan})
     for row, one in enumerate(prices.to_dict(orient="records"), 1):
         where = f"{source}, row {row}, column"
-        if np.isnan(one["spot_usd_per_hour"]) != np.isnan(one["spot_kills_per_hour"]):
-            lacks = "spot_kills_per_hour" if np.isnan(one["spot_kills_per_hour"]) else "spot_usd_per_hour"
-            raise TableError(f"{where} {lacks}: is empty; a spot price and how often it is killed belong together")
         if one["reserved_usd_per_hour"] > one["usd_per_hour"]:
             raise TableError(
                 f"{where} reserved_usd_per_hour: {one['reserved_usd_per_hour']:g} was given; it is of every hour, "
@@ -81,18 +74,6 @@ def holds(prices: pd.DataFrame, jobs: pd.DataFrame) -> np.ndarray:
     shapes = request_shapes(jobs)
     types = prices[["cpus", "gpus", "gpu_type"]].assign(mem_mb=mem_mb(prices["mem_gb"]))
     return fits(types, shapes)[:, shape_of(jobs, shapes)]
-
-
-def spot_hours(hours: np.ndarray, kills_per_hour: np.ndarray) -> np.ndarray:
-    """Return the expected hours until a job is done that is killed at random and begins anew, inf where never.
-
-    Kills come as a Poisson process: (exp(kills × hours) − 1) / kills.
-    """
-    hours, kills = np.broadcast_arrays(np.asarray(hours, dtype="float64"), np.asarray(kills_per_hour, dtype="float64"))
-    exponent = kills * hours
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        found = np.where(kills > 0, np.expm1(exponent) / kills, hours)
-    return np.where(exponent > _LONGEST, np.inf, found)
 
 
 def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:

@@ -41,6 +41,7 @@ REMOVED = {
     "procure coschedule measure --progress": "let the commands end often: runs per second are counted",
     "procure plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
     "procure workload futures": "a study draws its futures itself: [futures] draws = 20",
+    "procure compare-rent --uncertainty": "rent grows in proportion with its prices; leave it out",
     "procure what-if --budget": "recommend from a study of that budget",
     "procure evaluate --runs": "every rule replays the past once a package; leave it out",
     "procure evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.packages.cloud import check_prices, holds, in_use, read_prices, reserved_count, spot_hours
+from procure.packages.cloud import check_prices, holds, in_use, read_prices, reserved_count
 from procure.packages.costs import HOURS_PER_YEAR
 from procure.packages.finance import years_factor
 from procure.packages.ids import package_ids
@@ -37,9 +37,8 @@ class RentComparison(Shown):
     Attributes
     ----------
     table
-        A row per way: ``way`` (``buy``, ``on demand``, ``reserved``, ``spot``, ``burst over …``), ``usd``, ``usd_low``,
-        ``usd_high`` over the years, ``rented_usd`` of it, ``mean_wait_time p95_wait_time max_wait_time`` (s),
-        ``share_over_1h``, ``lost_time`` (s, mean over jobs: expected work that kills undo), ``rented_jobs`` and
+        A row per way: ``way`` (``buy``, ``on demand``, ``reserved``, ``burst over …``), ``usd`` over the years,
+        ``rented_usd`` of it, ``mean_wait_time p95_wait_time max_wait_time`` (s), ``share_over_1h``, ``rented_jobs`` and
         ``jobs_left_out``.
     break_even
         By way, the factor on the load at which renting costs what buying does; None where nothing can be rented.
@@ -68,9 +67,8 @@ class RentComparison(Shown):
 
     def shown(self) -> pd.DataFrame:
         """Return the ways for people."""
-        usd = ["usd", "usd_low", "usd_high", "rented_usd"]
-        times = ["mean_wait_time", "p95_wait_time", "max_wait_time", "lost_time"]
-        table = self.table.assign(**{name: self.table[name].round() for name in [*usd, *times]})
+        rounded = ["usd", "rented_usd", "mean_wait_time", "p95_wait_time", "max_wait_time"]
+        table = self.table.assign(**{name: self.table[name].round() for name in rounded})
         return table.assign(share_over_1h=table["share_over_1h"].round(4))
 
 
@@ -79,8 +77,6 @@ class _Rented:
     """The jobs of a workload on the cheapest instances: per job, NaN where none holds it."""
 
     usd: np.ndarray  # on demand
-    spot_usd: np.ndarray  # expected; on demand where that is cheaper
-    lost: np.ndarray  # s, expected work that kills undo, as in `spot_usd`
     kind: np.ndarray  # row of the price list, on demand; −1 = none
     seconds: np.ndarray  # int64, what is paid for on demand
 
@@ -92,7 +88,6 @@ def compare_rent(
     package: str | None = None,
     wait_bounds: Sequence[int] = (4 * _HOUR,),
     boot: int = 180,
-    uncertainty: float = 0.2,
     usd_per_year: float = 0.0,
     policy: str | None = None,
     note: Note = silent,
@@ -101,7 +96,7 @@ def compare_rent(
 
     Each job runs on the instance type that is cheapest for it, on as many instances as it asks for nodes, from its
     submission and the boot on. Reserved instances are as many of each type as cost least beside on demand, with the
-    jobs of the study repeating for ever. On spot, a killed job begins anew. In a burst, jobs that would wait longer
+    jobs of the study repeating for ever. In a burst, jobs that would wait longer
     than a bound on the package are rented on demand, until no other does.
 
     Parameters
@@ -114,10 +109,8 @@ def compare_rent(
         s; a burst for each.
     boot
         s from the submission of a rented job to its start; paid for.
-    uncertainty
-        By which share rented prices may be lower or higher.
     usd_per_year
-        What renting costs besides: storage, transfers, staff. It is not uncertain.
+        What renting costs besides: storage, transfers, staff.
     policy, note
         One of the study's, None = its first; called with a line on each step that takes long.
 
@@ -134,16 +127,14 @@ def compare_rent(
     >>> prices = procure.read_prices("cloud.csv")
     >>> found = procure.compare_rent("study.toml", prices, wait_bounds=[60])
     >>> found.table["way"].to_list()
-    ['buy', 'on demand', 'reserved', 'spot', 'burst over 60 s']
+    ['buy', 'on demand', 'reserved', 'burst over 60 s']
     """
-    if not 0 <= uncertainty < 1:
-        raise ArgumentError("uncertainty", f"{uncertainty:g} was given; it is a share from 0 to below 1")
     for name, value in (("boot", boot), ("usd_per_year", usd_per_year), *(("wait_bounds", one) for one in wait_bounds)):
         if value < 0:
             raise ArgumentError(name, f"{value:g} was given; it must be 0 or more")
     table = check_prices(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
     plan, counts, policy = _bought(load_study(study), package, policy, note)
-    return _compare(plan, counts, policy, table, tuple(wait_bounds), boot, uncertainty, usd_per_year, note)
+    return _compare(plan, counts, policy, table, tuple(wait_bounds), boot, usd_per_year, note)
 
 
 def _compare(
@@ -153,7 +144,6 @@ def _compare(
     table: pd.DataFrame,
     wait_bounds: tuple[int, ...],
     boot: int,
-    uncertainty: float,
     usd_per_year: float,
     note: Note,
 ) -> RentComparison:
@@ -163,7 +153,7 @@ def _compare(
     package_id = package_ids(counts[None, :], plan.types)[0]
     costs = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
     rented = {name: _rent(plan, name, table, boot) for name in plan.workloads}
-    scale = _Scale(plan, weights, uncertainty, usd_per_year)
+    scale = _Scale(plan, weights, usd_per_year)
     everyone = {name: np.ones(len(jobs), dtype=bool) for name, jobs in plan.workloads.items()}
     note("replaying the package")
     alone = {name: _replay(plan, counts, name, policy, every) for name, every in everyone.items()}
@@ -173,16 +163,13 @@ def _compare(
     ways.append(scale.row("on demand", 0.0, usd, boots, usd))
     reserved = {name: _reserved(plan.workloads[name], one, table, boot) for name, one in rented.items()}
     ways.append(scale.row("reserved", 0.0, reserved, boots, usd))
-    if table["spot_usd_per_hour"].notna().any():
-        spot = {name: one.spot_usd for name, one in rented.items()}
-        ways.append(scale.row("spot", 0.0, spot, boots, usd, {name: one.lost for name, one in rented.items()}))
     for bound in wait_bounds:
         note(f"bursting over {duration(bound)}")
         waits, paid = _burst(plan, counts, policy, rented, alone, bound, boot)
         ways.append(scale.row(f"burst over {duration(bound)}", float(costs["tco_usd"]), paid, waits, paid))
     found = pd.DataFrame(ways)
     even = _break_even(found, scale.beside)
-    notes = _notes(plan, found, even, float(costs["busy_share"]), uncertainty)
+    notes = _notes(plan, found, even, float(costs["busy_share"]))
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {plan.study.costs.years:g} years"
     return RentComparison(found, even, package_id, plan.study.costs.years, title, notes)
 
@@ -206,26 +193,11 @@ def _rent(plan: Plan, name: str, prices: pd.DataFrame, boot: int) -> _Rented:
         took = np.where(limit > 0, np.minimum(took, limit), took)
     n_nodes = jobs["n_nodes"].to_numpy(np.int64)
     seconds = took + boot
-    price, spot = (prices[column].to_numpy()[:, None] for column in ("usd_per_hour", "spot_usd_per_hour"))
+    price = prices["usd_per_hour"].to_numpy()[:, None]
     usd = np.where(able, n_nodes * seconds / _HOUR * price, np.inf)
-    kind = usd.argmin(axis=0)
-    jobs_at = np.arange(len(jobs))
-    cheapest = usd[kind, jobs_at]
-    nowhere = np.isinf(cheapest)
-    # All instances of a job end with the first that is killed.
-    kills = np.nan_to_num(prices["spot_kills_per_hour"].to_numpy())[:, None] * n_nodes
-    expected = spot_hours(seconds / _HOUR, kills)
-    killed = np.where(able & ~np.isnan(spot), n_nodes * expected * np.nan_to_num(spot), np.inf)
-    best = killed.argmin(axis=0)
-    saves = killed[best, jobs_at] < cheapest
-    lost = np.where(saves, (expected - seconds / _HOUR)[best, jobs_at] * _HOUR, 0.0)
-    return _Rented(
-        np.where(nowhere, np.nan, cheapest),
-        np.where(nowhere, np.nan, np.minimum(killed[best, jobs_at], cheapest)),
-        lost,
-        np.where(nowhere, -1, kind),
-        seconds[kind, jobs_at],
-    )
+    kind, every = usd.argmin(axis=0), np.arange(len(jobs))
+    nowhere = np.isinf(usd[kind, every])
+    return _Rented(np.where(nowhere, np.nan, usd[kind, every]), np.where(nowhere, -1, kind), seconds[kind, every])
 
 
 def _speed(one: Any) -> float | None:
@@ -306,7 +278,6 @@ class _Scale:
 
     plan: Plan
     weights: Mapping[str, float]
-    uncertainty: float
     usd_per_year: float
 
     @property
@@ -321,7 +292,6 @@ class _Scale:
         paid: Mapping[str, np.ndarray],
         waits: Mapping[str, np.ndarray],
         rented: Mapping[str, np.ndarray],
-        lost: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, Any]:
         """Return a row of the table; ``paid`` is in US$ by job, ``rented`` above 0 where it is rented."""
         costs, plan = self.plan.study.costs, self.plan
@@ -334,12 +304,9 @@ class _Scale:
         found = {
             "way": way,
             "usd": round(bought + usd + beside, 2),
-            "usd_low": round(bought + usd * (1 - self.uncertainty) + beside, 2),
-            "usd_high": round(bought + usd * (1 + self.uncertainty) + beside, 2),
             "rented_usd": round(usd + beside, 2),
         }
         found |= self._waits(waits)
-        found["lost_time"] = self._waits(lost)["mean_wait_time"] if lost else 0.0
         left_out = sum(int(np.isnan(one).sum()) for one in waits.values())
         return found | {"rented_jobs": n_rented, "jobs_left_out": left_out}
 
@@ -379,9 +346,7 @@ def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
     return found
 
 
-def _notes(
-    plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float, uncertainty: float
-) -> list[str]:
+def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float) -> list[str]:
     """Say what the comparison amounts to and what it leaves out."""
     notes = []
     for way, load in even.items():
@@ -395,8 +360,8 @@ def _notes(
         if row.jobs_left_out:
             notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
     notes.append(
-        f"rented prices may be {uncertainty:.0%} lower or higher; an instance runs one job, whose nodes are whole "
-        "instances; storage, transfers and staff of renting are in it only where they were given"
+        "an instance runs one job, whose nodes are whole instances; storage, transfers and staff of renting are in it "
+        "only where they were given"
     )
     if plan.existing is not None and len(plan.existing):
         notes.append(
