@@ -1,7 +1,7 @@
 """How are files read and written, so that none is half, misread, or larger than it seems?"""
 
 from procure.files.archive import Archive, read_archive, write_archive
-from procure.files.booster import check_booster, installed_xgboost, read_learner
+from procure.files.booster import installed_xgboost, load_booster
 from procure.files.code import code_digest
 from procure.files.kept import keep, keep_array
 from procure.files.read import (
@@ -19,7 +19,6 @@ from procure.files.write import whole_file
 __all__ = [
     "Archive",
     "as_utf8",
-    "check_booster",
     "check_parquet",
     "code_digest",
     "existing_file",
@@ -29,9 +28,9 @@ __all__ = [
     "is_parquet",
     "keep",
     "keep_array",
+    "load_booster",
     "read_archive",
     "read_bytes",
-    "read_learner",
     "read_rows",
     "whole_file",
     "write_archive",

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_tweedie_deviance
 from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
-from procure.files import Archive, check_booster, read_archive, write_archive
+from procure.files import Archive, load_booster, read_archive, write_archive
 from procure.text import nearest
 
 SCHEMA = "procure-model/2"
@@ -178,10 +178,9 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
     head = archive.head
     try:
         model = Surrogate(head["kind"], int(head["seed"]), profile=head["profile"])
-        check_booster(archive.trees["trees"], source)
+        load_booster(archive.trees["trees"], source)
         model.model_ = XGBRegressor(n_jobs=1)
         model.model_.load_model(bytearray(archive.trees["trees"]))
-        model.model_.get_booster().save_config()  # makes XGBoost look at its settings now
         model.scale_, model.profile_ = float(head["scale"]), head["profile"]
         model.n_features_ = int(head["n_features"])
     except TableError:

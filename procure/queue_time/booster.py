@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from procure.files import check_booster, read_learner
+from procure.files import load_booster
 from procure.progress import Step, step, worked
 
 PLAIN_ROUNDS = 100
@@ -19,7 +19,7 @@ MAX_BIN = 64
 
 
 class Booster:
-    """What XGBoost has fitted, kept as it writes it; a booster that was read is checked by `from_bytes`.
+    """What XGBoost has fitted, kept as it writes it.
 
     Parameters
     ----------
@@ -33,17 +33,13 @@ class Booster:
 
     @classmethod
     def from_bytes(cls, content: bytes, source: str) -> Booster:
-        """Take bytes out of a file, if XGBoost can evaluate them within its arrays; else it is a `TableError`."""
-        check_booster(content, source)
+        """Take bytes out of a file; that XGBoost cannot read them is a `TableError`."""
+        load_booster(content, source)
         return cls(content)
 
     @cached_property
     def _fitted(self) -> Any:
-        import xgboost
-
-        found = xgboost.Booster({"nthread": 1, "verbosity": 0})
-        found.load_model(bytearray(self.content))
-        return found
+        return load_booster(self.content, "a booster")
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Predict rows (n, m) of float32 features, NaN where unknown: (n,), or (n, outputs)."""
@@ -57,10 +53,11 @@ class Booster:
 
         rows = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
         leaves = self._fitted.predict(rows, pred_leaf=True).astype(np.int64).reshape(len(features), -1)
-        learner = read_learner(self.content)
+        learner = json.loads(bytes(self._fitted.save_raw(raw_format="json")))["learner"]
         trees = learner["gradient_booster"]["model"]["trees"]
         base = np.ravel(json.loads(learner["learner_model_param"]["base_score"]))
-        said = [tree["split_conditions"][at].astype(float) for tree, at in zip(trees, leaves.T, strict=True)]
+        values = (np.array(tree["split_conditions"], np.float32) for tree in trees)
+        said = [value[at].astype(float) for value, at in zip(values, leaves.T, strict=True)]
         return np.asarray(base + np.sum(said, axis=0), np.float32)
 
     def contributions(self, features: np.ndarray) -> np.ndarray:
