@@ -97,20 +97,6 @@ def test_trend_watch_and_update(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_log_that_has_grown_is_learnt_from_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--refit-grown trains again at so many per cent of what the boosters learnt from, and says so; below it not."""
-    monkeypatch.setattr(training, "Settings", lambda: QUICK)
-    whole, site = busy_site(900), str(folder / "grown.model")
-    whole.iloc[:800].to_parquet(folder / "first.parquet")
-    assert "trained procure on 800 jobs" in asked(folder, "train", "first.parquet", "--out", site)
-    words = ["update", "jobs.parquet", "--model", site, "--refit-grown"]
-    kept = asked(folder, *words, "12.6", "--out", str(folder / "kept.model"))
-    assert "trained again" not in kept and "100 newer jobs" in kept
-    assert "trained again on 900 jobs" in asked(folder, *words, "12.5")
-    assert "trained again" not in asked(folder, *words, "1")
-
-
-@pytest.mark.slow
 def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default at a fifth more than they learnt from, if all of that is at hand; otherwise it is said, by `update`
     and by a caution; --no-refit never."""
@@ -131,24 +117,6 @@ def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.Mo
     said = json.loads(ask(folder, "predict", "--model", str(folder / "short.model"), "--cpus", "4", "--time", "60",
                           "--state", str(folder / "squeue.txt"), "--format", "json"))  # fmt: skip
     assert any("25% more waits are known" in text for text in said["caution"])
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--refit", "--refit-every", "soon"), "--refit-every"),
-        (("--no-refit", "--refit-every", "soon"), "--refit-every"),
-        (("--no-refit", "--refit-every", "30d"), "give either --no-refit or --refit-every"),
-        (("--no-refit", "--refit-grown", "50"), "give either --no-refit or --refit-grown"),
-    ],
-)
-def test_refit_options_that_make_no_sense_are_refused(folder: Path, words: tuple[str, ...], told: str) -> None:
-    """Options of `update` are read whether or not another decides; two that contradict are one error."""
-    model = folder / "site.model"
-    before = model.read_bytes()
-    done = RUN.invoke(app, ["queue", "update", str(folder / "jobs.parquet"), "--model", str(model), *words])
-    assert done.exit_code == 2 and told in " ".join(done.stderr.split())
-    assert model.read_bytes() == before
 
 
 def asked(folder: Path, verb: str, log: str, *words: str) -> str:

@@ -14,7 +14,7 @@ from procure.cli.from_settings import options
 from procure.cli.queue_options import LOG, LogArgument, ModelOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method, left_out
-from procure.settings import LARGEST, MOST_COUNTED
+from procure.settings import MOST_COUNTED
 from procure.workload.log_settings import LogSettings
 
 
@@ -88,19 +88,6 @@ def update(
             "grown by 20 %, if all of them are still at hand]",
         ),
     ] = None,
-    refit_every: Annotated[
-        str | None,
-        typer.Option(help="In place of 20 %: retrain when the last job of the training is older than this, say 30d."),
-    ] = None,
-    refit_grown: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            max=LARGEST,
-            metavar="PERCENT",
-            help="In place of 20 %: retrain when the number of known waits has grown by PERCENT, say 50.",
-        ),
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Continue a model with newer log rows: its recent past, its intervals, its trend; warn of drift.
@@ -108,15 +95,11 @@ def update(
     Example:
     procure queue update jobs-of-this-week.psv --log-format sacct --model site.model
     """
-    oldest = None if refit_every is None else common.seconds_of(refit_every, "--refit-every")
-    for option, given in (("--refit-every", refit_every), ("--refit-grown", refit_grown)):
-        if refit is False and given is not None:
-            raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
     newer = common.read_jobs(log, how, keep_unfinished="sacct")
     for text in left_out(newer.jobs):
         common.note(text)
-    site = training.continue_training(site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note)
+    site = training.continue_training(site, newer.jobs, refit=refit, note=common.note)
     store.save(site, out or model)
     _print_model(site, out or model, output)
 

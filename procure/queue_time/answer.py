@@ -11,7 +11,6 @@ import pandas as pd
 
 from procure.queue_time.cautions import cautions, doubt_of
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.log import Log
 from procure.queue_time.predict import (
     Request,
     Situation,
@@ -125,7 +124,6 @@ def answer(
     state: pd.DataFrame | None = None,
     now: int | None = None,
     deadline: float | None = None,
-    log: Log | None = None,
 ) -> dict[str, Any]:
     """Predict when a job that is submitted now starts, say why, and what the model does not know.
 
@@ -141,8 +139,6 @@ def answer(
         Unix seconds; by default `predict.moment_of`.
     deadline
         Seconds from now.
-    log
-        Of `predict.past`, if it is laid out already: what is to be asked often is cheaper so.
 
     Returns
     -------
@@ -150,7 +146,7 @@ def answer(
         What `predict.forecast` returns, then ``because`` and ``caution``, lists of sentences.
     """
     others = [(text, other) for text, other in smaller_requests(request) if can_run(site, other, state)]
-    [here, *_], features = situations(site, [request, *(other for _, other in others)], state, now, log)
+    [here, *_], features = situations(site, [request, *(other for _, other in others)], state, now)
     near = neighbours(here)
     careful = cautions(site, request, here, near, state)
     found = stated(site, features)

@@ -444,15 +444,17 @@ def no_sooner(
     """
     found: dict[tuple[Any, ...], np.ndarray] = {}
     kinds = [replace(one, partition=partition_of(site, one.partition)).kind for one in requests]
-    if state is not None and requests[0].user:
-        now = moment_of(site, state) if now is None else now
+    user = requests[0].user
 
-        def like(jobs: Sequence[Any]) -> list[int]:
-            own = [place for place, job in enumerate(jobs) if Request.of(job).kind in kinds]
-            return sorted({*own[:MOST_LIKE], *own[-MOST_LIKE:]})
+    def like(jobs: Sequence[Any]) -> list[int]:
+        own = [place for place, job in enumerate(jobs) if Request.of(job).kind in kinds]
+        return sorted({*own[:MOST_LIKE], *own[-MOST_LIKE:]})
 
-        for job, _, said in _pending(site, state, requests[0].user, now, like):
-            found[Request.of(job).kind] = said
+    if state is not None and user:
+        mine = in_its_terms(site, state[(state["user"] == user) & state["start_time"].isna()])
+        if like(list(mine.itertuples())):
+            now = moment_of(site, state) if now is None else now
+            found = {Request.of(job).kind: said for job, _, said in _pending(site, state, user, now, like)}
     return [found.get(kind, 0.0) for kind in kinds]
 
 

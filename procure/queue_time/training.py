@@ -175,8 +175,6 @@ def continue_training(
     jobs: pd.DataFrame,
     *,
     refit: bool | None = None,
-    oldest: int | None = None,
-    grown: float | None = None,
     note: Callable[[str], None] = silent,
 ) -> SiteModel:
     """Continue a model from a newer log as `update` does, and train its boosters again when that is due.
@@ -186,12 +184,8 @@ def continue_training(
     site, jobs
         The model; a checked job table that follows its log.
     refit
-        Train the boosters again, or not; None decides by ``oldest`` and ``grown``.
-    oldest
-        Age, s, of the boosters' last job beyond which they are trained again.
-    grown
-        Growth of the number of known waits, in percent, from which they are trained again. With neither, they are
-        from 20 % on, provided that the model and the log hold all waits.
+        Train the boosters again, or not; None does once 20 % more waits are known, provided that the model and the log
+        hold all of them.
     note
         Called with what was done and with warnings of drift.
 
@@ -204,7 +198,7 @@ def continue_training(
     True
     """
     if refit is None:
-        refit = _is_due(site, jobs, oldest, grown, note)
+        refit = _is_due(site, jobs, note)
     site, drifts, n_new = update(site, jobs, refit)
     if refit:
         note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
@@ -214,16 +208,8 @@ def continue_training(
     return site
 
 
-def _is_due(
-    site: SiteModel, jobs: pd.DataFrame, oldest: int | None, grown: float | None, note: Callable[[str], None]
-) -> bool:
-    if oldest is not None:
-        age = int(jobs["submit_time"].max()) - int(site.about["trained_until"])
-        if age > oldest or grown is None:
-            return age > oldest
+def _is_due(site: SiteModel, jobs: pd.DataFrame, note: Callable[[str], None]) -> bool:
     more = growth(site, jobs)
-    if grown is not None:
-        return 100 * more >= grown
     if more < GROWN or has_all(site, jobs):
         return more >= GROWN
     note(
