@@ -193,7 +193,7 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
     for setting, value in given:
         for word in words(value):
-            if word in _NOT_PREEMPTED and (word != "suspend" or kind == "qos"):
+            if word in _NOT_PREEMPTED:
                 gaps.append((setting, value, f"{word.upper()} is not simulated: {_NOT_PREEMPTED[word]}"))
     for word in words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
@@ -223,7 +223,7 @@ def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUn
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
 _PREEMPT_WORDS = ("youngest_first", "strict_order", "reorder_count")
 _NOT_PREEMPTED = {
-    "suspend": "Slurm lets such QOS take turns; here their jobs run on, and those that would preempt them wait",
+    "suspend": "here such jobs run on, and those that would have their CPUs wait",
     "within": "jobs of one QOS do not end each other",
     "priority": "jobs also give way to others of a lower priority",
 }
