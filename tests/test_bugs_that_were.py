@@ -14,11 +14,14 @@ from procure.comparison.fidelity import replay
 from procure.errors import TableError
 from procure.run import simulate
 from procure.schemas import JOB, NODE
+from procure.site import accounting
 from procure.site.accounting import read_accounting
+from procure.site.change import changed
 from procure.site.collect import collect, commands
 from procure.site.limits import exceeded
 from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
+from procure.site.rows import Row, whole
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
 from procure.study import load_study
@@ -85,6 +88,17 @@ def test_the_smaller_of_two_bounds_counts() -> None:
     site = Site(qos=(Qos(name="normal", limits=limits),), enforce=("limits",))
     assert "cpu" in exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 200.0}, 1, 0)
     assert not exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 100.0}, 1, 0)
+
+
+def test_a_limit_is_one_row(monkeypatch) -> None:
+    """A further name of a limit is a row; reading and --rule go by it."""
+    text = [("a.txt", "add qos long GrpRunning=3\n")]
+    assert [one.setting for one in read_accounting(text).not_understood] == ["grprunning"]
+    monkeypatch.setitem(accounting._LIMITS, "grprunning", Row("grprunning", "grp_jobs", whole))
+    found = read_accounting(text)
+    assert found.qos["long"]["limits"].grp_jobs == 3 and not found.not_understood
+    site = Site(qos=(Qos(name="long"),), enforce=("limits",))
+    assert changed(site, "qos long GrpRunning=4", node_table(1)).qos[0].limits.grp_jobs == 4
 
 
 def test_boards_of_a_node_are_counted(tmp_path) -> None:

@@ -21,9 +21,6 @@ from procure.site.work import (
     WORD,
 )
 
-NEVER_SO_MANY = 1 << 32
-"""More jobs than start at one moment."""
-
 
 @part
 def begin(own, job, n):
