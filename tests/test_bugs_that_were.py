@@ -120,6 +120,16 @@ def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
     assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and found.rules.select.topology == "tree"
 
 
+def test_settings_that_are_read_and_not_followed_are_listed(tmp_path) -> None:
+    """They stood in the site without a word on what they change."""
+    (tmp_path / "slurm.conf").write_text(
+        "SchedulerParameters=bf_one_resv_per_job\nSelectTypeParameters=CR_Core,CR_Pack_Nodes\n"
+        "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL MaxCPUsPerNode=2\n"
+    )
+    told = " ".join(each.setting for each in read_slurm(tmp_path).rules.not_understood)
+    assert "bf_one_resv_per_job" in told and "cr_pack_nodes" in told and "maxcpuspernode" in told
+
+
 def test_limits_that_are_not_applied_are_listed() -> None:
     """Of models of GPUs, billing, wall in all and submissions: read and shown, and named with what that may change."""
     text = "add qos long GrpTRES=cpu=8,gres/gpu:a100=4 GrpTRESMins=billing=9 GrpWall=60 MaxSubmitJobs=5 MaxWall=30\n"

@@ -241,7 +241,8 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
         name: value or name
         for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
     }
-    values, _ = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
+    values, gaps = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
+    unknown += gaps
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
     unknown += [
         NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
@@ -288,6 +289,9 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     values["memory"] = not given or any("memory" in word for word in given)
     values["pack_nodes"] = "cr_pack_nodes" in given
     values["lln"] = "cr_lln" in given
+    if values["pack_nodes"]:
+        effect = "nodes are chosen as without it: a job may get other ones"
+        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_pack_nodes", effect=effect))
     for word in given:
         if not _KNOWN_SELECT.match(word) or "socket" in word:
             effect = "cores are taken in its place"
