@@ -14,7 +14,7 @@ from itertools import pairwise
 from procure.site.layout import Layout
 from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.model import Site
-from procure.site.names import DOWN, DRAINED, SUSPEND
+from procure.site.names import DOWN, DRAINED
 
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
@@ -26,7 +26,6 @@ BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start."""
-STOPPED = 2**50
 HOPELESS = 3_000
 """So many rounds in which nothing runs, everything was submitted and nobody starts: what waits fits nowhere."""
 
@@ -69,10 +68,6 @@ class NaiveSlurm:
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         self.until = [-1] * self.n_jobs
         self.grace_end: dict[int, int] = {}
-        self.cores: dict[int, set[tuple[int, int]]] = {}
-        self.paused: dict[int, tuple[int, int]] = {}  # since when, and s that are left
-        self.suspended = [0] * self.n_jobs
-        self.suspends = bool((jobs.preempts == SUSPEND).any())
         latency = site.latency
         backfill_clock = latency.clock - BEFORE if latency.backfill_clock is None else latency.backfill_clock
         started = math.floor(latency.clock)
@@ -129,13 +124,11 @@ class NaiveSlurm:
             if idle and (not self.any_may_start() or n_idle > HOPELESS):
                 break
             self.catch_up()
-            self.take_turns()
             if now in changes:
                 self.ask(now)
             self.fail_nodes()
             self.end_graces()
             self.schedule_if_due()
-            self.take_turns()
         return self.start, self.end, self.on_nodes
 
     @property
@@ -300,11 +293,8 @@ class NaiveSlurm:
 
     def stop(self, job: int, why: str, again: bool) -> None:
         """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
-        if job in self.paused:
-            self.suspended[job] += self.now - self.paused.pop(job)[0]
         began, self.end[job] = self.start[job], self.now
         self.finish(job, self.now)
-        self.take_turns()
         if not again:
             self.ended_by[job] = why
         else:
@@ -319,7 +309,6 @@ class NaiveSlurm:
     def finish(self, job: int, until: int) -> None:
         self.running.remove(job)
         self.grace_end.pop(job, None)
-        self.cores.pop(job, None)
         self.charge(job, until)
         if job in self.bound:
             self.unbind(job)
@@ -488,78 +477,18 @@ class NaiveSlurm:
         """preempt, PreemptMode: what a waiting job does with a running one."""
         return int(self.jobs["preempts"][self.jobs["rank"][job]][self.jobs["rank"][other]])
 
-    def without(self, gone: list[int], suspended: list[int] = []):  # noqa: B006
-        """Return what is free, and how many jobs are on each node, without some running jobs.
-
-        preempt, PreemptMode: "the suspended jobs will still use memory on the allocated nodes".
-        """
+    def without(self, gone: list[int]):
+        """Return what is free, and how many jobs are on each node, without some running jobs."""
         free, n_on = [list(column) for column in self.free], list(self.n_on)
-        for job in [*gone, *suspended]:
-            if job in suspended and self.jobs["whole"][job]:
-                continue
+        for job in gone:
             for node in self.on_nodes[job]:
-                columns = free[:1] if job in suspended else free
-                for column, asked in zip(columns, self.taken(job, node), strict=False):
+                for column, asked in zip(free, self.taken(job, node), strict=False):
                     column[node] += asked
                 n_on[node] -= 1
         return free, n_on
 
-    def find(self, job, closed, gone, suspended, group=None):
-        """preempt: jobs of a higher partition may take CPUs "already in use by jobs from partitions with a lower" tier.
-
-        First of nobody; then of as many of the lower partitions as are needed, the lowest first.
-        """
-        free, n_on = self.without(gone, suspended)
-        if not self.suspends:
-            return self.choose(job, closed, free, n_on, group)
-        ranks = range(len(self.layout.partition_nodes))
-        tier = [each.priority_tier for each in self.site.partitions]
-        lower = sorted(ranks, key=lambda rank: (-tier[rank], rank))
-        lower = [rank for rank in lower if self.jobs["preempts"][self.jobs["rank"][job]][rank] == SUSPEND]
-        gone_now = {other for other in [*gone, *suspended] if not self.jobs["whole"][other]}
-
-        def with_cpus_of(those):
-            held = set()
-            for other in self.running:
-                if other not in gone_now and (self.jobs["rank"][other] not in those or self.jobs["whole"][other]):
-                    held |= self.cores[other]
-            for node in range(self.n_nodes):
-                free[0][node] = self.totals[0][node] - len({core for n, core in held if n == node})
-            return self.choose(job, closed, free, n_on, group), held
-
-        nodes, self.left_to_others = with_cpus_of([])
-        if nodes is None and not self.jobs["whole"][job]:
-            nodes, self.left_to_others = with_cpus_of(lower)
-            while nodes is not None:
-                fewer, held = with_cpus_of(lower := lower[1:])
-                if fewer is None:
-                    break
-                nodes, self.left_to_others = fewer, held
-        return nodes
-
-    def take_turns(self, begins: bool = False) -> None:
-        """preempt: the "shadow" of a job suspends those of lower partitions on its CPUs, until it ends."""
-        if not self.suspends:
-            return
-        shadows: set[tuple[int, int]] = set()
-        running = [job for job in self.running if self.end[job] > self.now or (begins and self.start[job] == self.now)]
-        for tier in sorted({self.jobs["tier"][job] for job in running}, reverse=True):
-            active = set()
-            for job in running:
-                if self.jobs["tier"][job] != tier:
-                    continue
-                if self.cores[job] & shadows:
-                    if job not in self.paused and self.end[job] > self.now:
-                        self.paused[job] = (self.now, self.end[job] - self.now)
-                        self.end[job] = STOPPED
-                    continue
-                if job in self.paused:
-                    since, left = self.paused.pop(job)
-                    self.end[job] = self.now + left
-                    self.until[job] += self.now - since
-                    self.suspended[job] += self.now - since
-                active |= self.cores[job]
-            shadows |= active
+    def find(self, job, closed, gone, group=None):
+        return self.choose(job, closed, *self.without(gone), group)
 
     def preempt(self, job: int, closed: set[int]) -> None:
         """preempt, Preemption Design and Operation: end one after the other until the job fits, then reorder them.
@@ -568,7 +497,6 @@ class NaiveSlurm:
         as long as KillWait and MessageTimeout.
         """
         prey, rules, last = self.prey(job), self.site.preemption, self.preempted_at[job]
-        prey = [other for other in prey if self.how(job, other) != SUSPEND]
         if not prey or (last is not None and self.now - last < rules.patience):
             return
         nodes, n_gone = None, 0
@@ -583,7 +511,7 @@ class NaiveSlurm:
                     before = before[:n_sharing]
                 prey = [needed, *before, *behind]
             for n_gone in range(1, len(prey) + 1):
-                nodes = self.find(job, closed, prey[:n_gone], [])
+                nodes = self.find(job, closed, prey[:n_gone])
                 if nodes is not None:
                     break
             if nodes is None:
@@ -671,7 +599,7 @@ class NaiveSlurm:
                     blocked_partitions.add(partition)
                 continue
             closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
-            nodes = self.find(job, closed, [], [])
+            nodes = self.find(job, closed, [])
             if nodes is not None:
                 self.begin(job, nodes)
                 rejected_array = -1
@@ -794,7 +722,7 @@ class NaiveSlurm:
             start, nodes = found
             start = max(start, at)
             if start <= self.now:
-                chosen = self.find(job, closed, [], [])
+                chosen = self.find(job, closed, [])
                 if chosen is None:
                     return self.now, nodes, False, closed
                 return self.now, chosen, True, None
@@ -840,14 +768,13 @@ class NaiveSlurm:
         places, place = self.layout.places, self.jobs["place"][job]
         groups = range(places.first[place], places.first[place + 1]) if group is None else [group]
         usable = {n for n in range(self.n_nodes) if any(places.reach[g, n] for g in groups)} - set(closed)
-        nodes = self.find(job, closed, [], [], group)
+        nodes = self.find(job, closed, [], group)
         if nodes is not None:
             return self.now, nodes
         prey = self.prey(job)
-        suspended = [other for other in prey if self.how(job, other) == SUSPEND]
-        gone = [other for other in prey if other not in suspended]
+        gone = list(prey)
         if prey:
-            nodes = self.find(job, closed, gone, suspended, group)
+            nodes = self.find(job, closed, gone, group)
             if nodes is not None:
                 return self.now, nodes
         if only_now:
@@ -876,7 +803,7 @@ class NaiveSlurm:
                     break
                 if self.until[order[i]] <= first_end + window:
                     break
-            nodes = self.find(job, closed, gone, suspended, group)
+            nodes = self.find(job, closed, gone, group)
             if nodes is not None:
                 ends = self.until[last]
                 return (ends if ends > self.now else self.now + 1), nodes
@@ -989,8 +916,6 @@ class NaiveSlurm:
         self.until[job] = self.now + self.jobs["limit"][job]
         self.preempted_at[job] = None
         self.on_nodes[job] = nodes
-        if self.suspends:
-            self.cores[job] = self.cores_of(job, nodes)
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
             row, amount = limits.row[i], float(limits.amount[i])
@@ -1002,12 +927,3 @@ class NaiveSlurm:
             self.n_on[node] += 1
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] += 1
-        self.take_turns(begins=True)
-
-    def cores_of(self, job, nodes):
-        """cons_tres: the first CPUs of each node that the job need not leave to others."""
-        found = set()
-        for node in nodes:
-            open_ = [core for core in range(self.totals[0][node]) if (node, core) not in self.left_to_others]
-            found |= {(node, core) for core in open_[: self.taken(job, node)[0]]}
-        return found

@@ -24,7 +24,7 @@ from procure.tables import JOB, NODE, check
 FEATURES = (
     "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
     "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic", "preempt-qos", "preempt-partition",
-    "failures", "suspend", "grace", "slices",
+    "failures", "grace", "slices",
 )  # fmt: skip
 _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
@@ -246,33 +246,6 @@ def _preemption(rng, kind):
         patience=int(rng.choice([5, 40])), strict_order=bool(rng.integers(4) == 0),
         exempt_time=int(rng.choice([0, 0, 15])), requeue=bool(rng.integers(4)),
     )  # fmt: skip
-
-
-def _suspend(rng, settings, jobs, nodes):
-    """Partitions of four tiers, of which some do not give way or take nodes whole; nodes go down in some cases."""
-    settings["preemption"] = Preemption(
-        type="partition", mode="suspend", exempt_time=int(rng.choice([0, 15])), patience=5, requeue_delay=20,
-        reorder_count=int(rng.choice([0, 1, 3])), youngest_first=bool(rng.integers(2)),
-    )  # fmt: skip
-    half = ",".join(nodes["node_id"].iloc[: max(1, len(nodes) // 2)])
-    modes = [None, None, None, "suspend", "off", "requeue", "cancel"]
-    settings["partitions"] = (
-        Partition(
-            name="p", nodes="ALL", default=True, preempt_mode=rng.choice(modes), grace_time=int(rng.choice([0, 8]))
-        ),
-        Partition(name="group", nodes="ALL", priority_tier=4, preempt_mode=rng.choice(modes)),
-        Partition(name="owner", nodes=half, priority_tier=9, oversubscribe="force:1"),
-        Partition(name="other", nodes=half, priority_tier=4, preempt_mode=rng.choice(modes)),
-        Partition(name="whole", nodes="ALL", priority_tier=int(rng.choice([1, 5])), oversubscribe="exclusive"),
-    )
-    names = ["p", "p", "group", "group", "owner", "owner", "other"] + ["whole"] * int(rng.integers(2))
-    jobs["partition"] = rng.choice(names, len(jobs))
-    jobs["run_time"] = rng.choice([0, 3, 50, 90], len(jobs))
-    jobs["cpus_per_node"] = rng.choice([1, 2, 3, 4, 8], len(jobs))
-    jobs["mem_mb_per_node"] = rng.choice([0, 500, 1000, 4000], len(jobs))
-    if rng.integers(3) == 0:
-        _events(rng, settings, jobs, nodes)
-        settings["events"] = tuple(each.model_copy(update={"state": "down"}) for each in settings["events"])
 
 
 def _grace(rng, settings, jobs, nodes):

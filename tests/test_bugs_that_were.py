@@ -14,11 +14,14 @@ from procure.comparison.fidelity import replay
 from procure.errors import TableError
 from procure.run import simulate
 from procure.schemas import JOB, NODE
+from procure.site import accounting
 from procure.site.accounting import read_accounting
+from procure.site.change import changed
 from procure.site.collect import collect, commands
 from procure.site.limits import exceeded
 from procure.site.model import Limits, Partition, Qos, Site
 from procure.site.names import Known
+from procure.site.rows import Row, whole
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
 from procure.study import load_study
@@ -87,6 +90,17 @@ def test_the_smaller_of_two_bounds_counts() -> None:
     assert not exceeded(site, ("", "normal", "phys", "alice"), {"cpu": 100.0}, 1, 0)
 
 
+def test_a_limit_is_one_row(monkeypatch) -> None:
+    """A further name of a limit is a row; reading and --rule go by it."""
+    text = [("a.txt", "add qos long GrpRunning=3\n")]
+    assert [one.setting for one in read_accounting(text).not_understood] == ["grprunning"]
+    monkeypatch.setitem(accounting._LIMITS, "grprunning", Row("grprunning", "grp_jobs", whole))
+    found = read_accounting(text)
+    assert found.qos["long"]["limits"].grp_jobs == 3 and not found.not_understood
+    site = Site(qos=(Qos(name="long"),), enforce=("limits",))
+    assert changed(site, "qos long GrpRunning=4", node_table(1)).qos[0].limits.grp_jobs == 4
+
+
 def test_boards_of_a_node_are_counted(tmp_path) -> None:
     """A node of two boards without CPUs= has the sockets of both."""
     (tmp_path / "slurm.conf").write_text(
@@ -104,6 +118,16 @@ def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
     (tmp_path / "topology.yaml").write_text(text)
     found = read_slurm(tmp_path)
     assert found.nodes["leaf"].tolist() == [0, 0, 1, 1] and found.rules.select.topology == "tree"
+
+
+def test_settings_that_are_read_and_not_followed_are_listed(tmp_path) -> None:
+    """They stood in the site without a word on what they change."""
+    (tmp_path / "slurm.conf").write_text(
+        "SchedulerParameters=bf_one_resv_per_job\nSelectTypeParameters=CR_Core,CR_Pack_Nodes\n"
+        "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL MaxCPUsPerNode=2\n"
+    )
+    told = " ".join(each.setting for each in read_slurm(tmp_path).rules.not_understood)
+    assert "bf_one_resv_per_job" in told and "cr_pack_nodes" in told and "maxcpuspernode" in told
 
 
 def test_limits_that_are_not_applied_are_listed() -> None:

@@ -78,9 +78,6 @@ def _note_preempted(schedule: pd.DataFrame) -> None:
             f"{who} ended and queued again {often}: their start, wait and run are those of the last start; the runs "
             f"before took {lost:,.1f} h and count nowhere"
         )
-    if "suspended_time" in schedule and (paused := schedule["suspended_time"].astype(int)).any():
-        hours = float(paused.sum()) / 3600
-        note(f"{counted(int((paused > 0).sum()), 'job')} suspended for others, {hours:,.1f} h in all, and went on")
     for why, part in schedule[over].groupby("ended_by"):
         note(f"{counted(len(part), 'job')} ended before their time ({why}): their runs count as long as they took")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata, wasserstein_distance
+
+from procure.comparison.site_check import compare_pairs, pair_waits
 
 
 class Fidelity(NamedTuple):
@@ -32,10 +34,6 @@ class Fidelity(NamedTuple):
         error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
         return error, distance, order
 
-    def against(self, other: Fidelity) -> float:
-        """Return how far this is beside another, 1 = as far: the mean of the three ratios."""
-        return float(np.mean(self.ratios(other)))
-
     def no_worse(self, other: Fidelity) -> bool:
         """Say whether it is no further in any of the three."""
         return (
@@ -46,23 +44,11 @@ class Fidelity(NamedTuple):
 
 
 def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
-    """Compare the starts of a schedule with those of its log, row by row."""
-    since = jobs["submit_time"].astype("Int64")
-    if "eligible_time" in jobs:
-        since = jobs["eligible_time"].astype("Int64").fillna(since)
-    waits = []
-    for start in (jobs["start_time"], schedule["start_time"]):
-        wait = (start.astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
-        waits.append(np.maximum(wait, 0))
-    both = ~np.isnan(waits[0]) & ~np.isnan(waits[1])
-    logged, simulated = (wait[both] for wait in waits)
-    if len(logged) < 2:
+    """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.site_check`."""
+    waits = pair_waits(jobs, schedule).dropna()
+    if len(waits) < 2:
         return Fidelity(0.0, 0.0, 0.0)
-    ranks = [rankdata(one) for one in (logged, simulated)]
-    varied = all(one.std() > 0 for one in ranks)
-    return Fidelity(
-        float(np.abs(logged - simulated).mean()),
-        float(wasserstein_distance(np.log1p(logged), np.log1p(simulated))),
-        float(np.corrcoef(*ranks)[0, 1]) if varied else 0.0,
-        float((simulated.mean() + 1) / (logged.mean() + 1)),
-    )
+    found = compare_pairs(waits)
+    order = found["rank_correlation"]
+    level = (found["simulated_mean"] + 1) / (found["logged_mean"] + 1)
+    return Fidelity(found["mean_error"], found["distance"], 0.0 if math.isnan(order) else order, level)

@@ -20,8 +20,6 @@ FEATURES = (
     *("recent_wait", "users_oldest_waits", "log_since_users_submission"),
 )
 """Means are of log(1 + wait) in the training part; recent_wait is of the last twenty starts or so."""
-CAPACITY = ("share_of_cpus", "user_running_share", "user_waiting_share", "running_share", "waiting_share")
-"""The features that a purchase changes."""
 N_STATIC = 5
 RECENT = 0.05
 HOUR, WEEK, THURSDAY = 3600, 604_800, 259_200

@@ -15,12 +15,12 @@ from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.store import node_list
 
 DRAINED, DOWN = -1, -2
-CANCEL, REQUEUE, SUSPEND = 1, 2, 3
+CANCEL, REQUEUE = 1, 2
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
 _LONGEST = 2**35
 """s; no limit is longer, so that the time when it ends and a row of the job table fit in one word."""
-_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": SUSPEND}
+_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
 """How a job gives way, by PreemptMode."""
 _MOST_COMPARED = 0xFFFF
 """Slurm compares QOS priorities and numbers of nodes up to this."""
@@ -324,7 +324,6 @@ class Known:
             table = order[:, None] > order[None, :]
         else:
             ranks = (*found.values(), Qos(name=""))
-            modes = modes | {"suspend": 0}  # Slurm lets such QOS take turns, which is not simulated: their jobs run on
             graces = ranks
             how = _how(ranks, rules.mode, modes)
             number = {each.name: n for n, each in enumerate(ranks)}

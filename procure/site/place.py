@@ -237,3 +237,23 @@ def choose(own, job, closed, free, n_on):
             break
     in_order(work.chosen, n_chosen)
     return n_chosen
+
+
+@part
+def find(own, job, closed, free, n_on, group):
+    """Find nodes for a job; with ``group`` < 0 those of all groups of its constraint.
+
+    Returns
+    -------
+    int
+        How many nodes stand in ``chosen``; 0 = there are none.
+    """
+    if group < 0:
+        return choose(own, job, closed, free, n_on)
+    return choose_of(own, job, closed, free, n_on, group)
+
+
+@part
+def find_now(own, job, closed, group):
+    """Find nodes while all that runs is there."""
+    return find(own, job, closed, own.work.free, own.work.n_on, group)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.order import eligible, held, note_eligible, sort_queue
-from procure.site.place import holds, taken
+from procure.site.place import find, find_now, holds, taken
 from procure.site.preempt import look_ahead, preempt, preemptors_first, take_prey_away
-from procure.site.room import GROUPED, is_open, join, when_room
-from procure.site.suspend import GONE, STAYS, find, find_now, note_limit, take_cores, take_turns
+from procure.site.room import GROUPED, is_open, join, note_limit, when_room
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
@@ -18,11 +17,9 @@ from procure.site.work import (
     N_VICTIMS,
     NOW,
     SORTED,
+    STAYS,
     WORD,
 )
-
-NEVER_SO_MANY = 1 << 32
-"""More jobs than start at one moment."""
 
 
 @part
@@ -36,8 +33,6 @@ def begin(own, job, n):
     work.preempted_at[job] = -1
     work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]
-    if own.rules.suspends:
-        take_cores(own, job, n)
     for i in range(n):
         node = work.chosen[i]
         work.on[first + i] = node
@@ -56,8 +51,6 @@ def begin(own, job, n):
     note_limit(own, job, work.until[job], work.on[first] if n == 1 else -1, n_running)
     work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
-    if own.rules.suspends:
-        take_turns(own)
     work.starts[work.now[N_STARTS]] = job
     work.now[N_STARTS] += 1
 
@@ -338,7 +331,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
     n, n_prey = 0, 0
     work.now[BY_PREEMPTION] = 0
     _shut_others(own, job, closed, group)
-    if plain and not own.rules.suspends and not (own.rules.preempts and _others_leave(own, job)):
+    if plain and not (own.rules.preempts and _others_leave(own, job)):
         return when_room(own, job, closed, only_now)
     n = find_now(own, job, closed, group)
     if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, closed)):
@@ -348,7 +341,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
         n_prey = take_prey_away(own, job)
     else:
         look_ahead(own)
-    may_fit = not plain or own.rules.suspends or own.jobs.n_nodes[job] > 1  # else some node must get room first
+    may_fit = not plain or own.jobs.n_nodes[job] > 1  # else some node must get room first
     window, first_end, last_end = GROUPED, -1, now
     n_running = work.now[N_RUNNING]
     i = n_running if only_now else _next_staying(own, 0)
@@ -364,8 +357,6 @@ def _when_group_leaves(own, job, closed, only_now, group):
             last, last_end, node = work.running[place], work.run_end[place], work.run_node[place]
             if first_end < 0:
                 first_end = last_end + window - (last_end + own.rules.began) % window
-            if own.rules.suspends:
-                work.away[last] = GONE
             if node < 0:
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job

@@ -26,11 +26,11 @@ from procure.site.plan import backfill, main_pass
 from procure.site.preempt import end_at_once, n_in
 from procure.site.room import part_from
 from procure.site.store import read_site
-from procure.site.suspend import ENDING, STAYS, take_turns
 from procure.site.work import (
     ASKED,
     ASKED_FROM,
     DUE,
+    ENDING,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
@@ -53,6 +53,7 @@ from procure.site.work import (
     NOW,
     REPORTED,
     SEEN_FIRST,
+    STAYS,
     UNASKED,
     WORD,
     Work,
@@ -124,11 +125,9 @@ def _see_ended(state, own):
         work.now[N_SEEN] += 1
         if work.away[job] == ENDING:  # `_clear_away` frees what it held
             continue
-        work.ended[job], work.paused_at[job] = now, -1
+        work.ended[job] = now
         work.leaving[n] = job
         n += 1
-    if own.rules.suspends and work.now[N_LEAVING] < n:
-        take_turns(own)
     work.now[N_LEAVING] = n
 
 
@@ -349,9 +348,6 @@ def _clear_away(own):
     for i in range(work.now[N_VICTIMS]):
         job = work.victims[i]
         work.ended[job], work.away[job] = now, STAYS
-        if work.paused_at[job] >= 0:
-            work.suspended[job] += now - work.paused_at[job]
-            work.paused_at[job] = -1
         _finish(own, job, now)
         if _waits_again(own, job):
             work.cut_short[job] = 0
@@ -362,8 +358,6 @@ def _clear_away(own):
             enqueue(own, job)
         else:
             work.cut_short[job] = max(work.cut_short[job], 1)
-    if own.rules.suspends:
-        take_turns(own)
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     work.now[DUE] = 1
     _ask(own, now)
@@ -480,8 +474,6 @@ def decide(state, own):
     if i < work.now[N_STARTS]:
         work.now[NEXT_START] = i + 1
         job = work.starts[i]
-        if job < 0:  # somebody is suspended, or goes on
-            return job
         for k in range(state.n_nodes[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
         return job
@@ -582,10 +574,9 @@ class Slurm(Parameters):
 
 
 def _columns(work: Work) -> dict[str, list]:
-    """Say of each job how often it was ended and waited again, how long those runs took, what ended it, its pauses."""
+    """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
     ended_by = [("", "preempted", "node_fail")[cut] for cut in work.cut_short.tolist()]
-    found = {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
-    return found | ({"suspended_time": work.suspended.tolist()} if len(work.cores) else {})
+    return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
 
 
 def _unless_nothing(text: str) -> str:

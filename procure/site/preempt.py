@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.names import SUSPEND
-from procure.site.place import taken
-from procure.site.suspend import ENDING, GONE, STAYS, find, move_limit
-from procure.site.work import N_IN_GRACE, N_PREY, N_RUNNING, N_VICTIMS, NOW, WORD
+from procure.site.place import find, taken
+from procure.site.room import move_limit
+from procure.site.work import ENDING, GONE, N_IN_GRACE, N_PREY, N_RUNNING, N_VICTIMS, NOW, STAYS, WORD
 
 AHEAD = 1 << 40
 """More nodes than there are: the job that was ended last in a try comes first in the next."""
 
 
 @part
-def take_away(own, job, waits):
-    """Free in ``future`` what a running job holds; one that would be suspended keeps its memory and GPUs."""
-    jobs = own.jobs
-    suspends = waits >= 0 and jobs.preempts[jobs.rank[waits], jobs.rank[job]] == SUSPEND
-    if suspends and jobs.whole[job]:
-        return
+def take_away(own, job):
+    """Free in ``future`` what a running job holds."""
     for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
         node = own.work.on[k]
-        for what in range(1 if suspends else 3):
+        for what in range(3):
             own.work.future[what, node] += taken(own, job, node, what)
         own.work.future_on[node] -= 1
 
@@ -72,8 +67,8 @@ def _yields_before(own, a, b):
 
 
 @part
-def list_prey(own, job, to_end):
-    """List the running jobs that a waiting one may suspend or end, or end alone, in their order; returns how many."""
+def list_prey(own, job):
+    """List the running jobs that a waiting one may end, in their order; returns how many."""
     work = own.work
     for i in range(work.now[N_PREY]):
         if work.away[work.prey[i]] == GONE:
@@ -81,8 +76,7 @@ def list_prey(own, job, to_end):
     n = 0
     for i in range(work.now[N_RUNNING]):
         other = work.by_start[i]
-        suspends = own.jobs.preempts[own.jobs.rank[job], own.jobs.rank[other]] == SUSPEND
-        if not _ends(own, job, other) or (suspends and to_end):
+        if not _ends(own, job, other):
             continue
         place = n
         while place > 0 and _yields_before(own, other, work.prey[place - 1]):
@@ -99,10 +93,10 @@ def take_prey_away(own, job):
     """Begin a look ahead in which all jobs that a waiting one may end are gone; returns how many."""
     work = own.work
     look_ahead(own)
-    n = list_prey(own, job, False)
+    n = list_prey(own, job)
     for i in range(n):
         work.away[work.prey[i]] = GONE
-        take_away(own, work.prey[i], job)
+        take_away(own, work.prey[i])
     return n
 
 
@@ -131,7 +125,7 @@ def preempt(own, job, closed):
     node that the job then gets are ended at this moment. The job itself starts when they have left.
     """
     work, rules, now = own.work, own.rules, own.work.now[NOW]
-    n_prey = list_prey(own, job, True)
+    n_prey = list_prey(own, job)
     if n_prey == 0 or (work.preempted_at[job] >= 0 and now - work.preempted_at[job] < rules.patience):
         return
     gone = 0
@@ -146,7 +140,7 @@ def preempt(own, job, closed):
             work.away[work.prey[i]] = STAYS
         while n == 0 and gone < n_prey:
             work.away[work.prey[gone]] = GONE
-            take_away(own, work.prey[gone], -1)
+            take_away(own, work.prey[gone])
             n = find(own, job, closed, work.future, work.future_on, -1)
             gone += 1
         if n == 0:

@@ -319,3 +319,36 @@ def _when_room(own, job, closed, only_now):
         pick(own, job, n, wanted, 0, work.future)
         in_order(work.chosen, wanted)
     return (now if turn == AT_ONCE else max(at, now + 1)), wanted
+
+
+@part
+def move_limit(own, job, until):
+    """Let a running job's limit end at another moment."""
+    work, n = own.work, own.work.now[N_RUNNING]
+    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+        part_from(own, k, work.on[k])
+    place = 0
+    while work.running[place] != job:
+        place += 1
+    node = work.run_node[place]
+    for i in range(place, n - 1):
+        work.running[i], work.run_end[i] = work.running[i + 1], work.run_end[i + 1]
+        work.run_node[i] = work.run_node[i + 1]
+    note_limit(own, job, until, node, n - 1)
+    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+        join(own, k, work.on[k])
+
+
+@part
+def note_limit(own, job, until, node, n):
+    """Put a job among so many running ones, by the ends of their limits; ``node`` = −1 where it has several."""
+    work, place = own.work, n
+    work.until[job] = until
+    while place > 0:
+        other, ends = work.running[place - 1], work.run_end[place - 1]
+        if ends < until or (ends == until and other < job):
+            break
+        work.running[place], work.run_end[place] = other, ends
+        work.run_node[place] = work.run_node[place - 1]
+        place -= 1
+    work.running[place], work.run_end[place], work.run_node[place] = job, until, node

@@ -203,7 +203,8 @@ SCHEDULER = (
     *NUMBERS,
     Row("max_job_bf", "bf_max_job_test", unless_negative),
     Row("sched_min_interval", "sched_min_interval", lambda text: whole(text) / 1e6),
-    *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop", "bf_one_resv_per_job")),
+    *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop")),
+    Row("bf_one_resv_per_job", "bf_one_resv_per_job", lambda _: True, "a job may hold several reservations"),
     *_rows(
         "", "max_script_size", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "sched_max_job_start",
         "max_switch_wait", "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout",

@@ -193,7 +193,7 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
     for setting, value in given:
         for word in words(value):
-            if word in _NOT_PREEMPTED and (word != "suspend" or kind == "qos"):
+            if word in _NOT_PREEMPTED:
                 gaps.append((setting, value, f"{word.upper()} is not simulated: {_NOT_PREEMPTED[word]}"))
     for word in words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
@@ -223,7 +223,7 @@ def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUn
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
 _PREEMPT_WORDS = ("youngest_first", "strict_order", "reorder_count")
 _NOT_PREEMPTED = {
-    "suspend": "Slurm lets such QOS take turns; here their jobs run on, and those that would preempt them wait",
+    "suspend": "here such jobs run on, and those that would have their CPUs wait",
     "within": "jobs of one QOS do not end each other",
     "priority": "jobs also give way to others of a lower priority",
 }
@@ -241,7 +241,8 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
         name: value or name
         for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
     }
-    values, _ = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
+    values, gaps = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
+    unknown += gaps
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
     unknown += [
         NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
@@ -288,6 +289,9 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     values["memory"] = not given or any("memory" in word for word in given)
     values["pack_nodes"] = "cr_pack_nodes" in given
     values["lln"] = "cr_lln" in given
+    if values["pack_nodes"]:
+        effect = "nodes are chosen as without it: a job may get other ones"
+        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_pack_nodes", effect=effect))
     for word in given:
         if not _KNOWN_SELECT.match(word) or "socket" in word:
             effect = "cores are taken in its place"

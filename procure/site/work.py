@@ -11,11 +11,13 @@ from procure.errors import TableError
 from procure.simulator.pools import enough
 from procure.site.layout import Layout
 from procure.site.model import Site
-from procure.site.names import DOWN, SUSPEND
+from procure.site.names import DOWN
 
 WORD = 32
 """Nodes per word of a set of nodes."""
 NEVER = 1 << 60
+STAYS, GONE, ENDING = range(3)
+"""What `Work.away` says of a running job: GONE = taken away for one test, ENDING = it gives way at this moment."""
 KEPT_SEARCHES = 1 << 12
 """Searches of backfill for one node of which it is kept what they found."""
 MOST_KEPT = 1 << 22
@@ -58,8 +60,7 @@ class Rules(NamedTuple):
     calc_period: int
     min_interval: int  # s from one pass of the main scheduler to one that the end of a job brings
     tree: int  # leaf switches; 0 = no topology, or one alone
-    preempts: int  # 1 = some job may end or suspend another
-    suspends: int  # 1 = some job may suspend another
+    preempts: int  # 1 = some job may end another
     youngest_first: int
     strict_order: int
     reorder_count: int
@@ -138,7 +139,7 @@ class Work(NamedTuple):
     settled: np.ndarray  # int64[n_rows, n_nodes], `changed` of the node when that was so
     searched: np.ndarray  # int64[KEPT_SEARCHES, 5 + n_words], searches for one node: what, when, and what was found
     eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
-    away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
+    away: np.ndarray  # int64[n_jobs], of running jobs: `STAYS`, `GONE` or `ENDING`
     prey: np.ndarray  # int64[n_jobs], running jobs that the tested job may end, in order
     prey_nodes: np.ndarray  # int64[n_jobs], how many of their nodes the tested job would get; scratch
     rank_head: np.ndarray  # int64[n_ranks], scratch
@@ -150,18 +151,14 @@ class Work(NamedTuple):
     lost: np.ndarray  # int64[n_jobs], s that such runs took
     until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends; −1 = it is over, its nodes are free
     grace_end: np.ndarray  # int64[n_jobs], s when a running job that gives way has had its grace time; −1 = none
-    cores: np.ndarray  # int64[sum of n_nodes, n_core_words], CPUs that jobs hold, where some may suspend others
-    core_mask: np.ndarray  # int64[n_nodes, n_core_words], scratch
-    paused_at: np.ndarray  # int64[n_jobs], s since when a job is suspended; −1 = it is not
-    suspended: np.ndarray  # int64[n_jobs], s that a job was suspended before it went on
-    now: np.ndarray  # int64[30], see the constants
+    now: np.ndarray  # int64[29], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, SPARED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM,
-) = range(30)  # fmt: skip
+    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM,
+) = range(29)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -188,8 +185,6 @@ class Tables(NamedTuple):
     submitted: np.ndarray  # int64[n_jobs], ms when Slurm knows each job
     moments: np.ndarray  # int64[n_seconds], ms at which the main scheduler comes within each second; −1 = not in it
     backfill_moments: np.ndarray  # int64[…], the same of backfill
-    rank_place: np.ndarray  # int64[n_ranks], place of each rank in the order of tiers, the highest first
-    no_tier: int  # lower than all tiers
     reports: np.ndarray  # bool[n_jobs], the end of each job brings a pass of the main scheduler at once
 
 
@@ -245,7 +240,7 @@ def rules_of(site: Site, began: int, tree: int, preempts: np.ndarray, n_cpus: in
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share),
         cpu_weight(site, n_cpus), p.max_age, p.calc_period,
         math.ceil(s.sched_min_interval - 1e-3), tree, int(preempts.any()),
-        int((preempts == SUSPEND).any()), int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
+        int(e.youngest_first), int(e.strict_order), e.reorder_count, e.patience,
         e.requeue_delay, math.floor(site.latency.clock), began % 86_400,
     )  # fmt: skip
 
@@ -265,14 +260,6 @@ def _failures(layout: Layout) -> np.ndarray:
     """Return when which nodes go down, in order."""
     found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
     return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
-
-
-def _rank_places(layout: Layout) -> np.ndarray:
-    """Return the place of each rank among those of the jobs, by the tier of its partition."""
-    jobs = layout.jobs
-    tier = np.zeros(len(jobs.preempts), np.int64)
-    tier[jobs.rank] = jobs.tier
-    return np.argsort(np.argsort(-tier, kind="stable"))
 
 
 def backfill_clock(site: Site) -> float:
@@ -339,15 +326,13 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     now = ints(ASKED_FROM + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
-    suspends = bool((jobs.preempts == SUSPEND).any())
-    n_core_words = -(-int(layout.nodes.cpus.max()) // WORD) if suspends else 1
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
     now[LAST_BACKFILL] = math.floor(backfill_clock(site))
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(16 * n_jobs if suspends else n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
@@ -360,8 +345,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
-        ints(n_places if suspends else 0, n_core_words), ints(n_nodes if suspends else 0, n_core_words), none(n_jobs),
-        ints(n_jobs), now,
+        now,
     )  # fmt: skip
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[layout.closed[:, 3] < 0, :2])
@@ -376,7 +360,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
         np.array(latency.backfill_moments or [moment_of(backfill_clock(site))], np.int64),
-        _rank_places(layout), int(jobs.tier.min(initial=0)) - 1, reports,
+        reports,
     )  # fmt: skip
     return Own(
         rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, jobs.preempts, int(layout.nodes.cpus.sum())),
