@@ -181,6 +181,12 @@ def test_a_wrong_question_is_a_sentence(app: Any, target: str, said: str) -> Non
         b"1e999",
         b'[{"cpus": 99999999999999999999999, "time": "1h"}]',
         b"null",
+        b'[{"cpus": 1, "time": "\\ud800"}]',
+        b'[{"cpus": 1, "time": "1h", "partition": "\\ud800"}]',
+        b'[{"cpus": true, "time": "1h"}]',
+        b'[{"cpus": 1.5, "time": "1h"}]',
+        b'[{"cpus": 1, "time": null}]',
+        b'[{"cpus": 1, "time": "1h", "\\ud800": 1}]',
     ],
 )
 def test_a_wrong_body_is_a_sentence(app: Any, body: bytes) -> None:
