@@ -491,7 +491,7 @@ def test_before_the_first_look_nothing_is_claimed(tmp_path: Path, log: pd.DataFr
     app = SimpleNamespace(guard=guard, service=service)
     assert ask(app, "/ready")[0] == 503 and ask(app, QUESTION)[0] == 503 and ask(app, "/health")[0] == 200
     assert "No question can be answered yet" in ask(app, "/")[2].decode()
-    assert ask(app, "/metrics")[0] == 200
+    assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
 
 
 def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:
