@@ -181,6 +181,12 @@ def test_a_wrong_question_is_a_sentence(app: Any, target: str, said: str) -> Non
         b"1e999",
         b'[{"cpus": 99999999999999999999999, "time": "1h"}]',
         b"null",
+        b'[{"cpus": 1, "time": "\\ud800"}]',
+        b'[{"cpus": 1, "time": "1h", "partition": "\\ud800"}]',
+        b'[{"cpus": true, "time": "1h"}]',
+        b'[{"cpus": 1.5, "time": "1h"}]',
+        b'[{"cpus": 1, "time": null}]',
+        b'[{"cpus": 1, "time": "1h", "\\ud800": 1}]',
     ],
 )
 def test_a_wrong_body_is_a_sentence(app: Any, body: bytes) -> None:
@@ -485,7 +491,7 @@ def test_before_the_first_look_nothing_is_claimed(tmp_path: Path, log: pd.DataFr
     app = SimpleNamespace(guard=guard, service=service)
     assert ask(app, "/ready")[0] == 503 and ask(app, QUESTION)[0] == 503 and ask(app, "/health")[0] == 200
     assert "No question can be answered yet" in ask(app, "/")[2].decode()
-    assert ask(app, "/metrics")[0] == 200
+    assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
 
 
 def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:

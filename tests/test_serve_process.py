@@ -210,7 +210,7 @@ def test_the_filter_takes_an_answer_or_nothing(tmp_path: Path, answer: bytes | N
             one.close()
 
 
-@pytest.mark.parametrize("command", ["run", "collect", "check"])
+@pytest.mark.parametrize("command", ["run", "check"])
 @pytest.mark.parametrize("what", ["damaged", "full"])
 def test_a_database_that_cannot_be_used_is_one_sentence(
     tmp_path: Path, procure: Callable, monkeypatch: pytest.MonkeyPatch, command: str, what: str

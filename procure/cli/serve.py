@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import sys
-import threading
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +12,6 @@ import typer
 from procure.cli import common
 from procure.cli.lazy import command_group
 from procure.errors import TableError
-from procure.progress import Step, watching
 from procure.serve.settings import Place, read_service
 
 app = command_group()
@@ -58,13 +53,13 @@ def run(config: ConfigOption) -> None:
     procure serve run --config /var/lib/procure/config.toml
     """
     place = _place(config)
-    _begin_log()
     try:
-        from procure.serve.collector import lock, of_this
+        from procure.serve.collector import begin_log, lock, of_this
         from procure.serve.serving import run as answer
         from procure.serve.store import Store, usable
     except ImportError as error:
         raise TableError(f"the service needs {error.name}: pip install 'procure-hpc[serve]'") from None
+    begin_log()
     lock(place).close()  # refused now, not in the log of a child
     if place.database.is_file():
         with usable(place.database), closing(Store(place.database, writer=True)) as store:
@@ -72,31 +67,6 @@ def run(config: ConfigOption) -> None:
             of_this(store, place)
     with suppress(KeyboardInterrupt):  # how it is told to stop
         answer(config.resolve(), place)
-
-
-@app.command()
-def collect(config: ConfigOption) -> None:
-    """Collect and keep the model fresh without answering; `run` starts it by itself.
-
-    Example:
-    procure serve collect --config /var/lib/procure/config.toml
-    """
-    from procure.serve.collector import Collector
-    from procure.serve.keeper import end_with_parent
-    from procure.serve.store import usable
-
-    place, stop = _place(config), threading.Event()
-    _begin_log()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    end_with_parent(os.getppid())
-    with usable(place.database):
-        collector = Collector(place)
-    try:
-        with watching(_Quiet()):
-            collector.run(stop)
-    finally:
-        collector.close()
 
 
 @app.command()
@@ -119,20 +89,6 @@ def check(config: ConfigOption, output: common.FormatOption = common.Format.TABL
         raise typer.Exit(1)
 
 
-class _Quiet:
-    """Shows no steps: a log is no terminal."""
-
-    def begin(self, one: Step) -> None:
-        """Say nothing."""
-
-    def end(self, one: Step) -> None:
-        """Say nothing."""
-
-
 def _place(config: Path) -> Place:
     os.umask(0o077)  # what the service keeps is its own alone
     return read_service(config)
-
-
-def _begin_log() -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

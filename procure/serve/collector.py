@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
+import signal
 import sqlite3
+import sys
 import threading
 import time as clock
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -18,12 +22,12 @@ from procure.errors import TableError, where
 from procure.files import whole_file
 from procure.queue_time.store import recent
 from procure.serve.closed import Closed
-from procure.serve.keeper import Keeper
+from procure.serve.keeper import Keeper, end_with_parent
 from procure.serve.ledger import forecasts
 from procure.serve.match import take_asked
-from procure.serve.settings import Place
+from procure.serve.settings import Place, read_service
 from procure.serve.sources import FUTURE, Queue, Replay, Slurm, is_due
-from procure.serve.store import JOB_COLUMNS, Store, job_table, why
+from procure.serve.store import JOB_COLUMNS, Store, job_table, usable, why
 from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
@@ -340,3 +344,30 @@ def lock(place: Place, patience: float = 3.0) -> IO[bytes]:
                 clock.sleep(0.1)
     except OSError as error:
         raise TableError(f"{place.lock}: cannot be written: {error.strerror}") from None
+
+
+def begin_log() -> None:
+    """Write what is said in the service's processes to standard error."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+
+def main(config: Path) -> int:
+    """Collect until told to stop, or until who started this has ended; return the exit code."""
+    os.umask(0o077)  # what the service keeps is its own alone
+    begin_log()
+    end_with_parent(os.getppid())
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        place = read_service(config)
+        with usable(place.database), closing(Collector(place)) as collector:
+            collector.run(stop)
+    except TableError as error:
+        LOG.error("%s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -124,7 +124,7 @@ def sentence(errors: Sequence[Any]) -> str:
         return f"{name} is longer than {LONGEST} characters"
     if name in LEAST:
         return f"{name}={_short(str(one['input']))} is not a whole number from {LEAST[name]} to {LARGEST:,}"
-    return str(one["ctx"]["error"])
+    return str(one.get("ctx", {}).get("error", f"{name} cannot be read as text"))
 
 
 def of_body(body: bytes, user: str, most: int) -> list[Request]:

@@ -171,8 +171,7 @@ async def _serve(server: uvicorn.Server, sockets: list[socket.socket], service: 
 
 async def _collect(config: Path, live: Live) -> None:
     """Keep a collector running; say where it has ended until it has run for a while."""
-    start = "from procure.cli.start import run; run()"
-    command = [sys.executable, "-c", start, "serve", "collect", "--config", str(config)]
+    command = [sys.executable, "-P", "-m", "procure.serve.collector", str(config)]
     while True:
         began = clock.monotonic()
         child = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL)
