@@ -18,10 +18,10 @@ import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
-from procure.explorer.candidates import Candidates
+from procure.explorer.candidates import Candidates, spread
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Observations
-from procure.explorer.propose import make_proposer
+from procure.explorer.propose import Proposer, make_proposer
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes
 from procure.packages.ids import package_ids
@@ -57,6 +57,25 @@ class Truth:
         return float(hits.sum()) / 50
 
 
+class ByExchange(Proposer):
+    """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
+
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
+        """Return neighbours of the best packages, or at first packages of all combinations of types."""
+        rng = np.random.default_rng([self._seed, 1 + number])
+        if len(known.order()) == 0:
+            return spread(self._candidates.draw(20_000, rng), known, rng)[:n]
+        found = known.counts[:0]
+        for row in known.order():
+            near = self._candidates.near(known.counts[[row]], 4 * n, rng)
+            near = near[~known.has(near)]
+            near = near[rng.permutation(len(near))]
+            found = np.unique(np.concatenate([found, near[: n - len(found)]]), axis=0)
+            if len(found) >= n:
+                break
+        return found
+
+
 def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
     """Search once with the largest budget; a smaller one is its beginning."""
     field = Candidates(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
@@ -69,7 +88,7 @@ def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, f
 
     began = time.perf_counter()
     run_rounds(
-        known, field, make_proposer(method, field, seed, budget),
+        known, field, ByExchange(field, seed) if method == "greedy" else make_proposer(method, field, seed, budget),
         lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), on_round=on_round,
     )  # fmt: skip
     found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}

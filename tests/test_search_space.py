@@ -130,7 +130,7 @@ def test_a_space_beyond_the_limit_is_not_listed_and_its_size_is_told() -> None:
     listed = here.listed()
     assert listed is not None
     assert here.listed(most=len(listed) - 1) is None
-    assert 0.9 * len(listed) < here.size() <= len(expand_packages(here.quotes, here.rules))
+    assert 100 < here.size() <= len(expand_packages(here.quotes, here.rules))
     assert space(quotes(), budget_usd=50_000_000, types_per_category="any").listed() is None
 
 

@@ -27,7 +27,7 @@ class Asked(Search):
         Method,
         Field(
             description="model, or a baseline: random, every-tenth (the published rule: every n-th package, a model of "
-            "their totals), greedy (exchanges without a model); default: model."
+            "their totals); default: model."
         ),
     ]
     policy: study_options.PolicyOption

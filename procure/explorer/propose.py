@@ -1,4 +1,4 @@
-"""Which packages to simulate next: by model, by chance, by the published rule, or by exchange alone."""
+"""Which packages to simulate next: by model, by chance, or by the published rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
 
-Method = Literal["model", "random", "every-tenth", "greedy"]
+Method = Literal["model", "random", "every-tenth"]
 METHODS = get_args(Method)
 """Names that `make_proposer` knows."""
 
@@ -62,12 +62,10 @@ def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: in
         return ByModel(candidates, seed)
     if method == "random":
         return ByChance(candidates, seed)
-    if method == "greedy":
-        return ByExchange(candidates, seed)
     if candidates.listed is None:
         raise TableError(
             "method every-tenth takes every n-th package of the whole list, and this space is too large to "
-            "list; methods that need no list: model, random, greedy"
+            "list; methods that need no list: model, random"
         )
     return EveryTenth(candidates, n_packages)
 
@@ -90,24 +88,6 @@ class ByChance(Proposer):
             if len(found) >= n:
                 break
         return found[:n]
-
-
-class ByExchange(Proposer):
-    """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
-
-    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return neighbours of the best packages, or at first packages of all combinations of types."""
-        rng = np.random.default_rng([self._seed, 1 + number])
-        if len(known.order()) == 0:
-            return spread(self._candidates.draw(_DRAWN, rng), known, rng)[:n]
-        found = known.counts[:0]
-        for row in known.order():
-            near = _new(self._candidates.near(known.counts[[row]], 4 * n, rng), known)
-            near = near[rng.permutation(len(near))]
-            found = np.unique(np.concatenate([found, near[: n - len(found)]]), axis=0)
-            if len(found) >= n:
-                break
-        return found
 
 
 class EveryTenth(Proposer):

@@ -169,11 +169,9 @@ def total_costs(
         which knows them on each type.
     rules
         Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no fixed cost.
-    existing
-        Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from
-        their own ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
-    weights
-        Per workload; default: equal weights.
+    existing, weights
+        Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from their own
+        ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``. Per workload; default: equal.
 
     Returns
     -------

@@ -176,16 +176,18 @@ def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = Non
 
 
 def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
-    """Replay packages; return their waits, s, and the jobs by day of submission, float64[2, days, packages]."""
+    """Replay packages; return their waits, s, and the jobs by day of submission, float64[2, days, packages].
+
+    Nothing is replayed, and no day returned, where the days are too few.
+    """
+    zones = {one.name: one.tz for one in results.plan.study.scenarios}
+    days = [_local_days(results.plan.workloads[case.name], zones[case.name]) for case in results.cases]
+    if sum(int(day.max()) + 1 for day in days) < FEWEST_DAYS:
+        return np.empty((2, 0, len(counts)))
     found = []
-    for case in results.cases:
+    for case, day in zip(results.cases, days, strict=True):
         bench = make_bench(results.plan, case.name, results.policy)
-        jobs, submit = results.plan.workloads[case.name], bench.ready.jobs.submit
-        zone = next(one.tz for one in results.plan.study.scenarios if one.name == case.name)
-        moment = submit + int(jobs["submit_time"].min())
-        clock = to_local(moment, zone) if has_dates(jobs) else moment
-        day = np.unique(clock // _DAY, return_inverse=True)[1]
-        mine = np.empty((2, int(day.max()) + 1, len(counts)))
+        submit, mine = bench.ready.jobs.submit, np.empty((2, int(day.max()) + 1, len(counts)))
         for i, package in enumerate(counts):
             start = run_prepared(ready_of_package(bench, package), bench.policy).start
             ran = (submit >= bench.ready.counts_from) & (start >= 0)
@@ -196,6 +198,13 @@ def _by_day(results: StudyResults, counts: np.ndarray) -> np.ndarray:
         mine[1] *= case.weight
         found.append(mine)
     return np.concatenate(found, axis=1)
+
+
+def _local_days(jobs: pd.DataFrame, zone: str | None) -> np.ndarray:
+    """Return the place of each job's day among those with jobs, int64[n_jobs], in order of submission."""
+    submit = np.sort(jobs["submit_time"].to_numpy(np.int64))
+    clock = to_local(submit, zone) if has_dates(jobs) else submit
+    return np.unique(clock // _DAY, return_inverse=True)[1]
 
 
 def drawn_weeks(results: StudyResults) -> list[pd.DataFrame]:

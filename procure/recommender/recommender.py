@@ -157,8 +157,11 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked, note: N
     first = int(ranking["row"].iloc[0])
     if verify and front is None and rule == RUNS_ALL and criteria.need_runs and values.simulated[first]:
         costs = rule_costs(results, criteria, rule, results.counts[first])
-        tried = other_loads(results, values, _alike_first(done), weeks, asked.seed)
-        done = replace(done, rule_costs=tuple(costs), other_loads=tried)
+        done = replace(done, rule_costs=tuple(costs))
+        try:
+            done = replace(done, other_loads=other_loads(results, values, _alike_first(done), weeks, asked.seed))
+        except TableError as error:  # a run failed; the list stands without it
+            note(f"other loads are not tried: {error}")
     return replace(done, about=tuple(_notes(done, asked.k, n_before, n_before - n_sampled, failures)))
 
 
