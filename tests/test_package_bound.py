@@ -50,6 +50,12 @@ def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[lis
     check_bound(check_quotes(pd.DataFrame(case[0])), PackageRules(**case[1]))
 
 
+def test_a_package_of_nothing_is_none() -> None:
+    """A budget for one server of one type: one package, where the simplex holds two points."""
+    row = {"name": "a", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1.01}
+    check_bound(check_quotes(pd.DataFrame([row])), PackageRules(rules="published", budget_usd=2, min_gpu_nodes=0))
+
+
 def test_a_space_of_too_many_is_refused_before_it_is_listed() -> None:
     """A trillion packages and more: the bound alone is above every limit."""
     for rules in ({"types_per_category": "any"}, {"types_per_category": 3, "min_gpu_nodes": 1}):

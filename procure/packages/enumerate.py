@@ -102,7 +102,8 @@ def least_number(offer: Offer) -> float:
             return 0.0
         roomy.remove(filler)
     ratios = left / (np.sort(free[roomy]) * np.arange(1, len(roomy) + 1))
-    return float(min(1e280, np.exp(np.log(np.maximum(ratios, 1.0)).sum()))) * (1 - 1e-9)
+    points = float(min(1e280, np.exp(np.log(np.maximum(ratios, 1.0)).sum()))) * (1 - 1e-9)
+    return points if base.any() else max(0.0, points - 1)  # a package of nothing is none
 
 
 @dataclass(frozen=True)
