@@ -52,8 +52,10 @@ def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[lis
 
 def test_a_package_of_nothing_is_none() -> None:
     """A budget for one server of one type: one package, where the simplex holds two points."""
-    row = {"name": "a", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1.01}
-    check_bound(check_quotes(pd.DataFrame([row])), PackageRules(rules="published", budget_usd=2, min_gpu_nodes=0))
+    row = {"name": "a", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1.01, "mandatory": False}
+    check_bound(
+        check_quotes(pd.DataFrame([row])), PackageRules(rules="published", budget_usd=2, min_gpu_nodes=0, maximal=False)
+    )
 
 
 def test_a_space_of_too_many_is_refused_before_it_is_listed() -> None:
