@@ -138,7 +138,7 @@ def test_without_squeue_a_state_file_is_offered(model: Path, monkeypatch: pytest
     """Where Slurm is not installed, --live says what to do instead."""
     monkeypatch.setenv("PATH", "/nowhere")
     result = RUN.invoke(app, live(model))
-    assert "not installed here; give a state file with --state" in str(result.exception)
+    assert "not installed here; a state file is taken with --state" in str(result.exception)
 
 
 def test_what_a_real_squeue_printed_is_watched(model: Path, squeue, shared_data) -> None:  # type: ignore[no-untyped-def]

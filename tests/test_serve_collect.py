@@ -22,7 +22,7 @@ from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.features import site_features
 from procure.queue_time.metrics import brier, covered, pinball
-from procure.serve import commands, ledger, sources
+from procure.serve import ledger, sources
 from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.engine import Snapshot
@@ -643,7 +643,7 @@ def test_no_variable_shows_another_cluster_or_some_jobs_alone(monkeypatch: pytes
     monkeypatch.setenv("SLURM_CLUSTERS", "other")
     monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
-    told = commands.run_slurm(["env"])
+    told = sources.run_slurm(["env"])
     assert "SLURM_CONF" in told and "SLURM_TIME_FORMAT" in told
     assert "SLURM_CLUSTERS" not in told and "SQUEUE_PARTITION" not in told
 
@@ -749,7 +749,7 @@ def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace)
 
 def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:
     """The accounting is asked for requeued runs too, and lists of tasks are asked for whole."""
-    assert "RQ" in sources.ENDED.split(",") and commands.SPELT["SLURM_BITSTR_LEN"] == "0"
+    assert "RQ" in sources.ENDED.split(",")
     t0 = fake.now
     fake.queue = [f"20|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
     fake.collector.tick()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload.clock import moment, zone
-from procure.workload.slurm_env import slurm_environment
+from procure.workload.slurm_env import run_slurm
 from procure.workload.slurm_text import array_tasks, refuse_many_tasks, slurm_duration, slurm_memory
 
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
@@ -94,17 +93,12 @@ def read_state(path: Path, tz: str | None = None, held: bool = False) -> pd.Data
 
 def live_state(tz: str | None = None, held: bool = False) -> pd.DataFrame:
     """Ask squeue for the queue as it is now, with its times as Unix seconds; see `read_state`."""
+    asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
     try:
-        asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
-        environment = slurm_environment(SLURM_TIME_FORMAT="%s")
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False, env=environment)
-    except FileNotFoundError:
-        raise TableError("squeue is not installed here; give a state file with --state") from None
-    except subprocess.TimeoutExpired:
-        raise TableError("squeue has not answered within 60 s; try again, or give --state") from None
-    if done.returncode:
-        raise TableError(f"squeue failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}")
-    return parse_state(done.stdout, "squeue", tz, held)
+        printed = run_slurm(asked, unix_times=True)
+    except TableError as error:
+        raise TableError(f"{error}; a state file is taken with --state") from None
+    return parse_state(printed, "squeue", tz, held)
 
 
 def parse_state(text: str, source: str, tz: str | None = None, held: bool = False) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import tempfile
 import time as clock
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,10 @@ from procure.errors import TableError
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.state import COMMAND, FIELDS, parse_state
 from procure.serve.closed import Closed, read_closed
-from procure.serve.commands import run_slurm, stamp
 from procure.serve.settings import Place, Source
 from procure.serve.store import JOB_COLUMNS
 from procure.text import printable
-from procure.workload import LogSettings, read_log
+from procure.workload import LogSettings, read_log, slurm_env
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
@@ -39,6 +39,12 @@ MOST_TASKS, MOST_BAD = 2000, 50
 SELDOM = 300
 """Seconds between two looks at nodes, partitions and reservations."""
 SHOWN = ("node", "partition", "reservation")
+run_slurm = partial(slurm_env.run_slurm, unix_times=True)
+
+
+def stamp(seconds: int) -> str:
+    """Write a moment as sacct reads it."""
+    return clock.strftime("%Y-%m-%dT%H:%M:%S", clock.localtime(seconds))  # sacct reads local times alone
 
 
 @dataclass(frozen=True)

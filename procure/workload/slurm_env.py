@@ -22,7 +22,7 @@ def slurm_environment(**more: str) -> dict[str, str]:
     return kept | {"SLURM_BITSTR_LEN": "0"} | more
 
 
-def run_slurm(command: Sequence[str], patience: int = PATIENCE) -> str:
+def run_slurm(command: Sequence[str], patience: int = PATIENCE, *, unix_times: bool = False) -> str:
     """Run a command of Slurm and return what it prints.
 
     Parameters
@@ -32,6 +32,8 @@ def run_slurm(command: Sequence[str], patience: int = PATIENCE) -> str:
         whole.
     patience
         Seconds after which it is given up.
+    unix_times
+        Have it print times as Unix seconds.
 
     Raises
     ------
@@ -39,7 +41,8 @@ def run_slurm(command: Sequence[str], patience: int = PATIENCE) -> str:
         It is not installed here, gave no answer in time, or failed: in its own last line.
     """
     n = next(i for i, word in enumerate(command) if "=" not in word)
-    name, environment = command[n], slurm_environment(**dict(word.split("=", 1) for word in command[:n]))
+    more = {"SLURM_TIME_FORMAT": "%s"} if unix_times else {}
+    name, environment = command[n], slurm_environment(**more, **dict(word.split("=", 1) for word in command[:n]))
     try:
         done = subprocess.run(command[n:], capture_output=True, timeout=patience, check=False, env=environment)
     except FileNotFoundError:
