@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,19 +155,6 @@ def seconds_of(text: str | None, option: str) -> int:
 def echo(text: str, *, err: bool = False, kept: str = "\t") -> None:
     """Print a line, or lines where ``kept`` has a break; a name in it neither ends the line nor rules the terminal."""
     typer.echo(printable(text, kept=kept), err=err)
-
-
-def given_again(context: typer.Context) -> list[str]:
-    """Return the arguments and options that a command was given, as they would be given again."""
-    again = list[str]()
-    for one in context.command.params:
-        name = one.name or ""
-        source, value = context.get_parameter_source(name), context.params.get(name)
-        if source is not None and source.name == "COMMANDLINE":
-            for item in value if isinstance(value, list | tuple) else [value]:
-                text = [] if item is True else [str(item.value if isinstance(item, Enum) else item)]
-                again += text if one.param_type_name == "argument" else [one.opts[0], *text]
-    return again
 
 
 def note(text: str) -> None:

@@ -257,14 +257,3 @@ def _ids(names: np.ndarray, rows: np.ndarray) -> list[str]:
     """Tell a job's further appearances apart."""
     again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
     return [f"{name}+{n}" if n else str(name) for name, n in zip(names, again, strict=True)]
-
-
-def say_futures(jobs: pd.DataFrame, settings: Futures) -> str:
-    """Say in one sentence how futures are drawn."""
-    past = read_past(jobs, settings.tz)
-    ahead, load = settings.years_ahead(), settings.loads()
-    return (
-        f"{counted(settings.draws, 'future')} of {duration(settings.length)}, drawn from "
-        f"{counted(len(past.week_begin), 'week')} of the past, {ahead[0]:.1f} to {ahead[-1]:.1f} years ahead, with "
-        f"{load.min():.2f} to {load.max():.2f} times the load"
-    )
