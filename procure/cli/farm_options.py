@@ -49,23 +49,10 @@ DashboardOption = Annotated[
         help="Open Dask's dashboard on loopback, where every user of this node can see it; with Dask only.",
     ),
 ]
-TlsOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--tls/--no-tls",
-        help="Keys made and kept in the study's results folder: queued jobs have them unless --no-tls; "
-        "a Dask that runs already, with --tls.",
-        show_default=False,
-    ),
-]
 
 
 def check_options(farm: str, workers: FarmOptions) -> None:
     """Refuse what a farm has no use for."""
-    if workers.tls is not None and farm in ("serial", "local"):
-        raise typer.BadParameter(
-            f"--farm {farm} stays on this node and has no use for it", param_hint="--tls / --no-tls"
-        )
     if workers.dashboard and (farm == "serial" or "://" in farm):
         raise typer.BadParameter(f"--farm {farm} has none that procure could open", param_hint="--dashboard")
 
@@ -78,7 +65,6 @@ FARM = {
     "partition": PartitionOption,
     "account": AccountOption,
     "interface": InterfaceOption,
-    "tls": TlsOption,
     "dashboard": DashboardOption,
 }
 """Options by field of `procure.sweep.FarmOptions`."""

@@ -21,7 +21,6 @@ from procure.study import Plan, Study, load_plan, load_study
 from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
 from procure.study.init import study_text
 from procure.sweep import store
-from procure.sweep.tls import dask_options
 from procure.tables import write
 from procure.text import be, counted
 from procure.workload import LogSettings
@@ -236,16 +235,6 @@ def verify(
         common.note(problem)
     if problems:
         raise typer.Exit(1)
-
-
-@app.command("tls")
-def tls(path: StudyArgument) -> None:
-    """Make a study's TLS keys if there are none; print what Dask's scheduler and workers need.
-
-    Examples:
-    python -m procure.sweep.headless scheduler --protocol tls $(procure study tls mystudy.toml)
-    """
-    common.echo(dask_options(load_study(path).folder))
 
 
 def _plan(path: Path) -> Plan:
