@@ -11,7 +11,6 @@ import typer
 from procure.cli import common
 from procure.settings import LARGEST
 from procure.workload import Imported, LogSettings, read_log
-from procure.workload.importing import guess
 from procure.workload.presets import Clock, ColumnMap, load_preset, parse_column
 
 _CLOCK_HELP = "csv, swf: times are Unix seconds, the log's own seconds, local dates."
@@ -21,6 +20,7 @@ _NODES_HELP = (
 )
 _UNIT = typer.Option(metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu.")
 _CLUSTER = typer.Option(metavar="NAME", help="sacct: keep this cluster's jobs, of a file of several.")
+_FIELDS = typer.Option(metavar="NAME,…", help="csv, sacct: the columns of a file without a header.")
 _SKIP_HELP = "Drop and count unreadable rows instead of failing."
 LOG = {
     "format": common.LogFormatOption,
@@ -30,6 +30,9 @@ LOG = {
     "cpus_per_node": Annotated[int | None, typer.Option(min=1, max=LARGEST, help=_NODES_HELP)],
     "mem_unit": Annotated[str | None, _UNIT],
     "cluster": Annotated[str | None, _CLUSTER],
+    "fields": Annotated[
+        str | None, typer.Option(metavar="NAME,…", help="csv, sacct: columns of a file without header.")
+    ],
     "strict": Annotated[bool, typer.Option("--strict", help="Fail if any row would be dropped.")],
     "skip_bad_rows": Annotated[bool, typer.Option("--skip-bad-rows", help=_SKIP_HELP)],
 }
@@ -47,13 +50,7 @@ def columns_of(texts: Sequence[str]) -> dict[str, ColumnMap] | None:
 
 
 def import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> Imported:
-    """Read a raw log; without a format it is bad usage, and the error says what the log looks like."""
-    if how.format is None and how.preset is None:
-        hint = guess(log) if log.is_file() else ""
-        raise typer.BadParameter(
-            "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
-            param_hint="--log-format",
-        )
+    """Read a raw log; what its format is, its first lines tell where no option does."""
     with common.bad_option("--preset"):
         how.preset is None or load_preset(how.preset)
     return read_log(log, how, keep_unfinished=keep_unfinished)

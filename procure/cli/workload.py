@@ -25,7 +25,7 @@ from procure.workload import (
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.read_sacct import SACCT_COMMAND
+from procure.workload.read_sacct import sacct_command
 
 app = lazy.command_group()
 
@@ -50,6 +50,8 @@ def import_(
     print_sacct_command: Annotated[
         bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
     ] = False,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day of that command.")] = "now-30days",
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Its last day.")] = "now",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read a log as a job table; print how many rows were kept, and dropped why.
@@ -60,10 +62,10 @@ def import_(
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
     procure workload import KTH-SP2.swf.xz --log-format swf --out jobs.parquet
     procure workload import jobs.psv --log-format sacct --tz Europe/Berlin --out jobs.parquet
-    procure workload import --print-sacct-command
+    procure workload import --print-sacct-command --from 2026-01-01 --to 2026-02-01
     """
     if print_sacct_command:
-        common.echo(SACCT_COMMAND)
+        common.echo(sacct_command(first, last))
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
