@@ -21,7 +21,7 @@ _CELLS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class WorkloadDemand:
     """A workload as the costs of packages see it; made by `work_of`.
 
     A *kind* of node is a quoted type, or existing nodes that are alike, which stand last. Jobs that the same kinds can
@@ -124,7 +124,7 @@ def work_of(
     quotes: pd.DataFrame,
     existing: pd.DataFrame | None = None,
     run_times: RunTimes | None = None,
-) -> Work:
+) -> WorkloadDemand:
     """Lay a workload out for the costs of packages.
 
     Parameters
@@ -158,7 +158,7 @@ def work_of(
             took = logged if run_times is None else run_times(one.speed, *key[1:])
             known[key] = found.setdefault(np.asarray(took, dtype="int64").tobytes(), len(found))
         speed[row] = known[key]
-    return Work(
+    return WorkloadDemand(
         jobs,
         questions[:, :-1].T.astype(bool),
         questions[:, -1].astype("int64"),

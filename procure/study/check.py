@@ -21,9 +21,8 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.cost_notes import budget_notes
 from procure.packages.costs import check_prices
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import OfferReading
-from procure.packages.quotes import price_notes
+from procure.packages.quotes import price_notes, validity_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.schemas import group_column
 from procure.settings import complaint, problems, validate

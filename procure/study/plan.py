@@ -16,10 +16,9 @@ from procure.errors import TableError
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.expiry import validity_notes
-from procure.packages.quotes import price_notes
-from procure.packages.rules import PackageRules, WholeOrderRules
-from procure.packages.work import Work
+from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.rules import PackageRules, with_whole_orders
+from procure.packages.work import WorkloadDemand
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
@@ -96,7 +95,7 @@ class Plan:
         return self.study.logged_speed(named, self.quotes)
 
     @cached_property
-    def work(self) -> dict[str, Work]:
+    def work(self) -> dict[str, WorkloadDemand]:
         """The workloads as costs see them: which jobs a package runs, and for how long."""
         return works_of(self.study, self.quotes, self.existing, self.workloads)
 
@@ -188,9 +187,9 @@ def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
 
 def lower_rules(rules: PackageRules, most_usd: float) -> PackageRules | None:
     """Return the rules of packages that cost up to so many US$; None where the budget allows no more than that."""
-    if isinstance(rules, WholeOrderRules):  # the bound is on the servers, the budget still on the whole order
+    if rules.order is not None:  # the bound is on the servers, the budget still on the whole order
         servers = math.floor(round(most_usd * 100, 6)) / 100
-        return rules.model_copy(update={"servers_usd": servers}) if 0 < servers < rules.budget_usd else None
+        return with_whole_orders(rules, rules.order, servers) if 0 < servers < rules.budget_usd else None
     budget = round(rules.fixed_cost_usd + math.floor(round(most_usd * 100, 6)) / 100, 2)
     if budget <= rules.fixed_cost_usd or budget >= rules.budget_usd:
         return None
