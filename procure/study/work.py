@@ -17,17 +17,7 @@ from procure.workload.speed import Speed
 def works_of(
     study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, workloads: Mapping[str, pd.DataFrame]
 ) -> dict[str, WorkloadDemand]:
-    """Lay workloads out with run times as a simulation has them on a node of each type.
-
-    Parameters
-    ----------
-    study
-        Its speeds and its ``kill_at_limit`` count.
-    quotes, existing
-        The quote table, and the nodes that stay.
-    workloads
-        The study's job tables by name.
-    """
+    """Lay workloads out with run times as a simulation has them on a node of each type, under ``kill_at_limit``."""
     speeds = {one.name: study.logged_speed(one, quotes) for one in study.scenarios}
     return {
         name: work_of(jobs, quotes, existing, _run_times(jobs, speeds[name], study.simulate.kill_at_limit))
