@@ -15,8 +15,7 @@ from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.cost_notes import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.expiry import validity_notes
-from procure.packages.quotes import price_notes
+from procure.packages.quotes import price_notes, validity_notes
 from procure.settings import LARGEST, validated
 from procure.study import load_study
 from procure.study.costs import package_costs

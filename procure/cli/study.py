@@ -145,12 +145,12 @@ def check_(
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
-    loaded, size = check_study(path)
-    missing = gpu_models(loaded)
-    for text in [*study_notes(loaded), say_size(loaded, size)]:
+    plan, size = check_study(path)
+    loaded, missing = plan.study, gpu_models(plan)
+    for text in [*study_notes(plan), say_size(loaded, size)]:
         common.note(text)
     costs = _rule_costs(loaded)
-    for text in gpu_notes(loaded, missing):
+    for text in gpu_notes(plan, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -165,7 +165,7 @@ def check_(
     if not people:
         record["rules"] = [one.document() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
-        record["applications"] = application_table(loaded).to_dict(orient="records")
+        record["applications"] = application_table(plan).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
     open_ = (
         f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
