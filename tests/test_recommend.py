@@ -20,8 +20,9 @@ from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
 from procure.models.intervals import Spread
 from procure.objectives.aggregate import best_first
+from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.rank import confirm_list, ranking_table
+from procure.recommender.rank import ranking_table
 from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
@@ -66,7 +67,7 @@ def test_packages_that_run_every_job_come_first_whatever_they_wait():
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
     """A prediction that proves too low falls back, and what moves up is simulated in turn."""
-    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
     case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
     truth, asked = np.array([500.0, 0, 20, 400, 90]), []
 
@@ -83,7 +84,7 @@ def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch
 
 def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
     """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
     asked: list[list[int]] = []
 
     def simulate(rows: np.ndarray) -> np.ndarray:
