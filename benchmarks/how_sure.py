@@ -71,7 +71,7 @@ def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> No
         )
         threshold = np.quantile(wait[known], 0.05)
         top = truth <= np.quantile(wait, 0.05)
-        chances.append(pd.DataFrame({"chance": found.spread.chance_below(guess, threshold), "top": top}))
+        chances.append(pd.DataFrame({"chance": found.errors.chance_below(guess, threshold), "top": top}))
         print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
     print(table.round(3).to_string(index=False))

@@ -487,7 +487,7 @@ def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():
 def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
     """Neither the mean wait of all workloads nor a single one's: there the mean of the known stands in."""
     values = values_with([[1.0, 2, NAN], [3.0, 5, NAN]])
-    found = SimpleNamespace(wait=np.full(3, 4.0), spread=None, rmse_seconds=rmse, beats_constant=rmse <= 9.5)
+    found = SimpleNamespace(wait=np.full(3, 4.0), errors=None, rmse_seconds=rmse, beats_constant=rmse <= 9.5)
     assert values.learn(OBJECTIVES["mean-wait"], lambda case: (found, np.full(3, 4.0)))
     assert np.isnan(values.value(OBJECTIVES["mean-wait"])[0][2])
     values._fitted(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))

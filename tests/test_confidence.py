@@ -20,11 +20,11 @@ from procure.evaluation.bootstrap import (
 )
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
-from procure.models.intervals import Spread, coverage, places
+from procure.models.intervals import ConformalErrors, coverage, places
 from procure.objectives import OBJECTIVES
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
-from procure.recommender.coverage import coverage_notes
+from procure.recommender.evaluate import coverage_notes
 from procure.recommender.recommender import recommend
 from procure.reports import confidence
 from procure.sweep import trial
@@ -43,7 +43,7 @@ def test_ranges_hold_the_truth_where_predictions_are_short_as_well_as_where_they
     rng = np.random.default_rng(1)
     at = rng.lognormal(6, 2, 24_000)
     truth = (at + 1) * np.exp(rng.normal(0, np.where(at < 400, 1.0, 0.1))) - 1
-    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
+    fitted = ConformalErrors(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
     low, high = fitted.interval(at[4000:])
     fifth = np.digitize(at[4000:], np.quantile(at[4000:], [0.2, 0.4, 0.6, 0.8]))
     held = [coverage(low[fifth == i], high[fifth == i], truth[4000:][fifth == i]) for i in range(5)]
@@ -57,7 +57,7 @@ def test_chances_are_kept():
     rng = np.random.default_rng(2)
     at = rng.lognormal(6, 1, 20_000)
     truth = (at + 1) * np.exp(rng.normal(0, 0.5, len(at))) - 1
-    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
+    fitted = ConformalErrors(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
     chance = fitted.chance_below(at[4000:], 150.0)
     some = (chance > 0.3) & (chance < 0.7)
     assert chance[some].mean() == pytest.approx((truth[4000:] <= 150)[some].mean(), abs=0.05)
@@ -204,7 +204,9 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
     rng = np.random.default_rng(4)
     ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
-    said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, Spread(np.full(400, 99.0), ratio))
+    said = Predicted(
+        np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ConformalErrors(np.full(400, 99.0), ratio)
+    )
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line

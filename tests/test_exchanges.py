@@ -13,7 +13,7 @@ from test_recommend import OFFERS, STUDY, run
 import procure
 from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.recommender.confirm import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, try_swaps
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.rank import ranking_table
@@ -49,7 +49,9 @@ def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: n
     table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
     table["total_gpus"] = 0
     case = Case("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
-    model = Predicted(guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), np.array([0.5, 1.0, 2.0])))
+    model = Predicted(
+        guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
+    )
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     values.simulate = lambda rows: {"mean_wait_time": truth[None, rows]}

@@ -218,7 +218,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))
     again = learn(case, plain_quotes(), folder=tmp_path)
     assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
-    assert again.rmse_seconds == first.rmse_seconds and (again.spread.ratio == first.spread.ratio).all()
+    assert again.rmse_seconds == first.rmse_seconds and (again.errors.ratio == first.errors.ratio).all()
     learn(case, plain_quotes(), seed=2, folder=tmp_path)
     changed = Case(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
     learn(changed, plain_quotes(), folder=tmp_path)

@@ -18,7 +18,7 @@ import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -51,7 +51,9 @@ def confirmed(case: Case, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])
-    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), errors))
+    model = Predicted(
+        np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), errors)
+    )
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
     values.simulate = looked_up

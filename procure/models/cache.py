@@ -13,7 +13,7 @@ from procure.files import Archive, keep
 from procure.models.case import Case
 from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import feature_inputs, features
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import SCHEMA, from_archive
 
 _FIGURES = ("rmse_seconds", "constant_rmse_seconds")
@@ -76,15 +76,15 @@ def learn(
 
 
 def _archive(found: Predicted) -> Archive:
-    model, spread = found.model.archive(), found.spread
+    model, errors = found.model.archive(), found.errors
     head = {**model.head, "folds": found.folds.to_dict(orient="list")}
     head |= {name: getattr(found, name) for name in _FIGURES}
-    return Archive(head, {"wait": found.wait, "at": spread.at, "errors": spread.ratio}, model.trees)
+    return Archive(head, {"wait": found.wait, "at": errors.at, "errors": errors.ratio}, model.trees)
 
 
 def _predicted(kept: Archive) -> Predicted:
     model, folds = from_archive(kept, "what was kept"), pd.DataFrame(kept.head["folds"])
     rmse, constant = (float(kept.head[name]) for name in _FIGURES)
     return Predicted(
-        kept.arrays["wait"], model, folds, rmse, constant, Spread(kept.arrays["at"], kept.arrays["errors"])
+        kept.arrays["wait"], model, folds, rmse, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
     )

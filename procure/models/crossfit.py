@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import Surrogate
 from procure.progress import track
 
@@ -33,7 +33,7 @@ class Predicted:
         Root mean squared error of all out-of-fold predictions.
     constant_rmse_seconds
         That of the mean of the other folds: what a model must beat.
-    spread
+    errors
         The out-of-fold errors by predicted wait, ascending.
     """
 
@@ -42,7 +42,7 @@ class Predicted:
     folds: pd.DataFrame
     rmse_seconds: float
     constant_rmse_seconds: float
-    spread: Spread
+    errors: ConformalErrors
 
     @property
     def beats_constant(self) -> bool:
@@ -115,7 +115,7 @@ def predict_packages(
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
         rmse(predicted[known], wait[known]),
         rmse(constant, wait[known]),
-        Spread(predicted[known][ascending], errors[ascending]),
+        ConformalErrors(predicted[known][ascending], errors[ascending]),
     )
 
 

@@ -34,7 +34,7 @@ def places(n: int, share: float = SHARE) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class ConformalErrors:
     """How far off predictions were, kept apart by how long a wait was predicted.
 
     Attributes

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.models import Case, Predicted, together
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.schemas import PACKAGE
@@ -86,7 +86,7 @@ class PackageValues:
         self.now, self.failed = (np.zeros(len(self.packages), dtype=bool) for _ in range(2))
         self._predicted: dict[str, np.ndarray] = {}
         self._by_workload: dict[str, np.ndarray] = {}
-        self._spreads: dict[str, Spread] = {}
+        self._spreads: dict[str, ConformalErrors] = {}
         self._calibrated: dict[str, np.ndarray] = {}
 
     @property
@@ -109,7 +109,7 @@ class PackageValues:
         held = self.results[column]
         return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
-    def spread(self, of: Quantity) -> Spread | None:
+    def spread(self, of: Quantity) -> ConformalErrors | None:
         """Return how far off the predictions of a quantity were out of fold; None without a model."""
         return self._spreads.get(_key(of))
 
@@ -136,7 +136,7 @@ class PackageValues:
             held = self._calibrated[of.column] & ~np.isnan(truth) & ~np.isnan(guess)
             self._calibrated[_key(of)] = self._calibrated[of.column]
             if held.any():
-                self._spreads[_key(of)] = Spread(guess[held], (truth[held] + 1) / (guess[held] + 1))
+                self._spreads[_key(of)] = ConformalErrors(guess[held], (truth[held] + 1) / (guess[held] + 1))
         return True
 
     def _fitted(self, of: Quantity, learn: Learn) -> bool:
@@ -153,7 +153,7 @@ class PackageValues:
                 self.models.append(Model(of.name, of.unit, predicted))
                 if not self.models[-1].useful:
                     self._predicted[_key(of)] = np.full(len(self.packages), np.nan)
-                self._spreads[_key(of)] = predicted.spread
+                self._spreads[_key(of)] = predicted.errors
                 self._calibrated[_key(of)] = ~np.isnan(predicted.wait)
             return True
         if of.column in self._by_workload:
