@@ -232,11 +232,11 @@ def test_the_studys_model_predicts_what_leaves_jobs_out(monkeypatch: pytest.Monk
         packages=packages, wait=wait, simulated=~np.isnan(wait), runs_all=np.arange(n) < 2,
         left_out=(np.arange(n) > 1) * 1, name="day", column="mean_wait_time",
     )  # fmt: skip
-    model = SimpleNamespace(kind="gbt", seed=7, feature_set="totals")
+    model = SimpleNamespace(seed=7, feature_set="totals")
     plan = SimpleNamespace(study=SimpleNamespace(model=model), quotes=None)
     results = SimpleNamespace(plan=plan, kept=None, features=np.arange(2.0 * n).reshape(n, 2))
     monkeypatch.setattr(learning, "feature_inputs", lambda packages, quotes: [])
     used: list[tuple[str, int]] = []
-    monkeypatch.setattr(learning, "Surrogate", lambda kind, seed: used.append((kind, seed)) or Surrogate(kind, seed))
+    monkeypatch.setattr(learning, "Surrogate", lambda seed: used.append(seed) or Surrogate(seed))
     predicted, guess = learning.learner(results)(case)
-    assert predicted is None and used == [("gbt", 7)] and not np.isnan(guess[50:]).any()
+    assert predicted is None and used == [7] and not np.isnan(guess[50:]).any()

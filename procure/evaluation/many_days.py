@@ -123,7 +123,6 @@ def predict_all_days(
     x: pd.DataFrame | np.ndarray,
     learns: str = "normalised",
     share: float = 0.1,
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
 ) -> np.ndarray:
@@ -169,7 +168,7 @@ def predict_all_days(
             among[rest] = True
             counted = learns == "hit-days"
             label = hit_days(days, share, among) if counted else normalised_wait(days, among)
-            found = Surrogate(kind, seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
+            found = Surrogate(seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
             score[held] = -found if counted else found
     return score
 

@@ -23,7 +23,6 @@ def learn(
     case: Case,
     quotes: pd.DataFrame,
     feature_set: str = "composition",
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
     among: np.ndarray | None = None,
@@ -37,7 +36,7 @@ def learn(
         From `make_case`.
     quotes
         The quote table.
-    feature_set, kind, folds, seed
+    feature_set, folds, seed
         See `features` and `predict_packages`.
     among
         Which packages to learn from and predict, bool; default: those that run every job.
@@ -58,14 +57,14 @@ def learn(
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)
     packages, wait = case.packages.iloc[rows], case.wait[rows]
-    settings = f"{feature_set}.{kind}.{folds}.{seed}"
+    settings = f"{feature_set}.xgboost.{folds}.{seed}"
     what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
     name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
     found = keep(
         folder,
-        f"{kind}.{feature_set}.{name}",
+        f"xgboost.{feature_set}.{name}",
         [settings, *feature_inputs(packages, quotes), wait, rows],
-        lambda: predict_packages(features(packages, quotes, feature_set), wait, kind, folds, seed),
+        lambda: predict_packages(features(packages, quotes, feature_set), wait, folds, seed),
         _archive,
         _predicted,
         SCHEMA,

@@ -64,7 +64,6 @@ def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
 def predict_packages(
     x: pd.DataFrame | np.ndarray,
     wait: np.ndarray,
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
     n_jobs: int = 1,
@@ -77,7 +76,7 @@ def predict_packages(
         `features` of all packages, shape (packages, features).
     wait
         Simulated mean wait, s; NaN where a package was not simulated.
-    kind, seed, n_jobs
+    seed, n_jobs
         As for `Surrogate`; the seed also deals the folds.
     folds
         Number of folds, at least 2.
@@ -100,10 +99,10 @@ def predict_packages(
     rows = []
     for fold in track(range(folds), f"learning from {len(known):,} simulated packages", "fold"):
         held, rest = known[dealt == fold], known[dealt != fold]
-        predicted[held] = Surrogate(kind, seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
+        predicted[held] = Surrogate(seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
         constant[dealt == fold] = wait[rest].mean()
         rows.append((fold + 1, len(rest), len(held), rmse(predicted[held], wait[held])))
-    model = Surrogate(kind, seed, n_jobs).fit(x[known], wait[known])
+    model = Surrogate(seed, n_jobs).fit(x[known], wait[known])
     others = np.flatnonzero(np.isnan(wait))
     if len(others):
         predicted[others] = model.predict(x[others])

@@ -280,7 +280,7 @@ def judge_days(
     for name in feature_sets:
         x = features(results.cases[0].packages, plan.quotes, name).to_numpy()
         for learns in MODELS if enough else ():
-            asked = (learns, share, model.kind, model.folds, model.seed)
+            asked = (learns, share, model.folds, model.seed)
             scores[name, learns] = keep_array(
                 results.kept,
                 f"all-days.{learns}.{name}",

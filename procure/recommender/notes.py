@@ -109,7 +109,8 @@ def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     for one in criteria.bounds:
         figures, known = values.value(one.of)
         ok = one.holds(figures) & able
-        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
+        name = f"target {one.of.job_class or 'all'}, " if one in criteria.targets else ""
+        text = f"{name}{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
         if one.of.source == "result" and not known[able].all():
             text += f", {int((ok & known).sum()):,} of these as simulated, the others as predicted"
         found.append(text)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.models.case import Case
 from procure.objectives import MEAN_WAIT
-from procure.objectives.targets import Target
+from procure.objectives.constraints import Constraint
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import starts_known
 from procure.schemas import CLASSES
@@ -93,13 +93,13 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     """
     values, found = done.package_values, []
     for target in done.criteria.targets:
-        value, known = values.value(target.bound.of)
-        keeps = target.bound.holds(value) & known & values.whole.runs_all
+        value, known = values.value(target.of)
+        keeps = target.holds(value) & known & values.whole.runs_all
         found.append(
             {
-                "class": target.job_class,
+                "class": target.of.job_class or "all",
                 "target": target.text,
-                "met": bool(target.bound.holds(value[[row]])[0]),
+                "met": bool(target.holds(value[[row]])[0]),
                 "chance": _chance(done, target, row),
                 "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
             }
@@ -107,13 +107,13 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     return found
 
 
-def _chance(done: Recommendation, target: Target, row: int) -> float | None:
-    values, of = done.package_values, target.bound.of
+def _chance(done: Recommendation, target: Constraint, row: int) -> float | None:
+    values, of = done.package_values, target.of
     wait = values.results[of.column][:, row]
     counts = values.ran_of(of)[:, row] > 0
     if not counts.any() or np.isnan(wait[counts]).any():
         return None
-    return float(target.bound.holds(wait[counts]).mean())
+    return float(target.holds(wait[counts]).mean())
 
 
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
