@@ -490,7 +490,7 @@ def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
     found = SimpleNamespace(wait=np.full(3, 4.0), errors=None, rmse_seconds=rmse, beats_constant=rmse <= 9.5)
     assert values.learn(OBJECTIVES["mean-wait"], lambda case: (found, np.full(3, 4.0)))
     assert np.isnan(values.value(OBJECTIVES["mean-wait"])[0][2])
-    values._fitted(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))
+    values.learn(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))
     assert values.filled("mean_wait_time")[:, 2].tolist() == [1.5, 4.0]
 
 

@@ -32,20 +32,16 @@ Scores = Mapping[tuple[str, str], np.ndarray]
 
 @dataclass(frozen=True)
 class Days:
-    """The mean waits of packages on several days.
+    """The mean waits of packages on several days: arrays are [days, packages], or [days].
 
     Attributes
     ----------
-    names
-        Of the days.
-    wait
-        Mean wait, s, float64[days, packages]; NaN where it was not simulated.
+    names, weight
+        Of the days, and what each counts in a mean over days.
+    wait, n_jobs
+        Mean wait, s, NaN where it was not simulated; jobs that each package runs.
     able
-        Which packages can be hits on which day, bool[days, packages].
-    weight
-        What each day counts in a mean over days, float64[days].
-    n_jobs
-        Jobs that each package runs on each day, float64[days, packages].
+        Which packages can be hits on which day, bool.
     """
 
     names: tuple[str, ...]

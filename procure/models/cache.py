@@ -32,22 +32,13 @@ def learn(
 
     Parameters
     ----------
-    case
-        From `make_case`.
-    quotes
-        The quote table.
-    feature_set, folds, seed
-        See `features` and `predict_packages`.
+    case, quotes, feature_set, folds, seed
+        From `make_case`; the quote table; see `features` and `predict_packages`.
     among
-        Which packages to learn from and predict, bool; default: those that run every job.
+        Which packages to learn from and predict, bool; default: those that run every job; NaN elsewhere.
     folder
         Where to cache model and predictions: they are reused while packages, waits and settings are
         the same. None caches nothing, nor does a folder that cannot be written.
-
-    Returns
-    -------
-    Predicted
-        ``wait`` has a value for each package of ``among``, NaN elsewhere.
 
     Raises
     ------

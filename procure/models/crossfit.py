@@ -29,10 +29,8 @@ class Predicted:
         That model.
     folds
         A row per fold: ``fold``, ``n_fitted``, ``n_held_out``, ``rmse_seconds``.
-    rmse_seconds
-        Root mean squared error of all out-of-fold predictions.
-    constant_rmse_seconds
-        That of the mean of the other folds: what a model must beat.
+    rmse_seconds, constant_rmse_seconds
+        Root mean squared error of all out-of-fold predictions; that of the mean of the other folds, to be beaten.
     errors
         The out-of-fold errors by predicted wait, ascending.
     """
