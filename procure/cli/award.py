@@ -25,7 +25,7 @@ def award(
     procure award pipelines/tender.toml --format json
     """
     found = award_offers(study, k=k, verify=verify, workload=workload, policy=policy, note=common.note)
-    common.tell(output, found.notes, found.document, found.table, lambda: _print(found))
+    common.tell(output, found.notes, found.to_dict, found.table, lambda: _print(found))
 
 
 def _print(found: AwardMatrix) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, study_options
-from procure.recommender.rent import RentComparison
 from procure.recommender.rent import compare_rent as compare_ways
 
 
@@ -50,8 +49,4 @@ def compare_rent(
             policy=policy,
             note=common.note,
         )
-    common.tell(output, found.notes, found.document, found.table, lambda: _print(found))
-
-
-def _print(found: RentComparison) -> None:
-    common.print_table(found.shown(), common.Format.TABLE, found.title)
+    common.show(found, output)

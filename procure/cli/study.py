@@ -163,7 +163,7 @@ def check_(
         **size,
     }
     if not people:
-        record["rules"] = [one.document() for one in costs]
+        record["rules"] = [one._asdict() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
         record["applications"] = application_table(plan).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])

@@ -25,8 +25,7 @@ from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
-from procure.recommender.coverage import coverage_notes
-from procure.recommender.day_models import judge_days
+from procure.recommender.evaluate import coverage_notes, judge_days
 from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front

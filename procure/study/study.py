@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import (
@@ -22,10 +22,9 @@ from pydantic import (
 from procure.errors import TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
-from procure.objectives.constraints import parse
+from procure.objectives.constraints import parse, parse_targets
 from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
-from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.order import OrderLines, order_lines, study_lines
@@ -125,7 +124,8 @@ class Sweep(Settings):
 class ModelChoice(Settings):
     """Which model predicts the packages that were not simulated."""
 
-    kind: Literal["xgboost", "gbt"] = "xgboost"
+    REMOVED: ClassVar[dict[str, str]] = {"kind": "models are XGBoost's trees; leave it out"}
+
     feature_set: Literal["composition", "totals"] = "composition"
     folds: Annotated[int, Field(ge=2, le=MOST_COUNTED)] = 5
     seed: Seed = 1
