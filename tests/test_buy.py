@@ -52,7 +52,7 @@ BUY = ("buy", "--jobs", "jobs.parquet", "--quotes", "offers.csv", "--budget", "7
 def test_one_command_answers_and_goes_on_where_it_was(folder: Path) -> None:
     """The second time nothing is imported or simulated again, and the answer is the same, also from the study alone."""
     first = json.loads(run(*BUY, "--format", "json").stdout)
-    assert {"recommendation", "packages", "waits_by_class", "cost", "confidence", "report"} <= set(first)
+    assert {"recommendation", "packages", "waits_by_class", "cost", "confidence", "report", "objections"} <= set(first)
     assert Path(first["report"]).is_file() and len(first["packages"]) == 3
     assert first["cost"]["price_usd"] == first["recommendation"]["price_usd"] <= 70_000
     again = run(*BUY, "--format", "json")

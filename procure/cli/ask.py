@@ -9,6 +9,7 @@ import typer
 
 from procure.buying import ask as ask_again
 from procure.cli import common, study_options
+from procure.recommender.objections import objections
 from procure.recommender.summary import records
 from procure.text import counted
 
@@ -39,6 +40,7 @@ def ask(
     done = ask_again(study, budget=usd, constraints=constraint or (), objective=objective, k=k, confirm=confirm)
     top = done.ranking.head(done.k)
     n = int((~top["simulated"]).sum())
-    predicted = f"{n} of the {counted(done.k, 'package')} are predicted: --confirm simulates them"
+    lines = [f"{n} of the {counted(done.k, 'package')} are predicted: --confirm simulates them"] if n else []
+    lines += [f"objection: {one}" for one in objections(done)]
     list_ = partial(common.print_table, done.shown(), common.Format.TABLE, done.title)
-    common.tell(output, [predicted] if n else [], lambda: records(done), top, list_)
+    common.tell(output, lines, lambda: records(done), top, list_)

@@ -129,6 +129,8 @@ def show(done: Report, output: common.Format) -> None:
 
 
 def _print(done: Report) -> None:
+    for one in done.objections:
+        common.echo(f"Objection: {one}")
     for line in done.brief():
         common.echo(line)
     shown = done.recommendation.shown().head(_SHOWN)

@@ -30,6 +30,7 @@ from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
+from procure.recommender.objections import Objection, objections
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import records
 from procure.reports import award, confidence, days, explain, pareto
@@ -66,6 +67,7 @@ class Report:
     evaluation: pd.DataFrame
     explanations: list[PackageExplanation]
     compared: Compared | None = None
+    objections: tuple[Objection, ...] = ()
 
     def brief(self) -> list[str]:
         """Say in a few lines what to buy, what it brings, and where the report is."""
@@ -89,6 +91,7 @@ class Report:
             "cost": {"price_usd": first["price_usd"], "order_usd": order_usd(done), "years": years} | costs.to_dict(),
             "confidence": None if done.confidence is None else done.confidence.table.to_dict(orient="records"),
             "report": str(self.path),
+            "objections": [one._asdict() for one in self.objections],
         }
 
     def summary(self) -> str:
@@ -160,7 +163,7 @@ def report(
     if pdf is not None:
         write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
-    return Report(path, html, done, evaluation, explanations, against)
+    return Report(path, html, done, evaluation, explanations, against, tuple(objections(done)))
 
 
 def _page(
