@@ -29,8 +29,8 @@ from procure.recommender.award import award_of
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
-from procure.recommender.rank import eligible
 from procure.recommender.objections import Objection, objections
+from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import records
 from procure.reports import award, confidence, days, explain, pareto
