@@ -21,6 +21,8 @@ from procure.errors import INTERRUPTED, ArgumentError, TableError
 from procure.text import given_and_needed, printable
 
 COMMANDS = {
+    "buy": "Everything at once: from a log, offers and a budget to a recommendation and its report.",
+    "ask": "Rank the packages again under another budget or bound, from what was simulated.",
     "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
     "packages": "List every package that a budget allows: any types in any count, or as the rules say.",
     "workload": "Job logs in, job tables out: import, days, generate, slice, merge, load …",

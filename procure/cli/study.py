@@ -79,7 +79,7 @@ def init(
     is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
     if jobs is not None and not is_log:
         common.refuse_given(context, f"{jobs} is a job table already", *(set(log_options.LOG) - {"log_tz"}))
-    of_log, of_offers = _columns(column or [], is_log)
+    of_log, of_offers = columns_of_both(column or [], is_log)
     how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
     reading = offer_reading(rates=rate, columns=of_offers, categories=category)
     with common.bad_option("--budget"):
@@ -100,7 +100,7 @@ def init(
     common.note(f"next: procure study check {path}")
 
 
-def _columns(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
+def columns_of_both(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
     """Tell the columns of a log from those of offers, by the field that each is."""
     name_of = {text: text.partition("=")[0] for text in texts}
     for text, name in name_of.items():
