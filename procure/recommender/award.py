@@ -144,7 +144,7 @@ def award_of(done: Recommendation) -> AwardMatrix:
     kept = values.notna().all(axis=1).to_numpy()
     if not kept.all():
         names = listed(offers.loc[~kept, "offer"].tolist())
-        why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for (--no-verify)"
+        why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for"
         notes.append(f"not scored, since {why}: {names}")
         offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
     if offers.empty:

@@ -143,7 +143,7 @@ def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -
     """
     waits, known = values.value(MEAN_WAIT)
     rows = among[known[among]]
-    of, heavier = criteria.objective, "a heavier load says more (procure workload load)"
+    of, heavier = criteria.objective, "a heavier load says more (procure workload slice --load)"
     if len(rows) > 1 and not waits[rows].max() > 0:
         rest = (
             "among those with equal figures the cheapest come first" if k else "the front is decided by its other axes"

@@ -87,13 +87,15 @@ def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
     return f"{unlisted(study, more)}: procure sweep searches among them, {most}"
 
 
-def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
+def check_study(path: str | Path, settings: Sequence[str] = ()) -> tuple[Study, dict[str, Any]]:
     """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
+
+    ``settings`` are as in `procure.study.load_study`.
 
     Returns the study and what `plan_size` says of it; the error names everything that is wrong, one line each.
     """
     path = Path(path)
-    values = read_values(path)
+    values = read_values(path, settings)
     lines: list[str] = []
     try:
         validate(Study, values, path.parent)
@@ -105,7 +107,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
             if is_file(quotes):
                 _try(lines, lambda: read_quotes(quotes, reading))
         raise TableError(complaint(str(path), lines)) from None
-    study = load_study(path)
+    study = load_study(path, settings)
     table = _try(lines, study.read_quotes)
     _try(lines, study.read_existing_nodes)
     for policy in study.simulate.policies:

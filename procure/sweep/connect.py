@@ -154,7 +154,7 @@ def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> It
     if security is None:
         security = make_security(options.folder) if options.tls else None
         if security is None and not farm.startswith(("tls://", "wss://")):
-            note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see --tls")
+            note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see --set farm.tls=true")
     named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
     try:
         client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=security)
