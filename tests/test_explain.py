@@ -178,9 +178,9 @@ def test_explain_and_against():
     lacked = one["binding"]["day-1"]
     n_ran = 300 - lacked["n_unrunnable"]
     assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
-    text, _ = run("explain", str(swept()), first, second, "--no-marginal")
+    text, _ = run("explain", str(swept()), first, second)
     assert "what jobs waited for on day-1" in text and "less on" in text and "than on" in text
-    rows = run("explain", str(swept()), first, "--no-marginal", "--format", "csv")[0].splitlines()
+    rows = run("explain", str(swept()), first, "--format", "csv")[0].splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
 
 
@@ -188,8 +188,8 @@ def test_a_library_user_gets_what_the_command_prints():
     """`procure.explain` takes a path or results; its dictionary is the command's JSON, its text holds the sentences."""
     results = load_results(swept())
     first, second = results.cases[0].packages["package_id"].iloc[[0, 40]]
-    explanation = procure.explain(results, first, second, marginal=False)
-    printed = run("explain", str(swept()), first, second, "--no-marginal", "--format", "json")[0]
+    explanation = procure.explain(results, first, second)
+    printed = run("explain", str(swept()), first, second, "--format", "json")[0]
     assert json.loads(printed) == plain(explanation.to_dict()) | {"made_up": ["day-1"]}
     text = explanation.summary()
     assert f"small: {first}" in text and "what jobs waited for on day-1" in text and "less on" in text

@@ -20,7 +20,7 @@ def test_a_log_that_counts_nodes_only(tmp_path):
     found = import_log(log, "csv", columns=COLUMNS, cpus_per_node=64)
     assert found.jobs["cpus_per_node"].tolist() == [64, 64] and found.jobs["n_nodes"].tolist() == [128, 256]
     assert any("64 CPUs" in note for note in found.notes)
-    with pytest.raises(TableError, match="--cpus-per-node N"):
+    with pytest.raises(TableError, match="cpus_per_node=N"):
         import_log(log, "csv", columns=COLUMNS)
     columns = "\n".join(f'{field} = {{ column = "{of.column}" }}' for field, of in COLUMNS.items())
     (tmp_path / "theta.toml").write_text(f"cpus_per_node = 64\n[columns]\n{columns}\n")
@@ -69,9 +69,9 @@ def test_a_sacct_log_that_counts_nodes_only(tmp_path, procure):
     log.write_text("JobID|User|Submit|Start|End|NNodes\n1|a|100|160|220|2\n2|b|130|190|260|1\n")
     found = import_log(log, "sacct", cpus_per_node=64)
     assert found.jobs["cpus_per_node"].tolist() == [64, 64] and found.jobs["n_nodes"].tolist() == [2, 1]
-    with pytest.raises(TableError, match="--cpus-per-node N"):
+    with pytest.raises(TableError, match="cpus_per_node=N"):
         import_log(log, "sacct")
-    assert procure("workload", "import", log, "--log-format", "sacct", "--cpus-per-node", 64)[0] == 0
+    assert procure("workload", "import", log, "--log-format", "sacct", "--set", "cpus_per_node=64")[0] == 0
 
 
 def test_a_wait_in_place_of_start_times(tmp_path, procure):

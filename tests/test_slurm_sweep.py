@@ -30,7 +30,7 @@ from procure.study import load_study
 from procure.sweep.connect import job_name
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUED = ("--farm", "slurm", "--jobs", "2", "--walltime", "0:10:00", "--memory", "1 GB")
+QUEUED = ("--farm", "slurm", "--jobs", "2", "--set", "farm.memory=1 GB", "--walltime", "0:10:00")
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
 
@@ -59,7 +59,7 @@ def long(tmp_path_factory) -> pd.DataFrame:
 
 def same(path: Path, expected: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(results(path), expected, check_exact=True)
-    code, said = finish(start("study", "verify", path))
+    code, said = finish(start("study", "status", path))
     assert code == 0, said
 
 
@@ -100,7 +100,7 @@ def test_farm_slurm(tmp_path, example):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="connecting as another user needs root")
-@pytest.mark.parametrize("options", [(), ("--interface", "lo")])
+@pytest.mark.parametrize("options", [(), ("--set", "farm.interface=lo")])
 def test_nobody_else_can_use_any_listener_of_a_queued_farm(tmp_path, options):
     """Whatever listens while jobs of a sweep run, here and in the jobs, runs no code for another user."""
     path = make_long_study(tmp_path)
@@ -147,11 +147,11 @@ def test_sbatch_shards(tmp_path, example):
     """shard.sbatch: an array without Dask; merge says what is missing until all shards ran."""
     path = make_example(tmp_path)
     submit(tmp_path, "shard.sbatch", "--array=1-3", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "merge", path))
+    code, said = finish(start("study", "status", path, "--merge"))
     assert code == 1
-    assert "runs are missing" in said
+    assert "planned runs have no result" in said
     submit(tmp_path, "shard.sbatch", "--array=0", "--cpus-per-task=2", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "merge", path))
+    code, said = finish(start("study", "status", path, "--merge"))
     assert code == 0, said
     same(path, example)
 
@@ -171,7 +171,7 @@ def test_running_dask_on_slurm(tmp_path, example):
         )  # fmt: skip
         job = asked.stdout.strip()
         path = make_example(tmp_path)
-        code, said = finish(start("sweep", path, "--scheduler-file", file, "--wait", "60"))
+        code, said = finish(start("sweep", path, "--set", f"farm.scheduler_file={file}", "--set", "farm.wait=60"))
         assert code == 0, said
         same(path, example)
     finally:
@@ -250,7 +250,7 @@ def test_interrupted_twice_leaves_no_jobs(tmp_path, number):
 def test_refused_job(tmp_path):
     """A job that Slurm refuses: its words at once, and nothing is left."""
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, *QUEUED, "--account", "nosuch"))
+    code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.account=nosuch"))
     assert code == 1
     assert "Invalid account" in said
     code, said = finish(start("sweep", path, *QUEUED, "--partition", "nosuch"))
@@ -259,11 +259,11 @@ def test_refused_job(tmp_path):
 
 
 def test_no_worker_comes(tmp_path):
-    """Jobs that wait in the queue: the user hears why, in Slurm's words, and --wait gives up."""
+    """Jobs that wait in the queue: the user hears why, in Slurm's words, and farm.wait gives up."""
     path = make_long_study(tmp_path)
     # Nobody's other jobs are disturbed: these ask for more time than the partition gives, and wait for ever.
-    queued = [*QUEUED[:-3], "200:00:00", *QUEUED[-2:]]
-    code, said = finish(start("sweep", path, *queued, "--wait", "5"), 90)
+    queued = [*QUEUED[:-1], "200:00:00"]
+    code, said = finish(start("sweep", path, *queued, "--set", "farm.wait=5"), 90)
     assert code == 1, said
     assert "PENDING (PartitionTimeLimit)" in said
     no_jobs(path)

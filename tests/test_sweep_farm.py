@@ -148,7 +148,7 @@ def test_verify(tmp_path):
     counts, problems = verify(plan)
     assert f"{path}: damaged" in problems[0]
     assert problems[1] == f"{plan.n_runs - 5:,} planned runs have no result"
-    assert CliRunner().invoke(app, ["study", "verify", str(plan.study.path)]).exit_code == 1
+    assert CliRunner().invoke(app, ["study", "status", str(plan.study.path)]).exit_code == 1
 
 
 def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
@@ -320,7 +320,8 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     [
         ("--shard", "8/8"),
         ("--shard", "x"),
-        ("--farm", "slurm", "--scheduler-file", "f"),
+        ("--set", "farm.wait=-1"),
+        ("--farm", "slurm", "--set", "farm.scheduler_file=f"),
         ("--jobs", "0"),
     ],
 )
@@ -331,12 +332,12 @@ def test_bad_usage(tmp_path, options):
 
 
 def test_merge_command_fails_while_runs_are_missing(tmp_path):
-    """`study merge` exits with 1 until every shard ran."""
+    """`study status --merge` exits with 1 until every shard ran."""
     path = str(small_plan(tmp_path).study.path)
     for shard, expected in (("0/2", 1), ("1/2", 0)):
         done = CliRunner().invoke(app, ["sweep", path, "--farm", "serial", "--shard", shard])
         assert done.exit_code == 0, done.output
-        assert CliRunner().invoke(app, ["study", "merge", path]).exit_code == expected
+        assert CliRunner().invoke(app, ["study", "status", path, "--merge"]).exit_code == expected
 
 
 def test_a_large_plan_is_light(tmp_path):

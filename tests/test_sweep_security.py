@@ -206,8 +206,8 @@ def test_a_search_names_its_jobs_otherwise_than_the_sweep(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "options",
     [
-        ("--farm", "serial", "--dashboard"),
-        ("--farm", "tcp://127.0.0.1:9", "--dashboard"),
+        ("--farm", "serial", "--set", "farm.dashboard=true"),
+        ("--farm", "tcp://127.0.0.1:9", "--set", "farm.dashboard=true"),
     ],
 )
 def test_options_of_no_use_are_bad_usage(tmp_path, options):

@@ -1,4 +1,4 @@
-"""``procure site``: under which rules a centre starts jobs: collect, read, show, check."""
+"""``procure site``: under which rules a centre starts jobs: read, check, fit, why."""
 
 from __future__ import annotations
 
@@ -19,58 +19,30 @@ from procure.site import show as showing
 from procure.site.collect import collect as collect_commands
 from procure.site.collect import shell_lines
 from procure.site.model import Site
-from procure.site.store import NODES, read_site, write_site
+from procure.site.store import NODES, SiteFolder, read_site, write_site
 from procure.site.understand import read_slurm
 from procure.text import counted
-
-HELP = "Under which rules does this centre start jobs? Collect, read, show, check."
 
 app = lazy.command_group()
 
 SiteArgument = Annotated[Path, typer.Argument(metavar="SITE", help="A site folder: site.toml and nodes.csv.")]
 
 
-@app.command()
-def collect(
-    print_commands: Annotated[
-        bool, typer.Option("--print-commands", help="Only print the commands; all of them only read.")
-    ] = False,
-    run: Annotated[
-        Path | None,
-        typer.Option("--run", metavar="DIR", help="Run them here and keep what they print in DIR."),
+@app.command("read")
+def read_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
+    out: Annotated[Path | None, typer.Option(help="The site folder to write.")] = None,
+    tz: Annotated[
+        str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
+    print_commands: Annotated[
+        bool, typer.Option("--print-commands", help="Only print the commands that fill DIR; all of them only read.")
+    ] = False,
+    run: Annotated[bool, typer.Option("--run", help="Run these commands here first.")] = False,
     begin: Annotated[
         str, typer.Option("--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end.")
     ] = "",
     end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
-) -> None:
-    """Print, or run, the read-only commands that tell a centre's rules and jobs.
-
-    Examples:
-    procure site collect --print-commands --from 2026-03-01 --to 2026-04-01
-    procure site collect --run slurm/ --from 2026-03-01 --to 2026-04-01
-    """
-    with common.bad_option("--from / --to"):
-        lines = shell_lines(str(run or "slurm"), begin, end)
-    if run is None and not print_commands:
-        raise typer.BadParameter("give --print-commands, or --run DIR on a node where scontrol is")
-    if print_commands:
-        for line in lines:
-            common.echo(line)
-        return
-    assert run is not None
-    for line in collect_commands(run, begin, end):
-        common.note(f"careful: {line}")
-    common.note(f"written to {run}; next: procure site read {run} --out site")
-
-
-@app.command("read")
-def read_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
-    out: Annotated[Path, typer.Option(help="The site folder to write.")],
-    tz: Annotated[
-        str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read Slurm's configuration as a site, and list what was not understood and what that may change.
@@ -80,9 +52,24 @@ def read_command(
     sacctmgr, or its --parsable tables.
 
     Examples:
-    procure site read slurm/ --out site/
+    procure site read slurm/ --print-commands --from 2026-03-01 --to 2026-04-01
+    procure site read slurm/ --run --out site/
     procure site read slurm/ --out site/ --tz Europe/Berlin --format json
     """
+    with common.bad_option("--from / --to"):
+        lines = shell_lines(str(folder), begin, end)
+    if print_commands:
+        for line in lines:
+            common.echo(line)
+        return
+    if run:
+        for line in collect_commands(folder, begin, end):
+            common.note(f"careful: {line}")
+        common.note(f"written to {folder}")
+    if out is None:
+        if run:
+            return
+        raise typer.BadParameter("a folder is needed for the site", param_hint="--out")
     site = read_slurm(folder, tz)
     write_site(site.rules, site.nodes, out)
     for each in site.rules.not_understood:
@@ -97,36 +84,11 @@ def read_command(
 
 
 @app.command()
-def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) -> None:
-    """Show partitions, limits, weights and shares as a person reads them.
-
-    Examples:
-    procure site show site/
-    """
-    found = read_site(site)
-    if output is common.Format.JSON:
-        common.print_json(showing.document(found))
-        return
-    rules = found.rules
-    common.print_table(showing.partition_table(found), output, f"{rules.cluster or site}: partitions (* default)")
-    if output is common.Format.CSV:
-        return
-    common.print_table(showing.qos_table(rules), output, "QOS")
-    common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
-    common.echo(showing.weights(rules))
-    if showing.preemption(rules):
-        common.echo(showing.preemption(rules))
-    enforced = ", ".join(rules.enforce)
-    common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
-    n = len(rules.not_understood)
-    if n:
-        common.echo(f"not understood: {counted(n, 'setting')}; they stand in {site}/site.toml")
-
-
-@app.command()
 def check(
     site: SiteArgument,
-    jobs: common.LoggedJobsOption,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Job table to replay, Parquet or CSV; without, the rules are shown.")
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -136,15 +98,19 @@ def check(
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Replay a log under the site's rules, beside what the log says of its waits.
+    """Show a site's partitions, limits, weights and shares; or replay a log under them, beside its logged waits.
 
     Examples:
+    procure site check site/
     procure site check site/ --jobs jobs.parquet
     procure site check site/ --jobs later.parquet --policy easy,rules --format json
     """
+    found = read_site(site)
+    if jobs is None:
+        _show(site, found, output)
+        return
     table = common.read_job_table(jobs)
     check_started(table)
-    found = read_site(site)
     nodes = found.nodes
     names = catalog.split_list(policy or _policies_of(found.rules))
     with common.bad_option("--policy"):
@@ -160,6 +126,26 @@ def check(
         return
     seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
     common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
+
+
+def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
+    """Show partitions, limits, weights and shares as a person reads them."""
+    if output is common.Format.JSON:
+        common.print_json(showing.document(found))
+        return
+    rules = found.rules
+    common.print_table(showing.partition_table(found), output, f"{rules.cluster or folder}: partitions (* default)")
+    if output is common.Format.CSV:
+        return
+    common.print_table(showing.qos_table(rules), output, "QOS")
+    common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
+    common.echo(showing.weights(rules))
+    if showing.preemption(rules):
+        common.echo(showing.preemption(rules))
+    enforced = ", ".join(rules.enforce)
+    common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
+    if n := len(rules.not_understood):
+        common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
 
 
 def _policies_of(rules: Site) -> str:

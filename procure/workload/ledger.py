@@ -85,7 +85,9 @@ class Ledger:
         value = given.iloc[hit[0]]
         problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {short(str(value))} is not {wanted}"
         if not self.skip_bad_rows:
-            raise TableError(f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
+            raise TableError(
+                f"{self.source}, {problem}; correct the row, or drop such rows with --set skip_bad_rows=true"
+            )
         self.note(f"unreadable row, first: {problem}")
         self.drop(rows, "unreadable row")
 
@@ -93,7 +95,8 @@ class Ledger:
         """Complain of n lines that are no rows at all, or count them as dropped if that was asked for."""
         if not self.skip_bad_rows:
             raise TableError(
-                f"{self.source}, {problem}; correct the {self.line}, or drop such {self.line}s with --skip-bad-rows"
+                f"{self.source}, {problem}; correct the {self.line}, or drop such {self.line}s with "
+                "--set skip_bad_rows=true"
             )
         self.dropped["unreadable row"] = n
         self.note(f"unreadable row, first: {problem}")
@@ -104,7 +107,7 @@ class Ledger:
         if strict and self.dropped:
             raise TableError(
                 f"{self.source}: {sum(self.dropped.values()):,} of {self.n_read:,} rows would be dropped "
-                f"({account}) and --strict allows none"
+                f"({account}) and --set strict=true allows none"
             )
         if not self.keep.any():
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"

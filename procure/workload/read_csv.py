@@ -177,7 +177,7 @@ def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --preset {preset}"
     if "cpus_per_node" in absent:
-        return " or a --preset; where the log counts nodes only, --cpus-per-node N gives the CPUs of each"
+        return " or a --preset; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
     return " or a --preset"
 
 

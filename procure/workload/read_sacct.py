@@ -383,7 +383,7 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
     elif np.isnan(cpus).all() and not np.isnan(nodes).all():
         raise TableError(
             f"{ledger.source}: no column gives the CPUs of a job (ReqTRES, AllocTRES, ReqCPUS, AllocCPUS or NCPUS); "
-            "where the log counts nodes only, --cpus-per-node N gives the CPUs of each"
+            "where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
         )
     ledger.drop(~(cpus >= 1), "no CPUs")
     cpus_per_node = np.ceil(np.nan_to_num(cpus) / n_nodes)
