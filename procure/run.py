@@ -32,7 +32,7 @@ from procure.simulator.arrays import (
     node_kinds,
     profiles,
     switches,
-    with_cpus,
+    with_held,
 )
 from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
@@ -291,7 +291,7 @@ class _Chosen(NamedTuple):
     make: Callable[[State, Facts], Policy]
     options: Options
     batched: bool = False
-    occupied: Callable[[pd.DataFrame, np.ndarray], np.ndarray | None] | None = None
+    made: Parameters | None = None
 
 
 class _CallableOptions(Parameters):
@@ -306,11 +306,11 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
         given = catalog.from_options(catalog.split(policy)[0], options) | dict(parameters or {})
         spec = catalog.spec(policy, given)
         made = spec.parameters
-        return _Chosen(spec.name, made.make_with, made.options(), spec.batched, made.occupied)
+        return _Chosen(spec.name, made.make_with, made.options(), spec.batched, made)
     if parameters:
         raise ArgumentError("parameters", "parameters belong to a policy that is named")
     if isinstance(policy, Parameters):
-        return _Chosen(label(policy), policy.make_with, policy.options(), occupied=policy.occupied)
+        return _Chosen(label(policy), policy.make_with, policy.options(), made=policy)
     plain = validated(_CallableOptions, dict(options), "options of a callable policy")
     return _Chosen(label(policy), lambda state, facts: policy, plain.options())
 
@@ -334,16 +334,19 @@ def run_prepared(
 
 
 def _as_occupied(ready: Prepared, chosen: _Chosen) -> Prepared:
-    """Let jobs take the CPUs that the policy says, where it says others than they ask for and nodes hold them."""
-    if chosen.occupied is None or ready.table is None:
+    """Let jobs take what the policy says: other CPUs than they ask for where nodes hold them, or no memory."""
+    if chosen.made is None or ready.table is None:
         return ready
-    cpus = chosen.occupied(ready.table, ready.kinds.cpus[ready.kind_of])
+    if not chosen.made.consumes_memory(ready.table):
+        jobs = with_held(ready.jobs, ready.jobs.cpus, np.zeros_like(ready.jobs.mem))
+        ready = replace(ready, jobs=jobs, fits=fits_empty(jobs, ready.kinds))
+    cpus = chosen.made.occupied(ready.table, ready.kinds.cpus[ready.kind_of])
     if cpus is None or (cpus == ready.jobs.cpus).all():
         return ready
     n_of_kind = np.bincount(ready.kind_of, minlength=len(ready.kinds.cpus))
-    jobs = with_cpus(ready.jobs, cpus)
+    jobs = with_held(ready.jobs, cpus, ready.jobs.mem)
     holds = fits_empty(jobs, ready.kinds) @ n_of_kind >= jobs.shape_nodes
-    jobs = with_cpus(ready.jobs, np.where(holds[jobs.shape_of], cpus, ready.jobs.cpus))
+    jobs = with_held(ready.jobs, np.where(holds[jobs.shape_of], cpus, ready.jobs.cpus), ready.jobs.mem)
     return replace(ready, jobs=jobs, fits=fits_empty(jobs, ready.kinds))
 
 

@@ -12,7 +12,7 @@ import math
 from itertools import pairwise
 
 from procure.site.layout import Layout
-from procure.site.limits import MINUTES, RUN_MINUTES
+from procure.site.limits import MINUTES, RUN_MINUTES, USED
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
@@ -349,7 +349,8 @@ class NaiveSlurm:
             row = self.layout.tree.parent[row]
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):
-            self.spent[limits.row[i]] += delta * factor**delta * float(limits.amount[i]) / 60
+            left = 1.0 if limits.lasting[limits.row[i]] else factor**delta
+            self.spent[limits.row[i]] += delta * left * float(limits.amount[i]) / 60
 
     def decay(self, at: int) -> None:
         """priority_multifactor: PriorityDecayHalfLife, PriorityCalcPeriod."""
@@ -358,7 +359,8 @@ class NaiveSlurm:
         half_life = self.site.priority.decay_half_life
         kept = (1 - 0.693 / half_life) ** delta if half_life else 1.0
         self.usage = [used * kept for used in self.usage]
-        self.spent = [used * kept for used in self.spent]
+        lasting = self.layout.limits.lasting
+        self.spent = [used if lasting[row] else used * kept for row, used in enumerate(self.spent)]
         for job in self.running:
             if self.start[job] < at:
                 self.charge(job, at)
@@ -545,6 +547,10 @@ class NaiveSlurm:
                 value = minutes
             elif limits.kind[row] == MINUTES:
                 value = self.spent[row] + minutes
+            elif limits.kind[row] == USED:
+                if self.spent[row] >= bound:
+                    return True
+                continue
             else:
                 value = used + amount
             if value > bound:

@@ -116,6 +116,10 @@ class Parameters(Settings):
         """
         return []
 
+    def consumes_memory(self, jobs: pd.DataFrame) -> bool:
+        """Say whether jobs take memory away from others, as Slurm's do under ``CR_…_Memory`` only."""
+        return True
+
     def occupied(self, jobs: pd.DataFrame, node_cpus: np.ndarray) -> np.ndarray | None:
         """Return the CPUs per node that the policy lets jobs take, where that is not what they ask for.
 

@@ -214,9 +214,9 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None =
     return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), asked)
 
 
-def with_cpus(jobs: Jobs, cpus: np.ndarray) -> Jobs:
-    """Return the same jobs with other CPUs per node, int64[n_jobs] in queue order."""
-    asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), jobs.mem, jobs.gpus, jobs.types, jobs.words])
+def with_held(jobs: Jobs, cpus: np.ndarray, mem: np.ndarray) -> Jobs:
+    """Return the same jobs with other CPUs and memory per node, int64[n_jobs] each, in queue order."""
+    asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), mem, jobs.gpus, jobs.types, jobs.words])
     return _shaped(jobs.row, jobs.submit, jobs.requested, asked)
 
 

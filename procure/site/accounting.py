@@ -65,7 +65,7 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
         except ValueError:
             found.not_understood.append(NotUnderstood(setting="line", value=raw, where=f"{name}:{number}"))
             continue
-        words = [word for word in words if word not in ("sacctmgr", "-i")]
+        words = [word for word in words if word not in ("sacctmgr", "-i", "-Q", "--immediate", "--quiet")]
         if len(words) < 2 or words[0].lower() in ("list", "show"):
             continue
         _command(words, f"{name}:{number}", found)
@@ -86,7 +86,7 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
             if not equals or key.lower().rstrip("s") in ("name", "account", "user", "cluster", "partition")
             else part
         )
-        sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith("qos") else ""
+        sign = key[-1] if equals and key[-1:] in ("+", "-") and key.lower().startswith(("qos", "flags")) else ""
         into[key.lower().rstrip("+-") + sign if equals else "name"] = value if equals else word
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
     if kind == "cluster":
@@ -159,8 +159,18 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr show qos|assoc|event --parsable``."""
     rows = [line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()]
     header = [word.strip().lower().replace(" ", "").replace("def qos", "defqos") for word in rows[0]]
+    above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
     for number, row in enumerate(rows[1:], 2):
         record = dict(zip(header, row, strict=False))
+        account = record.get("account", "")
+        deep, record["account"] = len(account) - len(account.lstrip()), account.strip()
+        if "account" not in header:
+            del record["account"]
+        elif not record.get("user"):
+            above = [one for one in above if one[0] < deep]
+            if above and not record.get("parname") and not record.get("parentname") and deep:
+                record["parentname"] = above[-1][1]
+            above.append((deep, record["account"]))
         where = f"{name}:{number}"
         given = {key: value for key, value in record.items() if value}
         if not {"nodename", "timestart"} & set(header) and not given.get("account", given.get("name")):
@@ -205,7 +215,13 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
 
 def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
     """Take settings of a QOS, by their names in lower case; what is not modelled is noted."""
-    _take(QOS, record, {_OF_QOS.get(key, key): value for key, value in given.items()}, where, "QOS", found)
+    plain = {_OF_QOS.get(key, key): value for key, value in given.items()}
+    for key, sign in (("flags+", "+"), ("flags-", "-")):
+        if key in plain:
+            named = names(plain.pop(key))
+            kept = [one for one in record.get("flags", ()) if one.lower() not in {each.lower() for each in named}]
+            record["flags"] = (*kept, *named) if sign == "+" else tuple(kept)
+    _take(QOS, record, plain, where, "QOS", found)
 
 
 def _take(

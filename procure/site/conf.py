@@ -35,10 +35,19 @@ class Configuration:
     topology: tuple[str, str] = ("", "")  # file, text
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
     unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
+    unread_files: list[str] = field(default_factory=list)  # names of files that are none of Slurm's, or not needed
+    node_sets: list[Record] = field(default_factory=list)
+    down: list[Record] = field(default_factory=list)  # DownNodes
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
 
 
+_NO_SLURM_CONF = re.compile(
+    r"(acct_gather|burst_buffer|cgroup|cgroup_allowed_devices_file|cli_filter|ext_sensors|helpers|job_container|knl_\w+|"
+    r"mpi|namespace|oci|plugstack|scrun|slurmdbd|slurmrestd)\.(conf|yaml)$"
+)
+"""Slurm's other files: nothing in them decides when jobs start."""
+_BESIDE = ("README", ".md", ".lock", "jobs.csv", "jobs.psv", "jobs.parquet")
 _BLOCKS = {"nodename": "nodes", "partitionname": "partitions", "reservationname": "reservations"}
 
 
@@ -73,7 +82,10 @@ def read_folder(folder: str | Path) -> Configuration:
         elif kind == "topology":
             found.topology = found.topology if found.topology[0] else (path.name, text)
         elif kind == "accounting":
-            found.accounting.append((path.name, text))
+            found.accounting.append((path.name, _parsable(path, text, found)))
+        elif kind != "other" and not path.name.endswith(_BESIDE):
+            found.unread_files.append(path.name)
+    found.unread_files = [name for name in found.unread_files if folder / name not in included]
     if not found.nodes or not found.partitions:
         what = "node" if not found.nodes else "partition"
         raise TableError(
@@ -93,9 +105,15 @@ def _kind(path: Path, text: str) -> str:
         return "gres"
     if is_slurm_topology(path):
         return "topology"
-    if path.suffix == ".conf" and path.name != "slurmdbd.conf" and "SlurmctldHost" in text + "SlurmctldHost":
+    if _NO_SLURM_CONF.match(path.name):
+        return "other"
+    if path.suffix == ".conf":
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
-    if re.match(r"(add|modify|remove|delete|create|Cluster - |Parent - )\s*", head) or _is_table(lines[0]):
+    if not lines:
+        return ""
+    if re.match(r"(sacctmgr\s|(add|modify|remove|delete|create)\s|(Cluster|Parent|Account|User|QOS) - )", head):
+        return "accounting"
+    if _is_table(lines[0]) or _is_aligned(lines):
         return "accounting"
     for key, kind in _BLOCKS.items():
         if head.lower().startswith(f"{key}="):
@@ -110,10 +128,50 @@ def _is_table(header: str) -> bool:
     return len(names) > 1 and bool(known & set(names)) and not any(name.startswith("jobid") for name in names)
 
 
-def _records(path: Path, text: str) -> Iterator[Record]:
-    text = re.sub(r"\\\r?\n", " ", text)
+def _is_aligned(lines: list[str]) -> bool:
+    """Tell whether lines are a table of sacctmgr without ``--parsable``: names, and lines of dashes beneath."""
+    dashes = len(lines) > 1 and re.fullmatch(r"-+( +-+)*\s*", lines[1]) is not None
+    return dashes and _is_table("|".join(lines[0].split()))
+
+
+def _parsable(path: Path, text: str, found: Configuration) -> str:
+    """Turn an aligned table into a parsable one; a cell that its width has cut is named."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not _is_aligned([line.strip() for line in lines]):
+        return text
+    spans = [match.span() for match in re.finditer("-+", lines[1])]
+    rows = [[line[a:b].strip() for a, b in spans] for line in (lines[0], *lines[2:])]
+    for number, row in enumerate(rows[1:], 3):
+        for name, cell in zip(rows[0], row, strict=True):
+            if cell.endswith("+"):
+                what = f"{name}={cell}: cut by the width of the column; print it with --parsable"
+                found.unread.append((f"{path.name}:{number}", what))
+    # Of an account's name the spaces before it say how deep it stands in the tree.
+    deep = rows[0].index("Account") if "Account" in rows[0] else None
+    if deep is not None:
+        for line, row in zip(lines[2:], rows[1:], strict=True):
+            cell = line[slice(*spans[deep])]
+            row[deep] = " " * (len(cell) - len(cell.lstrip())) + cell.strip()
+    return "\n".join("|".join([*row, ""]) for row in rows) + "\n"
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Give the lines of a file as Slurm's parser joins them: a comment goes first, so that it continues nothing."""
+    held, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
-        line = re.sub(r"(?<!\\)#.*", "", raw).strip()
+        line = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
+        first = first or number
+        if line.endswith("\\"):
+            held += line[:-1] + " "
+            continue
+        yield first, (held + line).strip()
+        held, first = "", 0
+    if held:
+        yield first, held.strip()
+
+
+def _records(path: Path, text: str) -> Iterator[Record]:
+    for number, line in _lines(text):
         if line:
             pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
             yield pairs | {"_where": f"{path.name}:{number}", "_line": line}
@@ -125,7 +183,8 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
     for record in _records(path, text):
         line, where = record.pop("_line"), record["_where"]
         include = re.match(r"(?i)include\s+(\S+)", line)
-        key = next((key for key in defaults if line.lower().startswith(key)), None)
+        first = re.match(r"\w+(?=\s*=)", line.lower())
+        key = first[0] if first and first[0] in defaults else None
         if include:
             _include(path, include[1], where, found, included, depth)
         elif key:
@@ -133,10 +192,12 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
                 defaults[key] |= record
             else:
                 getattr(found, _BLOCKS[key]).append(defaults[key] | record)
+        elif first and first[0] in ("nodeset", "downnodes"):
+            (found.node_sets if first[0] == "nodeset" else found.down).append(record)
         elif "=" in line:
-            name, _, value = line.partition("=")
-            name = name.strip().lower()
-            found.settings[name], found.where[name] = value.strip().strip('"'), where
+            for name, value in record.items():  # several settings may stand on a line
+                if name != "_where":
+                    found.settings[name], found.where[name] = value, where
         else:
             found.unread.append((where, line))
 

@@ -187,7 +187,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     count = jobs["n_nodes"].to_numpy(np.int64)
     gpus = jobs["gpus_per_node"].to_numpy(np.int64)
     fields = gpu_fields(jobs, nodes)
-    per_core = nodes["threads_per_core"].fillna(1).max() if "threads_per_core" in nodes else 1
+    per_core = _threads(nodes)
     if site.select.consume == "core" and per_core > 1:
         n_cpus = -(-n_cpus // int(per_core)) * int(per_core)
     counted = np.where(whole, known.cpus_of_whole_nodes(), n_cpus)
@@ -195,6 +195,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         "jobs": np.ones(len(jobs)), "cpu": (count * counted).astype(float), "mem": (count * memory).astype(float),
         "node": count.astype(float), "gres/gpu": (count * gpus).astype(float),
     }  # fmt: skip
+    amounts["billing"] = known.billing(amounts)
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, known.licenses())
     tree, association_of = fair_tree(site, known.account, known.user)
@@ -214,7 +215,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
         base=base_priority(known, amounts | {"cpu": (count * n_cpus).astype(float)}, limit),
-        billing=known.billing(amounts),
+        billing=amounts["billing"] * known.usage_factor(),
         place=place_of,
         reservation=known.reservation(),
         **known.arrays(),
@@ -248,6 +249,13 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         rejected,
         reasons,
     )
+
+
+def _threads(nodes: pd.DataFrame) -> int:
+    """Return the CPUs of a core, by which jobs take whole cores; of nodes that differ, the most common."""
+    if "threads_per_core" not in nodes:
+        return 1
+    return int(nodes["threads_per_core"].fillna(1).mode().min())
 
 
 def _places(known: Known) -> tuple[Places, np.ndarray]:
@@ -287,14 +295,16 @@ def _rejections(
     jobs: Requests,
     places: Places,
     amounts: dict[str, np.ndarray],
-    classes: list[tuple[str, str, str, str]],
+    classes: list[tuple[str, ...]],
     class_of: np.ndarray,
 ) -> tuple[dict[str, np.ndarray], list[list[list[tuple[str, int]]]]]:
     """Return the jobs that can never start, by reason, each has one; and the dependencies that may be satisfied."""
     found: dict[str, list[int]] = {}
     settled: dict[tuple, str] = {}
+    # A node must have the memory, even where jobs do not take it away from each other.
+    memory, most = known.jobs["mem_mb_per_node"].to_numpy(np.int64), known.nodes["mem_mb"].max()
     for job in range(len(jobs.n_nodes)):
-        asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job])
+        asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job], memory[job] > most)
         names = (
             known.given_partition[job],
             known.given_account[job],
@@ -307,7 +317,7 @@ def _rejections(
             wanted = places.wanted[places.first[jobs.place[job]] : places.first[jobs.place[job] + 1]]
             if not why and wanted.sum() > jobs.n_nodes[job]:
                 why = TOO_MANY_COUNTED
-            if not why and not _fits(nodes, places, jobs, job):
+            if not why and (memory[job] > most or not _fits(nodes, places, jobs, job)):
                 why = NO_NODES
             if not why:
                 of_job = {name: amounts[name][job] for name in TRES}

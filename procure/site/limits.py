@@ -13,9 +13,10 @@ import numpy as np
 
 from procure.site.model import Association, Limits, Qos, Site
 
-SUM, RUN_MINUTES, MINUTES = range(3)
-"""What a row counts: an amount while jobs run, that times the minutes left of their limits, or minutes used so far."""
-TRES = ("cpu", "mem", "node", "gres/gpu")
+SUM, RUN_MINUTES, MINUTES, USED = range(4)
+"""What a row counts: an amount while jobs run, that times the minutes left of their limits, these and the minutes used
+so far (AccountingStorageEnforce=safe), or the minutes used alone: a job starts as long as they are below the bound."""
+TRES = ("cpu", "mem", "node", "gres/gpu", "billing")
 JOBS = "jobs"
 
 
@@ -23,7 +24,8 @@ class LimitRows(NamedTuple):
     """Which bounds bind which job; the same row is shared by all jobs that it sums over."""
 
     bound: np.ndarray  # float64[n_rows]
-    kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES` or `MINUTES`
+    kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES`, `MINUTES` or `USED`
+    lasting: np.ndarray  # bool[n_rows], use does not decay (a QOS with NoDecay)
     first: np.ndarray  # int64[n_jobs + 1]
     row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
     amount: np.ndarray  # float64[…], what the job adds to each
@@ -34,13 +36,15 @@ class _Rows:
         self.number: dict[tuple[Any, ...], int] = {}
         self.bound: list[float] = []
         self.kind: list[int] = []
+        self.lasting: list[bool] = []
 
-    def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float) -> int:
+    def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float, lasting: bool = False) -> int:
         key = (*scope, kind, what)
         if key not in self.number:
             self.number[key] = len(self.bound)
             self.bound.append(bound)
             self.kind.append(kind)
+            self.lasting.append(lasting)
         return self.number[key]
 
 
@@ -50,12 +54,12 @@ _PER_JOB = (("max_tres_per_job", 1.0), ("max_tres_per_node", 0.0))
 
 def limit_rows(
     site: Site,
-    classes: list[tuple[str, str, str, str]],
+    classes: list[tuple[str, ...]],
     class_of: np.ndarray,
     amounts: dict[str, np.ndarray],
     licenses: list[dict[str, int]],
 ) -> LimitRows:
-    """Lay the limits out for jobs of classes (partition QOS, QOS, account, user).
+    """Lay the limits out for jobs of classes (partition QOS, QOS, account, user, partition of the association).
 
     Parameters
     ----------
@@ -82,32 +86,37 @@ def limit_rows(
             amount.append(float(n))
         first.append(len(row))
     return LimitRows(
-        np.array(rows.bound, np.float64), np.array(rows.kind, np.int64), np.array(first, np.int64),
+        np.array(rows.bound, np.float64), np.array(rows.kind, np.int64), np.array(rows.lasting, bool),
+        np.array(first, np.int64),
         np.array(row, np.int64), np.array(amount, np.float64),
     )  # fmt: skip
 
 
-def _rows_of(site: Site, names: tuple[str, str, str, str], rows: _Rows) -> list[tuple[int, str]]:
+def _rows_of(site: Site, names: tuple[str, ...], rows: _Rows) -> list[tuple[int, str]]:
     """Return the rows that bind the jobs of a class, and the amount that each sums."""
     if not {"limits", "safe", "all"} & set(site.enforce):
         return []
-    part_qos, qos, account, user = names
+    part_qos, qos, account, user, *partition = names
     found: list[tuple[int, str]] = []
     taken: set[tuple[Any, ...]] = set()  # of QOS, which come before associations
 
     def bind(scope: tuple[Any, ...], kind: int, what: str, bound: float | None, key: tuple[Any, ...]) -> None:
         if bound is not None and key not in taken:
-            found.append((rows.row(scope, kind, what, bound), what))
+            kind = USED if kind == MINUTES and not {"safe", "all"} & set(site.enforce) else kind
+            found.append((rows.row(scope, kind, what, bound, scope in lasting), what))
 
-    for each in (_qos(site, part_qos), _qos(site, qos)):
+    lasting = {("qos", each.name) for each in site.qos if "nodecay" in {flag.lower() for flag in each.flags}}
+
+    for each in _both_qos(site, part_qos, qos):
         if each is None:
             continue
         _group(each.limits, ("qos", each.name), bind)
         _each(each.limits, each.name, user, account, bind)
         taken |= _keys(each.limits)
-    association = _association(site, account, user)
+    association = _association(site, account, user, *partition)
+    own = ("association", account, user, *((association.partition,) if association and association.partition else ()))
     if association is not None:
-        scope = ("association", account, user)
+        scope = own
         _group(association.limits, scope, bind)
         bind(scope, SUM, JOBS, association.limits.max_jobs, ("user", SUM, JOBS))
     for name in _accounts_above(site, account):
@@ -115,7 +124,7 @@ def _rows_of(site: Site, names: tuple[str, str, str, str], rows: _Rows) -> list[
         if above is not None:
             _group(above.limits, ("association", name, ""), bind)
             if association is None or association.limits.max_jobs is None:
-                bind(("association", account, user), SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
+                bind(own, SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
     return found
 
 
@@ -156,15 +165,14 @@ def _keys(limits: Limits) -> set[tuple[Any, ...]]:
     return keys
 
 
-def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, float], n_nodes: int, limit: int) -> str:
+def exceeded(site: Site, names: tuple[str, ...], amounts: dict[str, float], n_nodes: int, limit: int) -> str:
     """Say which limit a job of a class can never meet; empty = it can start."""
     if not {"limits", "safe", "all"} & set(site.enforce):
         return ""
-    part_qos, qos, account, user = names
+    part_qos, qos, account, user, *partition = names
     order: list[Qos | Association | None] = [
-        _qos(site, part_qos),
-        _qos(site, qos),
-        _association(site, account, user),
+        *_both_qos(site, part_qos, qos),
+        _association(site, account, user, *partition),
     ]
     order += [_association(site, name, "") for name in _accounts_above(site, account)]
     seen: set[str] = set()
@@ -187,7 +195,8 @@ def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, fl
         for what, bound in (each for bounds in at_once for each in bounds.items()):
             if amounts.get(what, 0) > bound:
                 return f"a limit on {what} of {called}"
-        minutes = limits.grp_tres_run_mins, limits.grp_tres_mins, limits.max_tres_mins_per_job
+        minutes = [limits.grp_tres_run_mins, limits.max_tres_mins_per_job]
+        minutes += [limits.grp_tres_mins] if {"safe", "all"} & set(site.enforce) else []
         for what, bound in (each for bounds in minutes for each in bounds.items()):
             if amounts.get(what, 0) * limit / 60 > bound:
                 return f"a limit on minutes of {what} of {called}"
@@ -197,12 +206,22 @@ def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, fl
     return ""
 
 
+def _both_qos(site: Site, part_qos: str, qos: str) -> list[Qos | None]:
+    """Return the partition's QOS and the job's, whose limits stand above under the flag OverPartQOS."""
+    both = [_qos(site, part_qos), _qos(site, qos)]
+    over = both[1] is not None and "overpartqos" in {flag.lower() for flag in both[1].flags}
+    return both[::-1] if over else both
+
+
 def _qos(site: Site, name: str) -> Qos | None:
     return next((each for each in site.qos if each.name == name), None) if name else None
 
 
-def _association(site: Site, account: str, user: str) -> Association | None:
-    return next((a for a in site.associations if a.account == account and a.user == user), None)
+def _association(site: Site, account: str, user: str, partition: str = "") -> Association | None:
+    """Return an association: that of the partition where there is one, else that of all partitions."""
+    found = [a for a in site.associations if a.account == account and a.user == user]
+    own = [a for a in found if partition and a.partition == partition]
+    return next((a for a in own or found if a.partition in ("", partition)), None)
 
 
 def _accounts_above(site: Site, account: str) -> list[str]:

@@ -18,6 +18,8 @@ DRAINED, DOWN = -1, -2
 CANCEL, REQUEUE = 1, 2
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
+_LONGEST_REPEAT = 90 * 86_400
+"""s after the last submission for which a reservation that repeats is laid out."""
 _LONGEST = 2**35
 """s; no limit is longer, so that the time when it ends and a row of the job table fit in one word."""
 _MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
@@ -52,17 +54,22 @@ class Known:
         self.given_account = self.text("account")
         defaults: dict[str, str] = {}
         self._of: dict[tuple[str, str], Association] = {}
+        self._by_partition = {(a.account, a.user, a.partition): a for a in site.associations if a.partition}
         for each in site.associations:
             if each.user and (each.default or each.user not in defaults):
                 defaults[each.user] = each.account
             self._of[each.account, each.user] = each
         self.account = [a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)]
         self.given_qos = self.text("qos")
-        self.qos = [
-            q or self._default_qos(a, u) for q, a, u in zip(self.given_qos, self.account, self.user, strict=True)
-        ]
+        self.partition = [site.partitions[n].name for n in of]
+        owners = zip(self.given_qos, self.account, self.user, self.partition, strict=True)
+        self.qos = [q or self._default_qos(a, u, p) for q, a, u, p in owners]
         self.given_reservation = self.text("reservation")
-        ends = {each.name: each.end for each in site.reservations}
+        repeated = {"hourly", "daily", "weekly", "weekday", "weekend"}
+        ends = {
+            each.name: 2**50 if repeated & {flag.lower() for flag in each.flags} else each.end
+            for each in site.reservations
+        }
         submitted = jobs["submit_time"].tolist()
         self.reservation_over = [
             name in ends and when >= ends[name] for name, when in zip(self.given_reservation, submitted, strict=True)
@@ -108,9 +115,9 @@ class Known:
         values = pd.to_numeric(self.jobs[name], errors="coerce")
         return np.nan_to_num(values.to_numpy(np.float64, na_value=np.nan))
 
-    def _default_qos(self, account: str, user: str) -> str:
-        for key in ((account, user), (account, "")):
-            found = self._of.get(key)
+    def _default_qos(self, account: str, user: str, partition: str) -> str:
+        of_partition = self._by_partition.get((account, user, partition))
+        for found in (of_partition, self._of.get((account, user)), self._of.get((account, ""))):
             if found is not None and found.default_qos:
                 return found.default_qos
             if found is not None and found.qos:
@@ -194,17 +201,18 @@ class Known:
             found.append({name: n for name, n in held.items() if name in self.site.licenses})
         return found
 
-    def classes(self) -> tuple[list[tuple[str, str, str, str]], np.ndarray]:
-        """Number the combinations of partition QOS, QOS, account and user."""
+    def classes(self) -> tuple[list[tuple[str, ...]], np.ndarray]:
+        """Number the combinations of partition QOS, QOS, account, user, and the partition that an association names."""
         part_qos = [self.site.partitions[n].qos for n in self.partition_of]
-        keys = list(zip(part_qos, self.qos, self.account, self.user, strict=True))
-        number: dict[tuple[str, str, str, str], int] = {}
+        owners = zip(self.account, self.user, self.partition, strict=True)
+        of_assoc = [p if (a, u, p) in self._by_partition else "" for a, u, p in owners]
+        keys = list(zip(part_qos, self.qos, self.account, self.user, of_assoc, strict=True))
+        number: dict[tuple[str, ...], int] = {}
         of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
         return list(number), of_job
 
     def billing(self, amounts: dict[str, np.ndarray]) -> np.ndarray:
-        """Return what a job adds to the usage of its accounts each second: CPUs, or the partition's weights."""
-        factor = {each.name: each.usage_factor for each in self.site.qos}
+        """Return what a job counts for (TRES billing): its CPUs, or what the partition's weights make of it."""
         most = "max_tres" in self.site.priority.flags
         found = amounts["cpu"].copy()
         for n, each in enumerate(self.site.partitions):
@@ -212,7 +220,12 @@ class Known:
                 here = self.partition_of == n
                 terms = [amounts.get(k, 0 * found) * w for k, w in each.billing_weights.items()]
                 found[here] = (np.maximum.reduce(terms) if most else sum(terms))[here]  # type: ignore[index]
-        return found * np.array([factor.get(name, 1.0) for name in self.qos])
+        return found
+
+    def usage_factor(self) -> np.ndarray:
+        """Return by how much each job's usage counts, as its QOS says: float64[n_jobs]."""
+        factor = {each.name: each.usage_factor for each in self.site.qos}
+        return np.array([factor.get(name, 1.0) for name in self.qos])
 
     def reservation(self) -> np.ndarray:
         """Return each job's reservation, int64[n_jobs], −1 = none."""
@@ -349,7 +362,13 @@ class Known:
         rows: list[tuple[int, int, int, int]] = []
         row_of = {name: n for n, name in enumerate(self.nodes["node_id"])}
         spans = [(e.start, e.end, e.nodes, DOWN if e.state == "down" else DRAINED) for e in self.site.events]
-        spans += [(r.start, r.end, r.nodes, n) for n, r in enumerate(self.site.reservations)]
+        every = {"hourly": 3600, "daily": 86_400, "weekly": 7 * 86_400}
+        for n, each in enumerate(self.site.reservations):
+            step = next((every[flag.lower()] for flag in each.flags if flag.lower() in every), 0)
+            until = first + (self.jobs["submit_time"].max() - first) + _LONGEST_REPEAT if step else each.start
+            begin = each.start + (first - each.start) // step * step if step else each.start
+            for start in range(begin, max(until, begin) + 1, step or 2**50):
+                spans.append((start, start + each.end - each.start, each.nodes, n))
         for start, end, nodes, what in spans:
             last = 2**50 if end is None else end - first
             rows += [(start - first, last, row_of[name], what) for name in node_list(nodes, self.nodes)]

@@ -37,10 +37,13 @@ class Network:
         pods are numbered from 0 in the order in which the file gives them to their parents.
     n_levels
         Levels of switches: 1 (one leaf switch), 2 (one pod) or 3.
+    n_tops
+        Switches with none above them; of several nothing says that they are connected.
     """
 
     nodes: pd.DataFrame
     n_levels: int
+    n_tops: int = 1
 
 
 def is_slurm_topology(path: str | Path) -> bool:
@@ -111,7 +114,7 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
     frame["pod"] = pd.factorize(frame["pod_switch"])[0]
     if n_levels == 1 and len(tops) > 1:
         frame["pod"] = 0  # leaf switches of which nothing is known above: one pod
-    return Network(frame[["node_id", "leaf", "pod", "leaf_switch", "pod_switch"]], n_levels)
+    return Network(frame[["node_id", "leaf", "pod", "leaf_switch", "pod_switch"]], n_levels, len(tops))
 
 
 def _line_records(text: str, source: str) -> Iterator[Record]:

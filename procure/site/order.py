@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import part
-from procure.site.limits import MINUTES, RUN_MINUTES
+from procure.site.limits import MINUTES, RUN_MINUTES, USED
 from procure.site.work import LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 
@@ -46,7 +46,8 @@ def charge(own, job, until):
         work.usage[row] += amount
         row = own.tree.parent[row]
     for i in range(limits.first[job], limits.first[job + 1]):
-        work.used[2, limits.row[i]] += delta * left * limits.amount[i] / 60
+        row = limits.row[i]
+        work.used[2, row] += delta * (1.0 if limits.lasting[row] else left) * limits.amount[i] / 60
 
 
 @part
@@ -143,7 +144,8 @@ def decay(own, at):
     for row in range(work.usage.size):
         work.usage[row] *= kept
     for row in range(work.used.shape[1]):
-        work.used[2, row] *= kept
+        if not own.limits.lasting[row]:
+            work.used[2, row] *= kept
     for i in range(work.now[N_RUNNING]):
         if work.begun[work.by_start[i]] < at:
             charge(own, work.by_start[i], at)
@@ -216,6 +218,10 @@ def held(own, job):
         row, amount = limits.row[i], limits.amount[i]
         used = work.used[0, row]
         value = used + amount
+        if limits.kind[row] == USED:
+            if work.used[2, row] >= limits.bound[row]:
+                return True
+            continue
         if limits.kind[row] == RUN_MINUTES or limits.kind[row] == MINUTES:
             value = (work.used[1, row] - used * work.now[NOW]) / 60 + amount * jobs.limit[job] / 60
             if limits.kind[row] == MINUTES:

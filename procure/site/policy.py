@@ -526,6 +526,10 @@ class Slurm(Parameters):
         """Return the names of the site's files."""
         return () if self.site == NOTHING else (f"{self.site}/site.toml", f"{self.site}/nodes.csv")
 
+    def consumes_memory(self, jobs: pd.DataFrame) -> bool:
+        """Say whether SelectTypeParameters counts memory."""
+        return self._site(jobs).select.memory
+
     def rules(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> Site:
         """Return the site's rules; without a site, Slurm's defaults: each partition holds every node, no limits."""
         site = with_bought(self._site(jobs), _unless_nothing(self.new), _unless_nothing(self.features))

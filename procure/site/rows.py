@@ -100,10 +100,22 @@ def weights(text: str) -> dict[str, float]:
     return {name.lower(): decimal(value) for name, _, value in (item.partition("=") for item in names(text))}
 
 
+_PER_MB = {"k": 1024.0, "m": 1.0, "g": 1 / 1024, "t": 1 / 1024**2}
+
+
+def billing_weights(text: str) -> dict[str, float]:
+    """Read ``CPU=1.0,Mem=0.25G,GRES/gpu=16``; what memory costs is per MB."""
+    found = {}
+    for name, _, value in (item.partition("=") for item in names(text)):
+        unit = value[-1:].lower()
+        found[name.lower()] = decimal(value[:-1]) * _PER_MB[unit] if unit in _PER_MB else decimal(value)
+    return found
+
+
 def counts(text: str) -> dict[str, int]:
-    """Read licenses such as ``matlab:10,ansys``."""
+    """Read licenses such as ``matlab:10,ansys@server:5``; which server keeps them does not matter."""
     pairs = [re.split("[:=*]", item) for item in names(text)]
-    return {pair[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
+    return {pair[0].partition("@")[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
 
 
 def mode_of(text: str) -> Mode | None:
@@ -173,19 +185,49 @@ SETTINGS = (
 """Of slurm.conf, and of what ``scontrol show config`` prints."""
 RULE_SETTINGS = {row.name: row for row in _PRIORITY}
 """Those that ``--rule`` may set, beside the numbers of SchedulerParameters and AccountingStorageEnforce."""
-NO_EFFECT = re.compile(
-    "|".join(
-        "acct accounting auth allow batch boot cgroup cli comm communication control cpufreq cred debug defcpu "
-        "dependency disable energy env eio ext epilogmsg fast first getenv group hash health inactive interactive "
-        "jobacct jobcomp jobcontainer jobcred jobfile jobrequeue keepalive kill launch log mail maxarray maxdbd maxjob "
-        "maxstep maxtask mcs message min_?job mpi msg next node openmode over plugin plug power private proctrack "
-        "prologepilog prologflags propagate rebootprogram reconfig request resume route return requeue salloc sbatch "
-        "sched_?log slurm snapshot srun state step suspendexc suspendprog suspendrate switch sysconf task tcp tls tmp "
-        "track tree unkill usepam vsize wait x11 hostname token resv extsensors gpufreq sluctld multiple site data url "
-        "certmgr stepmgr prioritymcs frontend epilogtimeout prologtimeout bcast job_?def".split()
-    )
+NO_EFFECT = frozenset(
+    "accountingstoragebackuphost accountingstorageexternalhost accountingstoragehost accountingstorageloc "
+    "accountingstorageparameters accountingstoragepass accountingstorageport accountingstoragetres "
+    "accountingstoragetype accountingstorageuser accountingstoreflags accountingstorejobcomment "
+    "acctgatherenergytype acctgatherfilesystemtype acctgatherinfinibandtype acctgatherinterconnecttype "
+    "acctgathernode acctgathernodefreq acctgatherprofile acctgatherprofiletype allowedkmemspace allowedramspace "
+    "allowedswapspace allowgrouplist allowspecresourcesusage authaltparameters authalttypes authinfo authtype "
+    "backupaddr backupcontroller batchstarttimeout bcastexclude bcastparameters boot_time bootimagedir "
+    "cachegroups certmgrparameters certmgrtype cgroupautomount cgroupmountpoint cgroupplugin checkpointtype "
+    "clientnonce clifilterparameters clifilterplugins communicationparameters constraincores constraindevices "
+    "constrainkmemspace constrainramspace constrainswapspace controladdr controlmachine corespecplugin "
+    "cpufreqdef cpufreqgovernors crayconfig credtype cryptotype databaseparserparameters datafailover "
+    "dataparserparameters debugflags debuglevel dependencyparameters disablerootjobs eiotimeout "
+    "enablecontrollers energyacctgathernodefreq epilogmsgtime epilogtimeout extsensorsfreq extsensorstype "
+    "fastschedule federationstate firstjobid getenvtimeout gpufreqdef groupupdateforce groupupdatetime hash_val "
+    "hashplugin healthcheckinterval healthchecknodestate healthcheckprogram ignoresystemd "
+    "ignoresystemdonfailure inactivelimit interactivestepoptions jobacctgatherfrequency jobacctgatherparams "
+    "jobacctgathertype jobcheckpointdir jobcompdir jobcomphost jobcomploc jobcompparams jobcomppass "
+    "jobcomppassscript jobcompport jobcomptype jobcompuser jobcontainerparameters jobcontainertype "
+    "jobcredentialprivatekey jobcredentialpubliccertificate jobcredentialpublickey jobfileappend keepalivetime "
+    "kill_invalid_depend killonbadexit killwait launchparameters launchtype logtimeformat mailclient maildomain "
+    "mailprog maxarraysize maxbatchrequeue maxdbdmsgs maxjobcount maxjobid maxkmempercent maxmsgsize "
+    "maxrampercent maxstepcount maxswappercent maxtaskspernode mcsparameters mcsplugin memlimitenforce "
+    "memoryswappiness messagetimeout messagetype minjobage minkmemspace minramspace mpidefault mpiparams "
+    "multiple_slurmd namespacetype next_job_id nodeadd openmodeparameters plugindir plugstackconfig "
+    "powerparameters powerplugin privatedata proctracktype prolog prologepilogtimeout prologflags prologtimeout "
+    "propagateprioprocess propagateresourcelimits propagateresourcelimitsexcept rebootprogram reconfigflags "
+    "requeueexit requeueexithold resumefailprogram resumeprogram resumerate resvepilog resvoverrun resvprolog "
+    "returntoservice routeplugin salloc_default_command sallocdefaultcommand sbcastparameters schedlogfile "
+    "schedloglevel schedulerauth schedulerlogfile schedulerloglevel schedulerport schedulerrootfilter "
+    "schedulertimeslice scronparameters signalchildrenprocesses siteplugin slurm_conf slurmctldaddr "
+    "slurmctlddebug slurmctldhost slurmctldlog slurmctldlogfile slurmctldparameters slurmctldpidfile "
+    "slurmctldplugstack slurmctldport slurmctldprimaryoffprog slurmctldprimaryonprog slurmctldsyslogdebug "
+    "slurmctldtimeout slurmddebug slurmdlogfile slurmdparameters slurmdpidfile slurmdplugstack slurmdport "
+    "slurmdspooldir slurmdsyslogdebug slurmdtimeout slurmduser slurmschedlogfile slurmschedloglevel slurmuser "
+    "srunepilog srunportrange srunprolog statesavelocation stepmgr storagebackuphost storagehost storageloc "
+    "storageparameters storagepass storageport storagetype storageuser suspendexcnodes suspendexcparts "
+    "suspendexcstates suspendprogram suspendrate switchname switchparameters switchtype systemdtimeout "
+    "taskaffinity taskepilog taskplugin taskpluginparam taskprolog tcptimeout tlsparameters tlstype tmpfs "
+    "topologyconfig trackwckey treewidth unkillablestepprogram unkillablesteptimeout urlparserparameters "
+    "urlparsertype usepam vsizefactor waittime x11parameters".split()
 )
-"""How the names of further settings begin that leave starts alone."""
+"""Further settings, by their names, that leave starts alone."""
 
 NUMBERS = (
     *(
@@ -243,9 +285,18 @@ PARTITION = (
     Row("lln", "lln", yes),
     Row("preemptmode", "preempt_mode", mode_of),
     Row("gracetime", "grace_time", grace),
+    Row("tresbillingweights", "billing_weights", billing_weights),
+    *_rows("defaults per GPU are not applied: jobs take the CPUs and memory that they ask for", "jobdefaults"),
+    *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
+    *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
+    *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
     *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "rootonly", "reqresv", "maxcpuspersocket", "alternate"),
 )
 """Of a line PartitionName."""
+PARTITION_NO_EFFECT = frozenset(
+    "partitionname allocnodes hidden disablerootjobs totalcpus totalnodes tres nodesets resumetimeout suspendtimeout "
+    "cpubind topology nodeset nodename type cluster state reason".split()
+)
 
 NODES = (
     *(Row(name, "cpus", whole) for name in ("cputot", "procs", "cpus")),
@@ -256,10 +307,19 @@ NODES = (
     Row("threadspercore", "threads_per_core", whole),
     Row("realmemory", "mem_mb", lambda text: int(slurm_memory(text)[0])),
     Row("memspeclimit", "reserved_mb", whole),
+    Row("cpuefctv", "usable", whole),
+    Row("corespeccount", "reserved_cores", whole),
     Row("weight", "weight", whole),
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "features", "feature")),
 )
 """Of a line NodeName."""
+NODE_NO_EFFECT = frozenset(
+    "nodename nodeaddr nodehostname bcastaddr port state reason tmpdisk corespec cpubind cpuspeclist extra tresweights "
+    "gres topology arch version os cpualloc cpuload gresused gresdrain allocmem freemem owner mcs_label partitions "
+    "boottime slurmdstarttime lastbusytime resumeaftertime cfgtres alloctres capwatts currentwatts avewatts "
+    "extsensorsjoules extsensorswatts extsensorstemp consumedjoules highestjoules comment instanceid instancetype "
+    "certtoken".split()
+)
 
 _NOT_APPLIED = "read and shown, not applied: more jobs may start, or be taken, than in Slurm"
 
@@ -294,8 +354,8 @@ LIMITS = (
     *_limit("maxwall maxwalldurationperjob", "max_wall", seconds),
     *_limit("grpwall", "grp_wall", seconds, _NOT_APPLIED),
     *_limit("grptres", "grp_tres", _tres),
-    *_limit("grptresmins", "grp_tres_mins", _tres),
-    *_limit("grptresrunmins", "grp_tres_run_mins", _tres),
+    *_limit("grptresmins grptresmin", "grp_tres_mins", _tres),
+    *_limit("grptresrunmins grptresrunmin", "grp_tres_run_mins", _tres),
     *_limit("maxtres maxtresperjob maxtrespj", "max_tres_per_job", _tres),
     *_limit("maxtrespernode maxtrespn", "max_tres_per_node", _tres),
     *_limit("maxtresperuser maxtrespu", "max_tres_per_user", _tres),

@@ -118,6 +118,12 @@ def preemption(site: Site) -> str:
     return f"preemption by {by}, mode {rules.mode}{again}"
 
 
+def _place(where: str) -> dict[str, str | int | None]:
+    """Part ``slurm.conf:12`` into the file and the line; of a block there is no line."""
+    file, _, line = where.partition(":")
+    return {"file": file, "line": int(line)} if line.isdecimal() else {"file": where, "line": None}
+
+
 def document(site: SiteFolder) -> dict[str, Any]:
     """Return a site as scripts read it: ``partitions qos accounts nodes not_understood``."""
     rules = site.rules
@@ -135,6 +141,11 @@ def document(site: SiteFolder) -> dict[str, Any]:
             "qos": [each.model_dump(mode="json", exclude_defaults=True) for each in rules.qos],
             "accounts": [each.model_dump(mode="json", exclude_defaults=True) for each in rules.associations],
             "nodes": kinds.reset_index().to_dict(orient="records"),
-            "not_understood": [each.model_dump(mode="json") for each in rules.not_understood],
+            "not_understood": [
+                each.model_dump(mode="json", exclude={"where"}) | _place(each.where)
+                for each in rules.not_understood
+                if each.setting != "file"
+            ],
+            "unread_files": [each.where for each in rules.not_understood if each.setting == "file"],
         }
     )

@@ -54,9 +54,14 @@ def check_site(site: Site, nodes: pd.DataFrame, source: str) -> None:
         if missing:
             raise TableError(f"{source}: {what} names node {missing[0]}, which is not in {NODES}")
     defined = {each.name for each in site.qos}
-    for each in site.partitions:
-        if each.qos and each.qos not in defined:
-            raise TableError(f"{source}: partition {each.name} has QOS {each.qos}, which is not defined")
+    unknown = {each.name: each.qos for each in site.partitions if each.qos and each.qos not in defined}
+    if unknown:
+        which = ", ".join(f"partition {name} has QOS {qos}" for name, qos in unknown.items())
+        one = len(set(unknown.values())) == 1
+        raise TableError(
+            f"{source}: {which}; {'it is' if one else 'they are'} not defined: put beside slurm.conf what "
+            "`sacctmgr show qos --parsable` prints"
+        )
 
 
 def node_list(text: str, nodes: pd.DataFrame) -> list[str]:

@@ -17,6 +17,7 @@ from procure.files.gpu_pools import joined_pools
 from procure.settings import complaint, problems
 from procure.site.accounting import read_accounting
 from procure.site.conf import Configuration, Record, read_folder
+from procure.site.gaps import GPU, gres_gaps, missing, no_rows, of_cores, reservation_gaps, unlisted
 from procure.site.model import (
     Latency,
     NodeEvent,
@@ -32,12 +33,12 @@ from procure.site.model import (
 )
 from procure.site.network import parse_slurm_topology
 from procure.site.rows import (
-    NO_EFFECT,
+    NODE_NO_EFFECT,
     NODES,
     PARTITION,
+    PARTITION_NO_EFFECT,
     SCHEDULER,
     SETTINGS,
-    UNSET,
     Row,
     mode_of,
     parsed,
@@ -79,9 +80,10 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
         The folder or a file that it includes is missing, a partition names unknown nodes, or a number is none.
     """
     found = read_folder(folder)
+    _resolve_node_sets(found)
     try:
         nodes, events = _nodes(found)
-        site = _site(found, events, tz)
+        site = _site(found, events, tz, nodes)
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
@@ -90,10 +92,36 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     return SiteFolder(site, nodes)
 
 
-def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site:
+def _resolve_node_sets(found: Configuration) -> None:
+    """Write the nodes of a NodeSet in its place in the partitions' lines (slurm.conf(5), NODESET CONFIGURATION)."""
+    sets: dict[str, list[str]] = {}
+    for record in found.node_sets:
+        named = expand_nodes(record.get("nodes", "")) if record.get("nodes") else []
+        wanted = set(filter(None, record.get("feature", "").split(",")))
+        for node in found.nodes if wanted else ():
+            features = set(re.split("[,|&]", node.get("feature", "") or node.get("features", "")))
+            named += expand_nodes(node["nodename"]) if wanted & features else []
+        sets[record["nodeset"]] = list(dict.fromkeys(named))
+    for record in found.partitions if sets else ():
+        parts = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", record.get("nodes", ""))
+        if any(part in sets for part in parts):
+            every = [name for part in parts for name in sets.get(part, [part])]
+            record["nodes"] = ",".join(dict.fromkeys(every))
+
+
+def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame) -> Site:
     accounting = read_accounting(found.accounting)
     unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
-    unknown += accounting.not_understood
+    unknown += accounting.not_understood + missing(found, accounting)
+    for record in found.nodes:
+        unknown += unlisted(record, NODES, NODE_NO_EFFECT, f"node {record['nodename'][:40]}") + gres_gaps(record, found)
+    if len(set(nodes["threads_per_core"])) > 1:
+        effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
+        unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
+    unknown += [
+        NotUnderstood(setting="file", where=name, effect="none of Slurm's files that are known: nothing of it is used")
+        for name in found.unread_files
+    ]
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
     flat, of_settings = taken(SETTINGS, found.settings, lambda name: found.where.get(name, "slurm.conf"))
     values: dict[str, Any] = {key: value for key, value in flat.items() if "." not in key}
@@ -119,7 +147,8 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
         value = ", ".join(record["reservationname"] for record in found.reservations)
         unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
-    unknown += of_settings + _no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
+    unknown += reservation_gaps(found.reservations)
+    unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
@@ -346,7 +375,7 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
-    unknown += gaps
+    unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
     return Partition(name=name, **values)
 
 
@@ -370,13 +399,12 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
     needed = ("reservationname", "starttime", "endtime")
     if missing := [key for key in needed if not record.get(key)]:
         raise TableError(f"a reservation has no {missing[0]}; `scontrol show reservation` prints {', '.join(needed)}")
+    nodes = "" if record.get("nodes", "") in ("(null)", "") else record["nodes"]
     return Reservation(
         name=record["reservationname"], start=moment(record["starttime"]), end=moment(record["endtime"]),
-        nodes=record.get("nodes", ""), flags=names("flags"), users=names("users"), accounts=names("accounts"),
+        nodes="" if of_cores(record) else nodes, flags=names("flags"), users=names("users"), accounts=names("accounts"),
     )  # fmt: skip
 
-
-_GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\w.-]*))?(?:[:=](\d+))?")
 
 _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
     ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
@@ -397,15 +425,20 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         network = parse_slurm_topology(found.topology[1], found.topology[0]).nodes
         places = {row.node_id: (row.leaf, row.pod) for row in network.itertuples()}
     rows, events = [], []
+    at = -(2**40) + 1  # since before any log
+    for record in found.down:
+        state = closed_as(record) or "down"
+        events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
     for record in found.nodes:
         names = expand_nodes(record["nodename"])
+        if record.get("state", "").upper().startswith("FUTURE"):
+            continue  # defined for later: no node of today
         row = _node(record)
         for name in names:
             leaf, pod = places.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
-        if "_shown" in record and (kind := closed_as(record)) is not None:
-            at = -(2**40) + 1  # since before any log
+        if (kind := closed_as(record)) is not None:
             events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
@@ -431,8 +464,16 @@ def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
     sockets = given.get("sockets", given.get("boards", 1) * given.get("sockets_per_board", 1))
     threads = given.get("threads_per_core", 1)
+    cores = sockets * given.get("cores", 1)
+    cpus = given.get("cpus") or cores * threads
+    if cpus == cores:  # then a CPU is a core, whatever threads it has (slurm.conf(5), CPUs)
+        threads = 1
+    if "usable" in given:
+        cpus = given["usable"]
+    elif given.get("reserved_cores"):
+        cpus -= given["reserved_cores"] * threads
     return {
-        "cpus": given.get("cpus") or sockets * given.get("cores", 1) * threads,
+        "cpus": cpus,
         "mem_mb": given.get("mem_mb", 1) - given.get("reserved_mb", 0),
         "features": given.get("features", ""),
         "weight": given.get("weight", 1),
@@ -444,25 +485,21 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
     """Count a node's GPUs: as its line says, where that names gpu, else as gres.conf counts them."""
     kinds: dict[str, int] = {}
     for item in filter(None, re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",")):
-        match = _GPU.fullmatch(item)
+        match = GPU.fullmatch(item)
         if match:
             kinds[match[1] or ""] = kinds.get(match[1] or "", 0) + int(match[2] or 1)
     if not kinds and "_shown" not in record:
         return 0, ""
     if set(kinds) == {""}:
+        # Slurm counts the models of an untyped number as gres.conf lists them, and so for this node.
+        typed: dict[str, int] = {}
         for each in found.gres:
             named = "nodename" not in each or name in expand_nodes(each["nodename"])
             if named and each.get("name") == "gpu" and each.get("type"):
-                return kinds[""], each["type"]
+                files = len(expand_nodes(each.get("file", "")))
+                typed[each["type"]] = typed.get(each["type"], 0) + (int(each.get("count", 0)) or files or kinds[""])
+        if len(typed) == 1:
+            return kinds[""], next(iter(typed))
+        if typed and sum(typed.values()) == kinds[""]:
+            kinds = typed
     return joined_pools(list(kinds.items()))
-
-
-def _no_rows(found: Configuration) -> list[NotUnderstood]:
-    """List settings that no row knows, unless their names say that they leave starts alone."""
-    known = {row.name for row in SETTINGS}
-    effect = "not known to procure; it is taken to have no effect on when jobs start"
-    return [
-        NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect)
-        for key, value in found.settings.items()
-        if key not in known and not NO_EFFECT.match(key) and not UNSET.fullmatch(value.lower())
-    ]

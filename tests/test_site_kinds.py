@@ -1,0 +1,196 @@
+"""Kinds of configurations that administrators have: read right, or named with what they may change."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from procure.errors import TableError
+from procure.run import simulate
+from procure.site.model import Association, Limits, Partition, Qos, Site
+from procure.site.show import document
+from procure.site.store import write_site
+from procure.site.understand import read_slurm
+from procure.tables import JOB, NODE, check
+
+HEAD = "ClusterName=c\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
+NODES = "NodeName=n[1-4] CPUs=8 RealMemory=8000\n"
+ALL = "PartitionName=p Nodes=ALL Default=YES\n"
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Write files into a folder, and read it."""
+
+    def read(conf: str, **files: str):
+        (tmp_path / "slurm.conf").write_text(HEAD + conf)
+        for name, text in files.items():
+            (tmp_path / name.replace("__", ".")).write_text(text)
+        return read_slurm(tmp_path)
+
+    return read
+
+
+def jobs(n: int, **columns) -> pd.DataFrame:
+    given = {"job_id": [str(i) for i in range(n)], "user": "u", "submit_time": range(n), "run_time": 600}
+    given |= {"requested_time": 3600, "n_nodes": 1, "cpus_per_node": 1, "mem_mb_per_node": 100}
+    return check(pd.DataFrame(given | columns), JOB)
+
+
+def starts(site: Site, table: pd.DataFrame, nodes: pd.DataFrame, folder) -> list[int | None]:
+    write_site(site, nodes, folder / "site")
+    found = simulate(table, nodes, f"slurm:site={folder / 'site'}").schedule["start_time"]
+    return [None if pd.isna(one) else int(one) for one in found]
+
+
+def test_node_sets_are_resolved(site):
+    """By feature and by name, beside plain nodes."""
+    found = site(
+        "NodeName=a[1-3] CPUs=8 Feature=big,fast\nNodeName=b1 CPUs=8\nNodeSet=large Feature=big\nNodeSet=own Nodes=b1\n"
+        "PartitionName=p Nodes=large,b1\nPartitionName=q Nodes=own\n"
+    )
+    assert [one.nodes for one in found.rules.partitions] == ["a1,a2,a3,b1", "b1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "cpus"),
+    [
+        ("CPUs=20 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (20, 1)),
+        ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (40, 2)),
+        ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=3", (34, 2)),
+        ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
+    ],
+)
+def test_usable_cpus_and_threads(site, line, cpus):
+    """CPUs that equal cores have one thread each; reserved cores are no job's."""
+    node = site(f"NodeName=n1 {line}\n{ALL}").nodes.iloc[0]
+    assert (node["cpus"], node["threads_per_core"]) == cpus
+
+
+def test_nodes_of_the_future_and_nodes_that_are_down(site):
+    """FUTURE is no node; State=DOWN of a line and DownNodes are closed."""
+    found = site(
+        NODES + "NodeName=f[1-9] CPUs=8 State=FUTURE\nNodeName=x1 CPUs=8 State=DOWN\n"
+        'DownNodes=n4 State=DRAIN Reason="bad dimm"\n' + ALL
+    )
+    assert found.nodes["node_id"].tolist() == ["n1", "n2", "n3", "n4", "x1"]
+    assert {(one.nodes, one.state) for one in found.rules.events} == {("n4", "drain"), ("x1", "down")}
+
+
+def test_lines_are_joined_as_slurm_joins_them(site):
+    """A comment goes before a backslash counts; several settings may stand on a line."""
+    found = site(
+        NODES + "#PartitionName=old Nodes=n1 \\\nPartitionName=p Nodes=n1 \\\n  Default=YES # the usual \\\n"
+        "PriorityType=priority/basic EnforcePartLimits=ALL\n"
+    )
+    assert [(one.name, one.default) for one in found.rules.partitions] == [("p", True)]
+    assert (found.rules.priority.type, found.rules.enforce_part_limits) == ("basic", "all")
+
+
+def test_other_files_are_known_or_named(site):
+    """plugstack.conf is no slurm.conf; what is none of Slurm's is named, and what is unknown in a line, too."""
+    found = site(
+        NODES + "PartitionName=p Nodes=ALL NewThing=3 JobDefaults=DefCpuPerGPU=8\nNewSetting=5\nMailProg=/bin/true\n",
+        plugstack__conf="include /etc/x/*.conf\n", notes__txt="hello\n",
+    )  # fmt: skip
+    told = document(found)
+    assert told["unread_files"] == ["notes.txt"]
+    lines = {(one["setting"], one["file"], one["line"]) for one in told["not_understood"]}
+    where = ("slurm.conf", 5)
+    assert {("partition p newthing", *where), ("p jobdefaults", *where), ("newsetting", "slurm.conf", 6)} <= lines
+    assert not any("mailprog" in one for one, *_ in lines)
+    json.dumps(told)
+
+
+def test_models_of_an_untyped_number_come_from_gres_conf(site):
+    """Two of each of two models; GPUs that the node's line lacks are none, and said."""
+    gres = "".join(f"NodeName=n1 Name=gpu Type={t} File=/dev/nvidia{i}\n" for i, t in enumerate(["a", "a", "b", "b"]))
+    found = site(
+        "NodeName=n1 CPUs=8 Gres=gpu:4,shard:8\nNodeName=n2 CPUs=8\n" + ALL,
+        gres__conf=gres + "NodeName=n2 Name=gpu Type=c File=/dev/nvidia[0-1]\n",
+    )
+    assert found.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[4, "2 a + 2 b"], [0, ""]] or (
+        found.nodes["gpus"].tolist() == [4, 0] and set("ab") <= set(found.nodes["gpu_type"][0])
+    )
+    assert sum("gres" in one.setting for one in found.rules.not_understood) == 2
+
+
+def test_a_qos_that_is_not_defined_names_the_command(site):
+    """All of them in one line."""
+    with pytest.raises(TableError, match=r"p has QOS a, .*q has QOS b.*sacctmgr show qos --parsable"):
+        site(NODES + "PartitionName=p Nodes=n1 QOS=a\nPartitionName=q Nodes=n1 QOS=b\n")
+
+
+def test_tables_and_scripts_of_sacctmgr(site):
+    """Aligned tables, a tree by its indents, scripts with -i, flags that are added."""
+    qos = "      Name  MaxTRESPU \n---------- ---------- \n    normal            \n      long      cpu=2 \n"
+    tree = "Account|User|Share|MaxJobs|\nroot||1||\n phys||1||\n  atom||1||\n  atom|eve|1|3|\n chem||1||\n"
+    script = "sacctmgr -i add qos fast\n"
+    script += "".join(f"sacctmgr -i modify qos fast set flags{one}\n" for one in ("=DenyOnLimit", "+=OverPartQOS"))
+    found = site(NODES + ALL, qos__txt=qos, assoc__txt=tree, more__script=script).rules
+    assert {one.name: one.limits.max_tres_per_user for one in found.qos}["long"] == {"cpu": 2}
+    assert {one.name: one.flags for one in found.qos}["fast"] == ("DenyOnLimit", "OverPartQOS")
+    parents = {one.account: one.parent for one in found.associations if not one.user}
+    assert parents["phys"] == parents["chem"] == "root" and parents["atom"] == "phys"
+
+
+def test_memory_that_is_not_consumed(site, tmp_path):
+    """Under CR_CPU two jobs share a node whose memory holds one; what no node has is refused."""
+    found = site("SelectTypeParameters=CR_CPU\nNodeName=n1 CPUs=2 RealMemory=7000\n" + ALL)
+    table = jobs(3, mem_mb_per_node=[5000, 5000, 9000])
+    begun = starts(found.rules, table, found.nodes, tmp_path)
+    assert begun[2] is None and max(begun[:2]) < 600
+
+
+def two_nodes() -> pd.DataFrame:
+    return check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 20, "mem_mb": 64_000}), NODE)
+
+
+def test_an_association_binds_in_its_partition_only(tmp_path):
+    """MaxJobs=1 of partition a leaves the jobs of partition b alone."""
+    site = Site(
+        enforce=("associations", "limits"),
+        partitions=(Partition(name="a", nodes="n1", default=True), Partition(name="b", nodes="n2")),
+        associations=(
+            Association(account="x"),
+            Association(account="x", user="u", partition="a", limits=Limits(max_jobs=1)),
+            Association(account="x", user="u", partition="b"),
+        ),
+        qos=(Qos(name="normal"),),
+    )
+    table = jobs(4, account="x", partition=["a", "a", "b", "b"])
+    begun = starts(site, table, two_nodes(), tmp_path)
+    assert begun[1] > begun[0] + 599 and max(begun[2:]) < 60
+
+
+@pytest.mark.parametrize(("enforce", "third"), [("limits", True), ("safe", False)])
+def test_minutes_of_billing(tmp_path, enforce, third):
+    """Use that does not decay holds jobs once it reaches the bound; under safe also those that would pass it."""
+    qos = Qos(name="q", flags=("NoDecay",), limits=Limits(grp_tres={"billing": 20}, grp_tres_mins={"billing": 300}))
+    weights = {"cpu": 1.0, "mem": 0.25 / 1024}
+    site = Site(
+        enforce=("limits", enforce),
+        partitions=(Partition(name="p", nodes="ALL", default=True, billing_weights=weights),),
+        qos=(Qos(name="normal"), qos),
+    )
+    table = jobs(3, qos="q", cpus_per_node=16, mem_mb_per_node=4000, requested_time=600)
+    begun = starts(site, table, two_nodes(), tmp_path)
+    assert begun[0] < 60 and begun[2] is None
+    assert (begun[1] is not None and 600 <= begun[1] < 660) if third else begun[1] is None
+
+
+def test_a_weekly_reservation_comes_again(site, tmp_path):
+    """A week later its nodes are closed for the same hours; one of some cores closes none, and is said."""
+    shown = (
+        "ReservationName=w StartTime=1970-01-08T14:00:00 EndTime=1970-01-08T18:00:00 Nodes=n[1-4] Flags=WEEKLY\n"
+        "   Users=r\n\n"
+        "ReservationName=h StartTime=1970-01-08T00:00:00 EndTime=1970-03-08T00:00:00 Nodes=n1 CoreCnt=2\n"
+        "   NodeName=n1 CoreIDs=0-1\n   Users=r\n"
+    )
+    found = site(NODES + ALL, reservation__txt=shown)
+    assert any(one.setting == "reservation h" for one in found.rules.not_understood)
+    at = [7 * 86_400 + 15 * 3600, 14 * 86_400 + 15 * 3600]
+    begun = starts(found.rules, jobs(2, submit_time=at), found.nodes, tmp_path)
+    assert [one // 3600 for one in begun] == [7 * 24 + 18, 14 * 24 + 18]
