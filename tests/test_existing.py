@@ -94,12 +94,6 @@ def test_real_nodes(shared_data) -> None:
     assert (system.nodes["mem_mb"] == 16000).all() and system.listed["available"].all()
 
 
-def test_gpus_from_the_trackable_resources_where_gres_is_empty() -> None:
-    """Without Gres the configured TRES tells the GPUs."""
-    text = lines(("a", "(null)", "IDLE")).replace(" OS=", " CfgTRES=cpu=8,gres/gpu=2,gres/gpu:h100=2 OS=")
-    assert parse_nodes(text)[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "h100"]]
-
-
 def test_unavailable_nodes_are_said_and_kept_or_left_out(tmp_path) -> None:
     """Down, drained and failing nodes are named; they stay unless asked otherwise; FUTURE ones never."""
     nodes = [(f"n{i}", "(null)", state) for i, state in enumerate(STATES)]

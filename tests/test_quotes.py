@@ -126,12 +126,6 @@ def test_a_file_without_quotes_is_an_error(tmp_path: Path, text: str) -> None:
         read_quotes(path)
 
 
-def test_checking_twice_changes_nothing() -> None:
-    """The checked table passes the check unchanged."""
-    quotes = read_quotes(EXAMPLE)
-    pd.testing.assert_frame_equal(check_quotes(quotes), quotes)
-
-
 def test_command_prints_categories() -> None:
     """`quotes check --format json` has every type, no problem, and a record per category; the table names the file."""
     runner = CliRunner()
