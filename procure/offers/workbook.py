@@ -51,10 +51,7 @@ def _parts(packed: zipfile.ZipFile) -> set[str]:
 def read_workbook(path: Path) -> list[Sheet]:
     """Read every sheet of a spreadsheet file, and tell which are hidden.
 
-    Raises
-    ------
-    TableError
-        The file is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits.
+    One that is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits is an error.
     """
     content = read_bytes(path)
     if content[:4] == _OLD:

@@ -32,12 +32,7 @@ PRICES = Schema(
 
 
 def read_prices(path: str | Path) -> pd.DataFrame:
-    """Read a price list, see `PRICES`.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read, or a cell is wrong, such as reserved dearer than on demand.
+    """Read a price list, see `PRICES`; a wrong cell, such as reserved dearer than on demand, is an error.
 
     Examples
     --------
@@ -79,14 +74,8 @@ def holds(prices: pd.DataFrame, jobs: pd.DataFrame) -> np.ndarray:
 def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:
     """Return how many instances to reserve so that a mix with on demand costs least.
 
-    One more pays as long as it is used for more than ``ratio`` of the time.
-
-    Parameters
-    ----------
-    busy, share
-        How many instances are in use, and for which share of the time; shares add up to 1.
-    ratio
-        Price of a reserved hour / of one on demand.
+    One more pays as long as it is used for more than ``ratio`` (price of a reserved hour / of one on demand) of the
+    time; ``busy`` instances are in use for which ``share`` of it, in all 1.
     """
     order = np.argsort(busy, kind="stable")
     above = 1 - np.cumsum(share[order])
@@ -97,20 +86,10 @@ def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:
 
 
 def in_use(begin: np.ndarray, seconds: np.ndarray, count: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many instances are in use, and for which share of a period that repeats for ever.
+    """Return how many instances are in use, and for which share of a period of seconds that repeats for ever.
 
-    Parameters
-    ----------
-    begin, seconds, count
-        int64: from when, how long and on how many instances a job runs; what reaches beyond the period goes on at
-        its beginning.
-    period
-        s.
-
-    Returns
-    -------
-    tuple
-        Instances, int64[n], and shares, float64[n], which add up to 1.
+    A job runs from ``begin`` for so many seconds on ``count`` instances; what reaches beyond the period goes on at its
+    beginning.
     """
     always = int((count * (seconds // period)).sum())
     first = begin % period
