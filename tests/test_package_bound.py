@@ -68,7 +68,7 @@ def test_a_space_of_too_many_is_refused_before_it_is_listed() -> None:
 def test_a_short_list_under_a_least_number_is_given(tmp_path: Path, procure) -> None:
     """Of 14 other types any number may be bought, but 38 GPU nodes leave money for 648 packages."""
     (tmp_path / "q.csv").write_text(THIRTEEN)
-    rules = ("--budget", 40000, "--types-per-category", "any", "--min-gpu-nodes", 38)
+    rules = ("--budget", 40000, "--set", "packages.types_per_category=any", "--set", "packages.min_gpu_nodes=38")
     code, out, said = procure("packages", tmp_path / "q.csv", *rules, "--format", "json")
     assert code == 0, said
     assert json.loads(out)["n_packages"] == 648

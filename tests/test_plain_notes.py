@@ -53,3 +53,10 @@ def test_the_share_of_multi_node_jobs_is_said_and_none_where_there_are_none(tmp_
     assert any("25.0% of the jobs, with 80% of the CPU-hours, ask for several nodes (up to 4)" in n for n in notes)
     (tmp_path / "j.csv").write_text(header + "a,0,40,1,1\n")
     assert not any("several nodes" in text for text in read_inputs(load_study(study), ["best-fit"]).notes)
+
+
+def test_help_shows_no_type_of_a_switch(procure, monkeypatch):
+    """A switch takes no value, so help names none; an option that takes one keeps its type."""
+    monkeypatch.setenv("COLUMNS", "80")  # narrower, help breaks within the words looked for
+    said = procure("simulate", "--help")[1]
+    assert "<bool>" not in said and "--kill-at-limit" in said and "--help" in said

@@ -125,16 +125,18 @@ def test_rules_that_contradict_each_other_are_named(columns: dict, rules: dict, 
 
 
 def test_command_takes_a_study_and_the_day() -> None:
-    """A study file may stand where quotes do; --as-of and --strict decide on expired quotes."""
+    """A study file may stand where quotes do; packages.as_of and packages.expired decide on expired quotes."""
     study = str(ROOT / "pipelines" / "vendor-rules.toml")
     result = CliRunner().invoke(app, ["packages", study, "--format", "json"])
     assert json.loads(result.stdout)["n_packages"] > 0
     assert "left out: CedarG8" in result.stderr
-    early = CliRunner().invoke(app, ["packages", study, "--as-of", "2024-03-01", "--format", "json"])
+    early = CliRunner().invoke(app, ["packages", study, "--set", "packages.as_of=2024-03-01", "--format", "json"])
     assert "left out" not in early.stderr
     assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"]
-    assert "CedarG8 was valid until" in str(CliRunner().invoke(app, ["packages", study, "--strict"]).exception)
-    for wrong in (["--as-of", "soon"], ["--types-per-category", "0"], ["--study", study]):
+    assert "CedarG8 was valid until" in str(
+        CliRunner().invoke(app, ["packages", study, "--set", "packages.expired=error"]).exception
+    )
+    for wrong in (["--set", "packages.as_of=soon"], ["--set", "packages.types_per_category=0"], ["--study", study]):
         assert CliRunner().invoke(app, ["packages", study, *wrong]).exit_code == 2
 
 

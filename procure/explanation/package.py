@@ -128,11 +128,8 @@ def explain_package(
 
 def longest_waiting(cases: Sequence[Case]) -> str:
     """Return the name of the workload with the longest wait, by the median over its simulated packages."""
-    return cases[int(np.argmax(_medians(cases)))].name
-
-
-def _medians(cases: Sequence[Case]) -> list[float]:
-    return [float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases]
+    medians = [float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases]
+    return cases[int(np.argmax(medians))].name
 
 
 def _waits(results: StudyResults, row: int) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives.conditions import NUMBERS, TextTerm
+from procure.objectives.conditions import NUMBERS, Term
 from procure.schemas import JOB
 from procure.study.study import Study
 from procure.study.workloads import Workload
@@ -122,10 +122,10 @@ class Applications:
                     if set(kind) & set("|="):
                         raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
             for term in one.terms:
-                if isinstance(term, TextTerm):
+                if term.texts:
                     self._check_column(name, term, workloads)
 
-    def _check_column(self, name: str, term: TextTerm, workloads: Mapping[str, pd.DataFrame]) -> None:
+    def _check_column(self, name: str, term: Term, workloads: Mapping[str, pd.DataFrame]) -> None:
         """Refuse a column that no workload has, unless a share says what is taken to be the application's."""
         if any(term.column_in(jobs) in jobs for jobs in workloads.values()):
             return

@@ -62,14 +62,16 @@ def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
     return f"{rules.unlisted(study, more)}: procure sweep searches among them, {most}"
 
 
-def check_study(path: str | Path) -> tuple[Plan, dict[str, Any]]:
+def check_study(path: str | Path, settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:
     """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
+
+    ``settings`` are as in `procure.study.load_study`.
 
     Returns what was read, without packages, and what `plan_size` says; the error names everything that is wrong, one
     line each.
     """
     path = Path(path)
-    values = read_values(path)
+    values = read_values(path, settings)
     lines: list[str] = []
     ask = partial(attempt, lines)
     try:
@@ -82,7 +84,7 @@ def check_study(path: str | Path) -> tuple[Plan, dict[str, Any]]:
             if is_file(quotes):
                 ask(read_quotes, quotes, reading)
         raise TableError(complaint(str(path), lines)) from None
-    study = load_study(path)
+    study = load_study(path, settings)
     plan = collect_inputs(study, study.simulate.policies, lines)
     if study.evaluate.hit_threshold is not None:
         ask(rules.check_threshold, study.evaluate.hit_threshold, [one.name for one in study.scenarios])

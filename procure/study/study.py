@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import (
@@ -19,13 +19,12 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
-from procure.objectives.constraints import parse
+from procure.objectives.constraints import parse, parse_targets
 from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
-from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.order import OrderLines, order_lines, study_lines
@@ -45,6 +44,7 @@ from procure.settings import (
     PositiveInt,
     Seed,
     Settings,
+    merged,
     named,
     read_toml,
     validated,
@@ -125,7 +125,8 @@ class Sweep(Settings):
 class ModelChoice(Settings):
     """Which model predicts the packages that were not simulated."""
 
-    kind: Literal["xgboost", "gbt"] = "xgboost"
+    REMOVED: ClassVar[dict[str, str]] = {"kind": "models are XGBoost's trees; leave it out"}
+
     feature_set: Literal["composition", "totals"] = "composition"
     folds: Annotated[int, Field(ge=2, le=MOST_COUNTED)] = 5
     seed: Seed = 1
@@ -172,21 +173,12 @@ class Recommend(Settings):
 class Search(Settings):
     """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
 
-    runs: Annotated[
-        Count | None, Field(description="Simulations to spend in all, one package on one workload each.")
-    ] = None
-    share: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            description="Instead of --runs: this share of all packages, on every workload; default 0.01.",
-        ),
-    ] = 0.01
-    seed: Annotated[Seed, Field(description="Of all random choices.")] = 1
-    batch: Annotated[Count, Field(description="Least packages of a round.")] = 24
-    k: Annotated[Count, Field(description="Length of the list.")] = 50
-    stable_rounds: Annotated[NaturalInt, Field(description="See the stopping rule; 0 = spend the whole budget.")] = 5
+    runs: Count | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    seed: Seed = 1
+    batch: Count = 24
+    k: Count = 50
+    stable_rounds: NaturalInt = 5
 
 
 UNOWNED = "first-fit"
@@ -357,7 +349,7 @@ class Study(Settings):
         return self.model_dump(mode="json", context={"folder": self.path.parent})
 
 
-def load_study(path: str | Path | Study) -> Study:
+def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
     """Read a study file; a study is returned as it is.
 
     Parameters
@@ -365,6 +357,8 @@ def load_study(path: str | Path | Study) -> Study:
     path
         A TOML file. Paths inside it are relative to its folder; ``name`` defaults to the file's name
         and ``results`` to the folder ``results`` beside it.
+    settings
+        What is to hold in place of the file's, see `procure.settings.merged`: ``"recommend.k=10"``.
 
     Raises
     ------
@@ -380,8 +374,8 @@ def load_study(path: str | Path | Study) -> Study:
     """
     if isinstance(path, Study):
         return path
-    path = Path(path)
-    study = validated(Study, read_values(path), str(path), folder=path.parent)
+    path, settings = Path(path), tuple(settings)
+    study = _validated(path, settings)
     try:
         lines = study.order_lines()
     except TableError:
@@ -411,11 +405,25 @@ def _labels(study: Study, path: Path) -> tuple[str, ...]:
     return labels
 
 
-def read_values(path: Path) -> dict[str, Any]:
+def _validated(path: Path, settings: tuple[str, ...]) -> Study:
+    """Check a study's values; where they are wrong with these settings only, it is these that are wrong."""
+    values = read_values(path, settings)
+    try:
+        return validated(Study, values, str(path), folder=path.parent)
+    except TableError as error:
+        if not settings:
+            raise
+        validated(Study, read_values(path), str(path), folder=path.parent)
+        raise ArgumentError("settings", str(error)) from None
+
+
+def read_values(path: Path, settings: Iterable[str] = ()) -> dict[str, Any]:
     """Read a study file's plain values, not yet checked; a file that is no TOML is an error, which names the line."""
     values = read_toml(path)
-    if isinstance(values.get("workloads"), str):
-        values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
+    for texts in ((), settings):
+        merged(values, texts)
+        if isinstance(values.get("workloads"), str):
+            values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
     return {"name": study_name(path), "results": "results"} | values
 
 
