@@ -141,13 +141,6 @@ def test_bad_text_is_one_error(tmp_path, text: str, says: str) -> None:
         read_existing(saved(tmp_path, text))
 
 
-def test_a_node_table_is_read_too(tmp_path) -> None:
-    """A CSV may give kinds and watts; its kinds can be retired."""
-    path = tmp_path / "nodes.csv"
-    path.write_text("node_id,kind,cpus,mem_mb,power_w\na,old,8,1000,300\nb,new,16,2000,\n")
-    assert read_existing(path, ["old"]).nodes["node_id"].tolist() == ["b"]
-
-
 def test_a_system_that_runs_everything_is_said() -> None:
     """Nodes that hold every job's request make the note that a purchase changes only waiting."""
     quotes = check_quotes(

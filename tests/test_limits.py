@@ -232,20 +232,6 @@ def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
         count_packages(read_quotes(tmp_path / "q.csv"), rules)
 
 
-def test_what_allows_more_packages_is_named_only_where_it_helps(tmp_path, procure, monkeypatch):
-    """Types that combine in too many ways are as many whatever sweep.max_packages says."""
-    monkeypatch.setattr("procure.packages.enumerate.MOST_COMBINATIONS", 10)
-    many_types(12).to_csv(tmp_path / "q.csv", index=False)
-    (tmp_path / "s.toml").write_text(
-        'quotes = "q.csv"\n[packages]\nbudget_usd = 700\nmin_gpu_nodes = 0\ntypes_per_category = 3\n'
-        '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
-    )
-    rules = ("--budget", 700, "--set", "packages.types_per_category=3", "--set", "packages.min_gpu_nodes=0")
-    for words in (("packages", tmp_path / "q.csv", *rules), ("study", "status", tmp_path / "s.toml")):
-        code, _, said = procure(*words)
-        assert code == 1 and "combine in more than 10 ways" in said and "allows more" not in said
-
-
 def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
     """Quotes of n cheap types of one category."""
     given = {"name": [f"T{i}" for i in range(n)], "category": "compute", "cpus": 8, "mem_gb": 32.0, "gpus": 0}
