@@ -88,7 +88,7 @@ def lists(folder: Path) -> None:
 
 
 def workloads(folder: Path) -> None:
-    """999 workloads are checked without making up the jobs of each."""
+    """999 workloads are made up and checked."""
     path = make_study(folder)
     one = '[[workloads]]\nname = "day"\ngenerate = { seed = 3, n_jobs = 150 }\n'
     many = (one.replace('"day"', f'"day{n}"').replace("seed = 3", f"seed = {n}") for n in range(999))

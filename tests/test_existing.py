@@ -91,12 +91,6 @@ def test_real_nodes(shared_data) -> None:
     assert (system.nodes["mem_mb"] == 16000).all() and system.listed["available"].all()
 
 
-def test_gpus_from_the_trackable_resources_where_gres_is_empty() -> None:
-    """Without Gres the configured TRES tells the GPUs."""
-    text = lines(("a", "(null)", "IDLE")).replace(" OS=", " CfgTRES=cpu=8,gres/gpu=2,gres/gpu:h100=2 OS=")
-    assert parse_nodes(text)[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "h100"]]
-
-
 def test_unavailable_nodes_are_said_and_kept_or_left_out(tmp_path) -> None:
     """Down, drained and failing nodes are named; they stay unless asked otherwise; FUTURE ones never."""
     nodes = [(f"n{i}", "(null)", state) for i, state in enumerate(STATES)]
@@ -145,13 +139,6 @@ def test_bad_text_is_one_error(tmp_path, text: str, says: str) -> None:
     """What is wrong with a node is said with the node."""
     with pytest.raises(TableError, match=says):
         read_existing(saved(tmp_path, text))
-
-
-def test_a_node_table_is_read_too(tmp_path) -> None:
-    """A CSV may give kinds and watts; its kinds can be retired."""
-    path = tmp_path / "nodes.csv"
-    path.write_text("node_id,kind,cpus,mem_mb,power_w\na,old,8,1000,300\nb,new,16,2000,\n")
-    assert read_existing(path, ["old"]).nodes["node_id"].tolist() == ["b"]
 
 
 def test_a_system_that_runs_everything_is_said() -> None:

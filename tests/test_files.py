@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import subprocess
 import sys
 import types
@@ -118,16 +117,6 @@ def test_standard_input_is_read(name, procure, monkeypatch):
         assert code == 0 and wanted in out + err, err
 
 
-@pytest.mark.slow
-def test_a_pipe_is_read():
-    """What a shell hands over through a pipe is read as well."""
-    done = subprocess.run(
-        [sys.executable, "-m", "procure.cli.main", "quotes", "check", "-"],
-        input=QUOTES, capture_output=True, text=True, env=os.environ,
-    )  # fmt: skip
-    assert "2 types" in done.stdout, done.stderr
-
-
 def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):
     """Neither a half-written file nor a temporary one stays behind."""
     path = tmp_path / "a.txt"
@@ -199,14 +188,6 @@ def test_a_parquet_table_is_read_from_standard_input(tmp_path):
     with (tmp_path / "jobs.parquet").open("rb") as stdin:
         done = subprocess.run([sys.executable, "-c", program], stdin=stdin, capture_output=True, text=True)
     assert done.stdout.split() == ["1", "[0]"], done.stderr
-
-
-def test_a_file_that_is_no_model_is_called_so(tmp_path):
-    """In words for a user, not by the name of a Python class."""
-    (tmp_path / "jobs.csv").write_text("job_id\n1\n")
-    with pytest.raises(TableError, match="it is another kind of file, or damaged") as told:
-        read_archive(tmp_path / "jobs.csv", "s")
-    assert "BadZipFile" not in str(told.value)
 
 
 def test_an_array_is_made_once_for_the_same_inputs_and_anew_for_others(tmp_path: Path):

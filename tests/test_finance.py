@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from procure.errors import TableError
 from procure.offers import Line
 from procure.packages import PackageRules
 from procure.packages.cost_notes import budget_notes
-from procure.packages.costs import Costs, cents, total_costs, whole_order, years_factor
+from procure.packages.costs import Costs, total_costs, whole_order, years_factor
 from procure.packages.order import OrderLines, study_lines
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
@@ -80,12 +79,6 @@ def test_amounts_of_years_one_by_one(tenths: int, interest: int, change: int) ->
     assert years_factor(float(years), interest, change) == pytest.approx(float(total), rel=1e-9)
 
 
-def test_without_interest_and_change_years_are_years() -> None:
-    """The default costs are those of before, to the last bit."""
-    assert years_factor(4.7) == 4.7
-    assert cents(np.array([0.285, 1.005, -0.0])).tolist() == [0.29, 1.01, 0.0]
-
-
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
@@ -106,15 +99,6 @@ def test_bad_costs_are_named_by_key(given_: dict, says: str) -> None:
     with pytest.raises(TableError) as error:
         validated(Costs, given_, "costs")
     assert says in str(error.value)
-
-
-def test_a_line_per_rack_needs_heights() -> None:
-    """Racks are known only where every bought type states its height."""
-    node = {"name": ["a"], "category": "c", "cpus": 64, "mem_gb": 512, "gpus": 0, "price_usd": 10000}
-    jobs = check(pd.DataFrame({"job_id": ["1"], "submit_time": 0, "run_time": 60, "cpus_per_node": 1}), JOB)
-    package = pd.DataFrame({"package_id": ["p"], "price_usd": 1.0, "a": [10]})
-    with pytest.raises(TableError, match=r"costs\.lines: needs the rack_units of every quote that is bought; a has"):
-        total_costs(package, check_quotes(pd.DataFrame(node)), Costs(lines=LINES), {"day": jobs})
 
 
 STUDY = """

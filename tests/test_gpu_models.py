@@ -77,26 +77,11 @@ def test_a_job_runs_on_any_model_that_will_do_and_as_long_as_it_takes_there():
     assert set(both.loc[jobs["gpus_per_node"] > 0, "node_ids"]) == {"n1"}
 
 
-def test_a_share_of_the_run_time_shrinks():
-    """By Amdahl's law: at a share of one half, four times the speed is 1.6 times."""
-    jobs = map_gpu_models(gpu_jobs(), {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4}, share=0.5)})
-    assert gpu_speeds(jobs["gpu_speeds"].iloc[0]) == {"h100": Fraction(8, 5)}
-
-
 def test_jobs_that_name_no_model_scale_as_any():
     """They run everywhere; a node that states no model leaves run times as logged."""
     jobs = map_gpu_models(gpu_jobs(model=""), {"any": GpuModel(speed={"H100": 2})})
     assert run_times_on(jobs, None, None, "H100").tolist() == [2000, 4000] * 20
     assert run_times_on(jobs, None, None, "").tolist() == [4000] * 40
-
-
-def test_a_table_that_was_mapped_stays():
-    """And one where nothing is to map is the same table."""
-    models = {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4})}
-    once = map_gpu_models(gpu_jobs(), models)
-    pd.testing.assert_frame_equal(map_gpu_models(once, models), once)
-    jobs = gpu_jobs(model="k80")
-    assert map_gpu_models(jobs, models) is jobs
 
 
 @given(
@@ -158,13 +143,6 @@ def test_models_are_listed_by_gpu_hours():
     assert found["model"].tolist() == ["p100", "k80"] and found["runs_on"].tolist() == [[], ["H100"]]
     assert found["gpu_hours"].tolist() == [10.0, 2.2]
     assert asked_gpu_models(gpu_jobs(2, ""), [], {}).empty
-
-
-def test_jobs_that_name_several_models_or_run_on_any_node_lack_nothing():
-    """A table that says ``v100|H100`` itself, and a quote that states no model."""
-    assert asked_gpu_models(gpu_jobs(2, "v100|h100"), ["H100"], {}).empty
-    assert asked_gpu_models(gpu_jobs(2, "v100"), ["H100", ""], {}).empty
-    assert asked_gpu_models(gpu_jobs(2, "v100|k80"), ["H100"], {})["model"].tolist() == ["v100|k80"]
 
 
 def test_a_mapping_to_no_model_is_refused_before_a_sweep(tmp_path: Path):

@@ -110,10 +110,3 @@ def test_pools_are_read_in_their_order() -> None:
     assert pool_for(pools_of("", 4), frozenset(["h100"])) == 0
     assert pools_of(joined_pools(pools)[1], 16) == pools
     assert joined_pools([("a100", 2), ("", 1)]) == (3, "") and joined_pools([("t4", 1), ("T4", 2)]) == (3, "t4")
-
-
-def test_a_number_before_one_model_alone_is_refused() -> None:
-    """It would be taken for the model's name, which no job asks for."""
-    for text in ("6x A100 80GB", "8x A100, 2 of them as 7x 1g.10gb"):
-        with pytest.raises(TableError, match="gpus says how many: write the model alone"):
-            pools_of(text, 8)

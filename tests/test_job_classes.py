@@ -74,10 +74,6 @@ def test_a_class_is_what_its_conditions_say(text, members):
     assert parse_classes({"mine": text})[0].members(jobs).astype(int).tolist() == members
 
 
-def test_the_group_is_the_user_where_the_log_has_no_accounts():
-    assert parse_classes({"mine": "group == ann"})[0].members(jobs_of(user=["ann", "bob"])).tolist() == [True, False]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

@@ -123,24 +123,6 @@ def test_node_list_of_many_names_is_refused_at_once(text):
         expand_nodes(text)
 
 
-def test_large_node_lists_are_read():
-    """The lists of the largest computers are expanded as ever; a step of 0 counts as 1."""
-    assert len(expand_nodes("frontier[00001-09472],x[1,3,5-9]")) == 9479
-    assert expand_nodes("c[08-10],g[0-2:0]") == ["c08", "c09", "c10", "g0", "g1", "g2"]
-    lists = pa.array(["c[1-3]", "None assigned", None, "c[1-3]"]).to_pandas()
-    assert node_names(lists).tolist() == ["c1,c2,c3", "", "", "c1,c2,c3"]
-
-
-def test_pending_arrays(tmp_path):
-    """A pending array of 10^8 tasks, or many of a million, are refused where the queue is read."""
-    from procure.queue_time.state import parse_state
-
-    for ids in (["7_[0-99999999]"], [f"{n}_[0-499999]" for n in range(3)]):
-        with pytest.raises(TableError, match="at most 1,000,000 can be read"):
-            parse_state("".join(SQUEUE.format(id=each) for each in ids), "squeue", "UTC")
-    assert len(parse_state(SQUEUE.format(id="7_[0-9%2]"), "squeue", "UTC", held=True)) == 10
-
-
 @pytest.mark.slow
 def test_retired_nodes(tmp_path):
     """A range of 10^11 nodes to retire is refused."""
@@ -197,15 +179,6 @@ def test_parquet_bombs(tmp_path):
     check_parquet(path)
 
 
-def test_parquet_of_one_long_text_is_refused_unread(tmp_path, monkeypatch):
-    """What a Parquet file says that it unpacks to is enough to refuse it: no column is read."""
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"a": ["x" * 70_000_000]}), path, compression="zstd")
-    monkeypatch.setattr("procure.files.read.pq.read_table", lambda *_, **__: pytest.fail("a column is read"))
-    with pytest.raises(TableError, match=r"unpack to (70|140),.*give it as plain CSV"):
-        check_parquet(path)
-
-
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
     """Running out of memory is an error of one line, and no defect."""
     from procure.cli import main
@@ -259,20 +232,6 @@ def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
         count_packages(read_quotes(tmp_path / "q.csv"), rules)
 
 
-def test_what_allows_more_packages_is_named_only_where_it_helps(tmp_path, procure, monkeypatch):
-    """Types that combine in too many ways are as many whatever sweep.max_packages says."""
-    monkeypatch.setattr("procure.packages.enumerate.MOST_COMBINATIONS", 10)
-    many_types(12).to_csv(tmp_path / "q.csv", index=False)
-    (tmp_path / "s.toml").write_text(
-        'quotes = "q.csv"\n[packages]\nbudget_usd = 700\nmin_gpu_nodes = 0\ntypes_per_category = 3\n'
-        '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
-    )
-    rules = ("--budget", 700, "--set", "packages.types_per_category=3", "--set", "packages.min_gpu_nodes=0")
-    for words in (("packages", tmp_path / "q.csv", *rules), ("study", "status", tmp_path / "s.toml")):
-        code, _, said = procure(*words)
-        assert code == 1 and "combine in more than 10 ways" in said and "allows more" not in said
-
-
 def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
     """Quotes of n cheap types of one category."""
     given = {"name": [f"T{i}" for i in range(n)], "category": "compute", "cpus": 8, "mem_gb": 32.0, "gpus": 0}
@@ -315,13 +274,6 @@ def test_a_list_ends_where_it_takes_longer_than_so_many_packages_of_few_types():
     lots = many_types(60, lot=[f"L{i % 20}" for i in range(60)], vendor=[f"V{i // 20}" for i in range(60)])
     with pytest.raises(TooManyPackages, match="would exceed"):
         list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), limit=EnumerationLimit(1_000)))
-
-
-@pytest.mark.slow
-def test_more_types_than_python_calls_itself_can_stand_in_a_package():
-    """Of 1,100 types of which the budget allows one node, there is a package each."""
-    found = list(blocks(offered(many_types(1100, price_usd=[900.0] * 1100), budget_usd=1000)))
-    assert sum(len(each.counts) for each in found) == 1100
 
 
 def test_why_there_is_no_package_is_not_looked_for_without_an_end():

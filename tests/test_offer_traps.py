@@ -89,14 +89,6 @@ def test_a_cell_is_read_as_a_person_reads_it_or_refused(
     holds(offer(tmp_path / "a.xlsx", row), column, value, cell)
 
 
-@pytest.mark.parametrize("cell", ["F2", "D2", "C2", "E2"])
-def test_a_percentage_is_no_amount(tmp_path: Path, cell: str) -> None:
-    """A number that is shown in percent is neither a price nor memory, cores or GPUs."""
-    row = list(ROW)
-    row["ABCDEF".index(cell[0])] = 0.5
-    holds(offer(tmp_path / "a.xlsx", row, formats={cell: "0%"}), "name", None, cell)
-
-
 @pytest.mark.parametrize(
     ("form", "usd"),
     [
@@ -227,19 +219,6 @@ def test_tax_is_taken_out_of_no_net_price_and_never_forgotten(tmp_path: Path) ->
     holds(path, "name", None, "F2", taxed)
     (tmp_path / "a.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nA,compute,64,512,0,12000\n")
     assert read_quote_file(tmp_path / "a.csv", taxed).quotes["price_usd"].tolist() == [10_000]
-
-
-def test_a_bare_number_under_price_usd_is_in_dollars(tmp_path: Path) -> None:
-    """Whatever another cell of the column, or an option, says."""
-    rows = [
-        "name,category,cpus,mem_gb,gpus,price_usd",
-        "A,compute,64,512,0,11250.50",
-        'B,compute,128,512,0,"EUR 17,333.00"',
-    ]
-    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
-    assert read_quote_file(tmp_path / "a.csv", READING).quotes["price_usd"].tolist() == [11_250.5, 17_333]
-    stated = OfferReading(rates={"EUR": 2}, currency="EUR")
-    assert read_quote_file(tmp_path / "a.csv", stated).quotes["price_usd"].tolist() == [11_250.5, 34_666]
 
 
 @pytest.mark.parametrize(

@@ -224,27 +224,6 @@ def test_a_price_agrees_with_its_total(tmp_path: Path) -> None:
     assert read_quotes(alone, EURO)["price_usd"].tolist() == [9900]
 
 
-def test_a_merged_price_is_refused(tmp_path: Path) -> None:
-    """A price that is merged over two types may be that of each or of both."""
-    path = workbook(tmp_path / "a.xlsx", server("9.000,00 €"), server(None, name="B"))
-    book = load_workbook(path)
-    book.active["F2"] = 9000
-    book.active.merge_cells("F2:F3")
-    book.save(path)
-    assert [(cell, "merged" in text) for cell, text in errors(path)] == [("F2", True)]
-    assert any(one.cell == "A3" and "no price" in one.allowed for one in read_quote_file(path, EURO).findings)
-
-
-def test_hidden_columns_are_not_read(tmp_path: Path) -> None:
-    """A hidden column with another price does not count, and is said."""
-    path = workbook(tmp_path / "a.xlsx", server(9000, 7000), head=[*HEAD[:5], "Preis (€)", "Preis intern"])
-    book = load_workbook(path)
-    book.active.column_dimensions["G"].hidden = True
-    book.save(path)
-    assert read_quotes(path, EURO)["price_usd"].tolist() == [9900]
-    assert any("is hidden" in one.allowed for one in read_quote_file(path, EURO).findings)
-
-
 def test_every_problem_is_listed_at_once(tmp_path: Path, procure) -> None:
     """Three wrong cells of two sheets are three problems in JSON, each with sheet, cell, column, given and allowed."""
     book = Workbook()
@@ -264,12 +243,6 @@ def test_every_problem_is_listed_at_once(tmp_path: Path, procure) -> None:
         ("One", "C2", "cpus"), ("One", "D3", "mem_gb"), ("Two", "F2", "price_usd"),
     ]  # fmt: skip
     assert set(found["problems"][0]) == {"sheet", "cell", "column", "given", "allowed", "severity"}
-
-
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    """The second is named with the first one's cell."""
-    path = workbook(tmp_path / "a.xlsx", server("9000 €"), server("8000 €"))
-    assert [(cell, "A2" in text) for cell, text in errors(path)] == [("A3", True)]
 
 
 def test_csv_of_three_decimals_is_asked_about(tmp_path: Path) -> None:

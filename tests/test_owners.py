@@ -85,14 +85,6 @@ def test_starts_are_those_of_a_slow_twin(rows, name):
     assert found == by_hand(jobs, name == "fcfs")
 
 
-def test_an_owner_comes_first_and_a_guest_while_nobody_waits():
-    """At 0 a guest gets all nodes; at 50 physics goes around chem's node, which is chem's before a guest's."""
-    rows = [(0, 50, 4, 2, "bio"), (1, 50, 3, 2, "physics"), (2, 9, 1, 2, "bio"), (3, 9, 1, 2, "chem")]
-    schedule = simulate(jobs_of(rows), NODES, POLICY.format("first-fit")).schedule
-    assert schedule["start_time"].tolist() == [0, 50, 59, 50]
-    assert schedule["node_ids"].tolist()[1:] == ["n0,n1,n3", "n2", "n2"]
-
-
 def test_what_each_got_is_what_the_schedule_says():
     """CPU-seconds on whose nodes, by a loop over the jobs' nodes."""
     rng = np.random.default_rng(3)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from procure import tables
@@ -105,69 +102,6 @@ def test_totals_are_those_of_the_counts(quotes: pd.DataFrame, million: pd.DataFr
         assert million["package_id"].iloc[row] == spelled
 
 
-def test_table_obeys_its_schema(million: pd.DataFrame) -> None:
-    """The table is already what `tables.check` would make of it."""
-    pd.testing.assert_frame_equal(tables.check(million, tables.PACKAGE), million)
-
-
-def allowed_counts(row: dict, rule: TypeRule, least: int, bound: int) -> list[int]:
-    """Spell out the counts of one type, by the words of the reference page."""
-    low = row["min_count"] if rule.min_count is None else rule.min_count
-    high = row["max_count"] if rule.max_count is None else rule.max_count
-    low, high = low or 0, bound if high is None else high
-    counts = [c for c in range(1, bound + 1) if low <= c <= high and c % (row["pack_size"] or 1) == 0]
-    return [c for c in counts if c >= least]
-
-
-def brute_force(rows: list[dict], rules: PackageRules, bound: int = 9) -> list[tuple[int, ...]]:
-    """List the count vectors over all types in the documented order, by trying everything.
-
-    ``bound`` is more nodes than any budget here affords, for a node costs $1 at least.
-    """
-    spaces: list[list[tuple[int, list[int]]]] = []
-    for category in dict.fromkeys(row["category"] for row in rows):
-        least = rules.categories.get(category, 0)
-        members = [i for i, row in enumerate(rows) if row["category"] == category]
-        must = [i for i in members if rows[i]["mandatory"]]
-        options = []
-        for i in must or members:
-            rule = rules.types.get(rows[i]["name"], TypeRule())
-            counts = allowed_counts(rows[i], rule, least, bound)
-            if counts:
-                options.append((i, counts if least or must else [0, *counts]))
-        if options:
-            spaces.append(options)
-        elif least or must:
-            return []
-
-    def fits(vector: dict[int, int]) -> bool:
-        def total(column: str) -> float:
-            return round(sum(n * rows[i][column] for i, n in vector.items()), 6)
-
-        return (
-            total("price_usd") <= round(rules.budget_usd - rules.fixed_cost_usd, 6)
-            and total("power_w") <= (rules.max_power_w or np.inf)
-            and total("rack_units") <= (rules.max_rack_units or np.inf)
-        )
-
-    found = []
-    for combination in itertools.product(*spaces):
-        # The last category's count changes slowest.
-        for counts in itertools.product(*[counts for _, counts in reversed(combination)]):
-            vector = {i: n for (i, _), n in zip(combination, reversed(counts), strict=True)}
-            gpu_nodes = sum(n for i, n in vector.items() if rows[i]["gpus"])
-            if not any(counts) or gpu_nodes < rules.min_gpu_nodes or not fits(vector):
-                continue
-            grown = (
-                vector | {i: further[0]}
-                for i, allowed in combination
-                if (further := [c for c in allowed if c > vector[i]])
-            )
-            if not (rules.maximal and any(map(fits, grown))):
-                found.append(tuple(vector.get(i, 0) for i in range(len(rows))))
-    return found
-
-
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
     rows: list[dict] = []
@@ -204,23 +138,6 @@ def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
 
 
 @settings(max_examples=15, deadline=None)
-@given(cases())
-def test_equals_brute_force(case: tuple[list[dict], PackageRules]) -> None:
-    """Rows, their order and `distinct` are those of trying every count; nothing found is an error."""
-    rows, rules = case
-    quotes = check_quotes(pd.DataFrame(rows))
-    expected = brute_force(rows, rules)
-    if not expected:
-        with pytest.raises(TableError, match="packages"):
-            expand_packages(quotes, rules)
-        return
-    table = expand_packages(quotes, rules)
-    counts = table[quotes["name"].tolist()]
-    assert list(map(tuple, counts.to_numpy().tolist())) == expected
-    assert (table["distinct"] == ~counts.duplicated()).all()
-
-
-@settings(max_examples=15, deadline=None)
 @given(cases(), st.integers(1, 5))
 def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size: int) -> None:
     """The rows do not depend on how many are held at a time."""
@@ -239,33 +156,6 @@ def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size:
         ]
 
     assert listed(size) == listed(1_000_000)
-
-
-def test_min_count_holds_only_if_the_type_is_bought() -> None:
-    """A type with min_count 2 stands 0, 2, 3 … times, and a rest that affords one more of it is no rest."""
-    quotes = small_quotes(min_count=[2, None, None])
-    assert ids(quotes, budget_usd=60) == ["a=3,g=1", "g=2", "b=2,g=1", "g=2"]
-    assert ids(quotes, budget_usd=45) == ["g=1", "b=1,g=1"]
-
-
-def test_study_bounds_replace_the_quotes() -> None:
-    """A max_count in the rules stands instead of the quote's; 0 takes the type out."""
-    quotes = small_quotes(max_count=[1, None, None])
-    assert ids(quotes, budget_usd=60)[0] == "a=1,g=1"
-    assert ids(quotes, budget_usd=60, types={"a": {"max_count": 2}})[0] == "a=2,g=1"
-    assert ids(quotes, budget_usd=60, types={"a": {"max_count": 0}}) == ["b=2,g=1", "g=2"]
-
-
-def test_caps_make_a_package_maximal() -> None:
-    """Where power stops a package before the budget does, it is maximal."""
-    quotes = small_quotes(power_w=[100, 100, 300])
-    assert ids(quotes, budget_usd=1000, max_power_w=450) == ["a=1,g=1", "b=1,g=1"]
-
-
-def test_all_packages() -> None:
-    """maximal = false lists every package within budget."""
-    quotes = small_quotes()
-    assert ids(quotes, budget_usd=45, maximal=False) == ["g=1", "a=1,g=1", "g=1", "b=1,g=1"]
 
 
 @pytest.mark.parametrize(
@@ -307,14 +197,6 @@ def test_a_free_type_needs_a_bound() -> None:
     with pytest.raises(TableError, match="a costs nothing"):
         ids(small_quotes(price_usd=[0, 15, 30]), budget_usd=45)
     assert ids(small_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
-
-
-def test_unknown_rule_lists_the_legal_ones() -> None:
-    """A mistyped rule names the nearest legal one, in Python too."""
-    with pytest.raises(ValidationError, match="did you mean maximal"):
-        PackageRules(rules="published", budget_usd=1, maxmal=True)
-    with pytest.raises(ValidationError, match="did you mean min_count or max_count"):
-        PackageRules(rules="published", budget_usd=1, types={"a": {"mincount": 1}})
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -379,14 +261,6 @@ def test_package_nodes() -> None:
     assert nodes["gpus"].tolist() == [0, 0, 0, 0, 2]
     assert nodes["gpu_type"].iloc[-1] == "a100"
     assert nodes["speed"].tolist()[1:3] == [4.5, 4.5] and pd.isna(nodes["speed"].iloc[3])
-
-
-def test_package_nodes_of_a_row(quotes: pd.DataFrame, million: pd.DataFrame) -> None:
-    """A row of the package table gives as many CPUs as its total says."""
-    row = million.iloc[60_000]
-    nodes = package_nodes(row, quotes)
-    assert nodes["cpus"].sum() == row["total_cpus"]
-    assert nodes["mem_mb"].sum() == row["total_mem_gb"] * 1000
 
 
 @pytest.mark.parametrize(

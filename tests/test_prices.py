@@ -35,11 +35,6 @@ def cents(counts: list[list[int]], *discounts: dict) -> list[int]:
     return order_cents(np.array(counts), offers(), rules).tolist()
 
 
-def test_without_discounts_an_order_costs_its_list_price() -> None:
-    """Counts times list prices, in cents."""
-    assert cents([[3, 0, 1], [0, 0, 0]]) == [13_003, 0]
-
-
 @pytest.mark.parametrize("discounts", [(), ({"category": "compute", "percent": 99.99},)])
 def test_an_order_that_64_bits_do_not_hold_is_too_dear(discounts: tuple) -> None:
     """Prices of 10^12 US$ times 10^8 nodes are no small or negative sum; those beside them stay exact."""
@@ -55,28 +50,6 @@ def test_the_cheapest_package_may_be_dearer_than_can_be_counted() -> None:
     quotes = offers(price_usd=[1e12] * 3).assign(min_count=10**8, pack_size=10**8)
     with pytest.raises(TableError, match=r"the counts allow costs more than \$10,000,000,000,000,000\.00"):
         expand_packages(check_quotes(quotes), PackageRules(budget_usd=1e12))
-
-
-def test_a_tier_counts_for_all_nodes_and_makes_a_larger_order_cheaper() -> None:
-    """Ten at 10 % off cost less than nine, and the fraction of a cent stays with the vendor."""
-    tier = {"type": "a", "from_count": 10, "percent": 10}
-    assert cents([[9, 0, 0], [10, 0, 0], [11, 1, 0]], tier) == [9009, 9009, 11_011 - 1101 + 2000]
-    assert cents([[9, 0, 0], [10, 0, 0]], tier | {"percent": 15.55}) == [9009, 10_010 - 1556]
-
-
-def test_of_one_scope_the_largest_reduction_counts() -> None:
-    """Tiers of one scope do not add up; those of different scopes do, each on list prices."""
-    low, high = {"vendor": "Acme", "percent": 5}, {"vendor": "Acme", "from_usd": 200, "percent": 8}
-    assert cents([[0, 0, 1], [0, 0, 2]], high, low) == [9_500, 18_400]
-    assert cents([[0, 0, 2]], low, high, {"percent": 10}, {"type": "g", "price_usd": 60}) == [
-        20_000 - 1600 - 2000 - 8000
-    ]
-
-
-def test_a_scope_is_all_that_is_named_together() -> None:
-    """A discount that names vendor and lot is about the quotes that have both."""
-    both = {"vendor": "Acme", "lot": "1", "from_count": 2, "percent": 50}
-    assert cents([[1, 5, 5], [2, 5, 5]], both) == [61_001, 62_002 - 1001]
 
 
 @pytest.mark.parametrize(

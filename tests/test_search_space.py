@@ -118,13 +118,6 @@ def test_discounted_packages_are_within_the_budget(
         assert (order_cents(more[alone], here.quotes, here.rules) > budget * 100).all()
 
 
-def test_discounts_are_reckoned_with_in_a_space_that_is_listed() -> None:
-    """Listed packages are those of the package table, so that a discount that buys more is used."""
-    here = space(quotes(), discounts=[{"category": "compute", "from_count": 5, "percent": 20}])
-    table = expand_packages(here.quotes, here.rules)
-    assert (here.listed() == table.loc[table["distinct"], here.quotes["name"].tolist()].to_numpy()).all()
-
-
 def test_a_space_beyond_the_limit_is_not_listed_and_its_size_is_told() -> None:
     here = space(quotes(), budget_usd=400_000, one_vendor_per_lot=False)
     listed = here.listed()

@@ -53,19 +53,6 @@ def test_the_example_study() -> None:
     }  # fmt: skip
 
 
-def test_defaults(tmp_path: Path) -> None:
-    """A study of three entries has the documented defaults, its file's name, and results beside it."""
-    study = load_study(study_file(tmp_path, MINIMAL))
-    assert study.name == "mine"
-    assert study.folder == tmp_path / "results" / "mine"
-    assert study.simulate.policies == ("best-fit",)
-    assert not study.simulate.kill_at_limit
-    assert (study.sweep.sample, study.sweep.offset, study.sweep.batch_size) == (None, 0, 0)
-    assert (study.model.feature_set, study.model.folds) == ("composition", 5)
-    assert study.evaluate.k == (10, 50, 100, 500, 1000)
-    assert study.recommend.k == 50
-
-
 def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Quotes, jobs, nodes and results are looked up beside the study file, wherever one stands."""
     (tmp_path / "q.csv").write_text(QUOTES.read_text())
@@ -192,12 +179,6 @@ def test_logged_speed_is_the_decimal_that_was_written() -> None:
     with pytest.raises(TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"):
         wrong = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633")
         logged_speed(wrong, quotes, "workload w")
-
-
-def test_a_study_cannot_change() -> None:
-    """Settings are frozen once checked."""
-    with pytest.raises(ValidationError, match="frozen"):
-        load_study(EXAMPLE).packages.budget_usd = 5  # type: ignore[misc]
 
 
 def test_check_reads_what_the_study_names(tmp_path: Path) -> None:

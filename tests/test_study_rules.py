@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pandas as pd
 import pytest
 from small_study import swept
 
 import procure
 from procure.errors import ArgumentError, TableError
-from procure.packages.costs import Costs, check_prices
 from procure.recommender.criteria import criteria_of
 from procure.study import load_plan, load_study
 from procure.study.check import check_study
@@ -101,11 +99,3 @@ def test_folds_beyond_the_sample_are_refused_where_packages_are_left_out():
     with pytest.raises(TableError, match=re.escape("model.folds = 1,000,000: cross-validation needs 2,000,000")):
         check_folds(example, 100, 1000)
     check_folds(example, 100, 300)
-
-
-def test_only_types_that_can_be_bought_need_watts():
-    """A type without watts that nobody offers is no problem."""
-    quotes = pd.DataFrame({"name": ["a"], "power_w": [5.0], "idle_power_w": [1.0]})
-    check_prices(quotes, Costs(usd_per_kwh=0.1))
-    with pytest.raises(TableError, match="idle_power_w"):
-        check_prices(quotes.drop(columns="idle_power_w"), Costs(usd_per_kwh=0.1))

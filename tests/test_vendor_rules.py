@@ -20,7 +20,6 @@ from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes, validity_notes
-from procure.study import load_study
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,22 +38,6 @@ def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
     return expand_packages(quotes, PackageRules(rules="published", **rules))["package_id"].tolist()
 
 
-def test_several_types_of_a_category() -> None:
-    """With two compute types at once, or any number, both stand beside each other."""
-    mixed = ["a=3,g=1", "a=1,b=1,g=1", "b=2,g=1", "g=2"]
-    assert ids(offers(), budget_usd=60, types_per_category=2) == mixed
-    assert ids(offers(), budget_usd=60, types_per_category="any") == mixed
-    assert "a=1,b=1,g=1" not in ids(offers(), budget_usd=60)
-    table = expand_packages(offers(), PackageRules(rules="published", budget_usd=60, types_per_category=2))
-    assert table["distinct"].all()
-
-
-def test_a_category_minimum_counts_all_its_types() -> None:
-    """Two types of a category reach its least number of nodes together."""
-    rules = {"budget_usd": 60, "types_per_category": 2, "categories": {"compute": 2}}
-    assert ids(offers(), **rules) == ["a=3,g=1", "a=1,b=1,g=1", "b=2,g=1"]
-
-
 def test_a_lot_goes_to_one_vendor() -> None:
     """Of one lot a package holds the types of one vendor; another lot is awarded for itself."""
     apart = offers(lot=["1", "1", "2"])
@@ -63,25 +46,6 @@ def test_a_lot_goes_to_one_vendor() -> None:
     assert ids(together, budget_usd=60) == ["b=2,g=1", "g=2"]
     free = ids(together, budget_usd=60, one_vendor_per_lot=False)
     assert free == ids(offers(), budget_usd=60)
-
-
-def test_a_lot_whose_vendors_quote_different_categories() -> None:
-    """A vendor who offers one category only still gets packages of that alone."""
-    quotes = offers(lot=["1", "", "1"], max_count=[None, 0, None])
-    assert ids(quotes, budget_usd=60, min_gpu_nodes=0) == ["a=6", "g=2"]
-
-
-def test_a_choice_that_could_be_larger_is_none() -> None:
-    """Beside a type without a lot, the lot's other vendor may always sell: b alone is no choice of types."""
-    quotes = offers(lot=["1", "", "1"])
-    assert ids(quotes, budget_usd=60, min_gpu_nodes=0) == ["a=6", "b=4", "b=2,g=1", "g=2"]
-
-
-def test_a_pack_beyond_the_budget_is_a_choice_all_the_same() -> None:
-    """Packages without it are listed once more under it, as under any type, and are not distinct there."""
-    table = expand_packages(offers(pack_size=[None, 9, None]), PackageRules(rules="published", budget_usd=60))
-    assert table["package_id"].tolist() == ["a=3,g=1", "g=2", "g=2"]
-    assert table["distinct"].tolist() == [True, True, False]
 
 
 def test_a_larger_order_may_be_cheaper() -> None:
@@ -93,14 +57,6 @@ def test_a_larger_order_may_be_cheaper() -> None:
     assert ids(quotes, **rules, maximal=False) == ["a=1", "a=2", "a=4"]
     table = expand_packages(quotes, PackageRules(rules="published", **rules))
     assert table["price_usd"].tolist() == [24.0]
-
-
-def test_a_discount_reached_by_two_types_together() -> None:
-    """Neither one more a nor one more b is affordable, but both are: then less is not maximal."""
-    quotes = offers(price_usd=[10, 10, 30], max_count=[2, 2, 0], vendor=["A", "A", "B"])
-    tier = {"vendor": "A", "from_count": 4, "percent": 50}
-    rules = {"budget_usd": 20, "min_gpu_nodes": 0, "types_per_category": 2, "discounts": [tier]}
-    assert ids(quotes, **rules) == ["a=2,b=2"]
 
 
 def test_expired_quotes_are_left_out_and_said() -> None:
@@ -166,22 +122,6 @@ def test_rules_that_contradict_each_other_are_named(columns: dict, rules: dict, 
     """Without any package one sentence says which rules exclude them all."""
     with pytest.raises(TableError, match=says):
         ids(offers(**columns), **{"budget_usd": 60} | rules)
-
-
-def test_block_size_changes_nothing() -> None:
-    """The example's rows do not depend on how many are held at a time."""
-    study = load_study(ROOT / "pipelines" / "vendor-rules.toml")
-    rules = study.packages.model_copy(update={"budget_usd": 250_000.0})
-    offer = build_constraints(study.read_quotes(), rules)
-
-    def listed(size: int) -> list:
-        return [
-            (list(block.types), *row)
-            for block in blocks(offer, size)
-            for row in zip(block.counts.tolist(), block.rest.tolist(), block.distinct.tolist(), strict=True)
-        ]
-
-    assert listed(7) == listed(1_000_000) and len(listed(7)) > 20
 
 
 def test_command_takes_a_study_and_the_day() -> None:

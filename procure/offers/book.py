@@ -15,11 +15,6 @@ def write_book(path: str | Path, sheets: Mapping[str, Sequence[Sequence[object]]
     """Write sheets of plain values as .xlsx; the first two rows of each are its title and its head.
 
     Text is written as text, whatever it begins with: no cell becomes a formula. Numbers with cents are shown so.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written.
     """
     from openpyxl import Workbook
 

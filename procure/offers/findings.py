@@ -16,30 +16,14 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was not read.
+    """One thing that was not read."""
 
-    Attributes
-    ----------
-    severity
-        ``error``: the file is refused. ``warning``: it was left out.
-    sheet
-        Name of the sheet; empty for a text file.
-    cell
-        Address such as ``D7``; of a text file its line; empty where the whole sheet is meant.
-    column
-        Column of the quote table; empty where none is meant.
-    given
-        What the cell holds.
-    allowed
-        Of an error what is allowed and what to do; of a warning why it was left out.
-    """
-
-    severity: Literal["error", "warning"]
-    sheet: str
-    cell: str
-    column: str
-    given: str
-    allowed: str
+    severity: Literal["error", "warning"]  # the file is refused; it was left out
+    sheet: str  # empty for a text file
+    cell: str  # an address such as D7; of a text file its line; empty where the whole sheet is meant
+    column: str  # of the quote table; empty where none is meant
+    given: str  # what the cell holds
+    allowed: str  # of an error what is allowed and what to do; of a warning why it was left out
 
     def __str__(self) -> str:
         """Return the finding as one sentence, without the file's name."""

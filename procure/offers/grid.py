@@ -11,27 +11,13 @@ Value = str | float | int | bool | datetime.date | None
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sheet.
+    """One cell of a sheet."""
 
-    Attributes
-    ----------
-    address
-        Such as ``D7``; of a text file ``line 7, field 4``.
-    value
-        What it holds.
-    unit
-        What its number format writes beside a number: ``€``, ``%``, ``GB``.
-    problem
-        Why its value cannot be used: an error value, a formula without a value, struck out, merged over rows.
-    is_covered
-        It lies beneath the first cell of a merged range.
-    """
-
-    address: str
+    address: str  # such as D7
     value: Value = None
-    unit: str = ""
-    problem: str = ""
-    is_covered: bool = False
+    unit: str = ""  # what its number format writes beside a number: €, %, GB
+    problem: str = ""  # why its value cannot be used: an error value, a formula without a value, struck out, merged
+    is_covered: bool = False  # it lies beneath the first cell of a merged range
 
     @property
     def is_empty(self) -> bool:

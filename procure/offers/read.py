@@ -31,25 +31,18 @@ _AMOUNTS = {"cpus", "mem_gb", "sockets", "cores_per_socket"}
 
 @dataclass
 class Offer:
-    """What an offer says.
+    """What an offer says."""
 
-    ``rows`` are values by column of the quote table, ``where`` the sheet, the cell and its text that each came from;
-    ``lines`` are lines of the order that are no servers.
-    """
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    where: list[dict[str, tuple[str, str, str]]] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)  # values by column of the quote table
+    where: list[dict[str, tuple[str, str, str]]] = field(default_factory=list)  # sheet, cell and text of each
+    lines: list[Line] = field(default_factory=list)  # of the order, that are no servers
     findings: list[Finding] = field(default_factory=list)
 
 
 def read_offer(path: Path, reading: Reading) -> Offer:
     """Read every table of a spreadsheet (.xlsx, .ods) or of delimited text.
 
-    Raises
-    ------
-    TableError
-        The file cannot be read, no table of servers is in it, or a heading that was stated is not.
+    That no table of servers is in it, or a heading that was stated is not, is an error.
     """
     offer = Offer()
     sheets = read_workbook(path) if is_workbook(path) else [_text_sheet(path, reading, offer)]

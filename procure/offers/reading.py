@@ -51,13 +51,7 @@ def normal(text: str) -> str:
 
 
 def currency_code(text: str) -> str:
-    """Return a currency's code in capitals.
-
-    Raises
-    ------
-    TableError
-        It is none that is known.
-    """
+    """Return a currency's code in capitals; one that is not known is an error."""
     code = text.strip().upper()
     if code not in CODES:
         raise TableError(f"{text!r} is no currency; {nearest(code, sorted(CODES))}")
@@ -76,13 +70,7 @@ def currency_of(text: str, stated: str | None) -> str | None:
 
 
 def in_usd(text: str, rates: Mapping[str, float]) -> float:
-    """Return an amount in US$ to the cent: ``1.2M``, or by its rate ``€300,000`` and ``300000 EUR``.
-
-    Raises
-    ------
-    ValueError
-        It is no amount, or is in a currency that has no rate.
-    """
+    """Return an amount in US$ to the cent: ``1.2M``, or by its rate ``€300,000`` and ``300000 EUR``, else raise."""
     words = re.findall(r"[^\d\s.,_+-]+", text)
     code = next((found for word in words if (found := currency_of(word, None))), "USD")
     if code == "USD":

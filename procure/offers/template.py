@@ -24,13 +24,7 @@ QUOTE_NOTES = {
 
 
 def write_template(path: str | Path) -> Path:
-    """Write an empty offer as .xlsx, with notes and drop-downs, or as .csv.
-
-    Raises
-    ------
-    TableError
-        The name has another ending, or the file cannot be written.
-    """
+    """Write an empty offer as .xlsx, with notes and drop-downs, or as .csv."""
     path = Path(path)
     if path.suffix == ".csv":
         rows = [QUOTE.names, [_EXAMPLE.get(name, "") for name in QUOTE.names]]
@@ -44,7 +38,9 @@ def write_template(path: str | Path) -> Path:
     book = Workbook()
     _server_sheet(book.active)
     _line_sheet(book.create_sheet("Other lines"))
-    return _save(book, path)
+    with whole_file(path) as temporary:
+        book.save(temporary)
+    return path
 
 
 def _value(name: str, text: str) -> str | float | int | None:
@@ -56,12 +52,6 @@ def _value(name: str, text: str) -> str | float | int | None:
         except ValueError:
             pass
     return f"'{text}" if text[0] in "=+-@" else text  # nothing in it runs as a formula
-
-
-def _save(book: Any, path: Path) -> Path:
-    with whole_file(path) as temporary:
-        book.save(temporary)
-    return path
 
 
 def _head(sheet: Any, columns: dict[str, str], required: set[str]) -> None:

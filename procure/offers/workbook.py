@@ -51,10 +51,7 @@ def _parts(packed: zipfile.ZipFile) -> set[str]:
 def read_workbook(path: Path) -> list[Sheet]:
     """Read every sheet of a spreadsheet file, and tell which are hidden.
 
-    Raises
-    ------
-    TableError
-        The file is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits.
+    One that is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits is an error.
     """
     content = read_bytes(path)
     if content[:4] == _OLD:
@@ -183,31 +180,15 @@ def _xlsx_cell(cell: Any, source: Any) -> Cell:
         return Cell(where, problem=f"{value} is shown with words of its format, {form!r}")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return Cell(where, value)
-    unit, is_divided = _unit_of_format(_section(form, value))
+    if re.search(r"\[[<>=]", form):
+        return Cell(where, problem=f"{value} is shown by a condition of its format, {form!r}")
+    unit, is_divided = _unit_of_format(form)
     if is_divided:
         return Cell(where, problem=f"{value} is shown in thousands")
     return Cell(where, value, unit)
 
 
 _LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|[_*].|([€£¥$%])')
-
-
-_CONDITION = re.compile(r"\[([<>]=?)(-?\d+(?:\.\d+)?)\]")
-_MARK = r"""(?:\\[ .,']|"[ .,']")"""
-_GROUPED = re.compile(rf"(?<=[0#?]){_MARK}(?=(?:[0#?]{{2,3}}{_MARK})*[0#?]{{3}}(?:\.[0#?]+)?(?![0#?.,]|{_MARK}[0#?]))")
-"""A mark between thousands, written as a literal: ``##\\,##\\,##0`` as in India."""
-
-
-def _section(form: str, value: float) -> str:
-    """Return the section of a number format that shows a number: the first one, or that whose condition it meets."""
-    for section in form.split(";"):
-        condition = _CONDITION.search(section)
-        if condition is None:
-            return section
-        one = float(condition[2])
-        if (value < one if condition[1][0] == "<" else value > one) or (value == one and condition[1][1:]):
-            return section
-    return form.split(";")[0]
 
 
 def _unit_of_format(text: str) -> tuple[str, bool]:
@@ -218,7 +199,6 @@ def _unit_of_format(text: str) -> tuple[str, bool]:
     first = text.split(";")[0]
     if first == "General":
         return "", False
-    first = _GROUPED.sub("", first)
     unit = " ".join("".join("".join(one) for one in _LITERAL.findall(first)).split())
     match = re.search(r"[0#?](,+)(?![0#?])", re.sub(r'"[^"]*"', "", first))
     return "ZAR" if unit == "R" else unit, match is not None

@@ -148,26 +148,20 @@ def total_costs(
 
     Parameters
     ----------
-    packages, quotes, costs
-        A package table, its quote table, and the prices.
-    jobs_by_workload
-        By name, at least one: job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`,
-        which knows them on each type.
+    jobs_by_workload, weights
+        Job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`, which knows them on
+        each type; what each counts, default: equally.
     rules
         Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no fixed cost.
-    existing, weights
+    existing
         Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from their own
-        ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``. Per workload; default: equal.
+        ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
 
     Returns
     -------
     pandas.DataFrame
-        A row per package: ``package_id`` and `COST_UNITS`; NaN where a quote does not state what nothing prices.
-
-    Raises
-    ------
-    TableError
-        Energy or space has a price and a bought type has no watts or rack units; there is no workload.
+        A row per package: ``package_id`` and `COST_UNITS`; NaN where a quote does not state what nothing prices. What
+        has a price must be stated by every type that is bought, else it is an error.
     """
     counts = count_matrix(packages, quotes)
     n_nodes, n_existing = counts.sum(axis=1), 0 if existing is None else len(existing)

@@ -25,12 +25,9 @@ MOST_TYPES = 25
 _COMBINATION, _STEP, _REMEMBERED, _HELD = 5_000, 1_000, 100, 20
 """What a combination of types, a step in it, a remembered package, and a count held and sorted take, in counts."""
 
-Types = tuple[int, ...]
-"""A choice of types, by their rows in the quote table."""
-Filled = tuple[np.ndarray, np.ndarray]
-"""Counts, and what they leave of each limit."""
-Held = frozenset[tuple[int, int]]
-"""The nodes bought, as (row of the type, count) pairs."""
+Types = tuple[int, ...]  # a choice of types, by their rows in the quote table
+Filled = tuple[np.ndarray, np.ndarray]  # counts, and what they leave of each limit
+Held = frozenset[tuple[int, int]]  # the nodes bought, as (row of the type, count) pairs
 
 
 class TooManyPackages(TableError):
@@ -180,8 +177,7 @@ def blocks(
     """Yield all packages in order, at most about ``size`` rows at a time.
 
     The order is by combination of types, see `combinations`, then the last type's count ascending,
-    and so on to the first type's, which changes fastest.; more than the
-    limit allows are an error.
+    and so on to the first type's, which changes fastest; more than the limit allows are an error.
     """
     limit = limit or EnumerationLimit(MOST_PACKAGES)
     seen: set[Held] = set()
@@ -206,18 +202,14 @@ def blocks(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Packages of which all types from ``level`` on have their count; ``above`` holds those of later types.
-
-    ``row`` is the row of ``above`` that each continues, ``count`` that of type ``level``, ``rest`` what is left of
-    the limits, int64 (rows, limits), ``nodes`` what each least number has, int64 (rows, rules).
-    """
+    """Packages of which all types from ``level`` on have their count; ``above`` holds those of later types."""
 
     above: _Rows | None
     level: int
-    row: np.ndarray
-    count: np.ndarray
-    rest: np.ndarray
-    nodes: np.ndarray
+    row: np.ndarray  # of ``above``, that each continues
+    count: np.ndarray  # of type ``level``
+    rest: np.ndarray  # int64[rows, limits], what is left of each limit
+    nodes: np.ndarray  # int64[rows, rules], what each least number has
 
     def those(self, keep: np.ndarray) -> _Rows:
         return _Rows(self.above, self.level, self.row[keep], self.count[keep], self.rest[keep], self.nodes[keep])

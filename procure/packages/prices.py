@@ -27,16 +27,12 @@ _SCOPES = {"vendor": "vendor", "lot": "lot", "category": "category", "type": "na
 
 @dataclass(frozen=True)
 class Tier:
-    """One discount on some types: from a number of nodes and cents on, a share off the price of all of them.
-
-    ``share`` is in ten-thousandths of the list price; where ``cents_off`` is not zero it counts
-    instead, per node.
-    """
+    """One discount on some types: from a number of nodes and cents on, a share off the price of all of them."""
 
     from_count: int
     from_cents: int
-    share: int
-    cents_off: int
+    share: int  # in ten-thousandths of the list price
+    cents_off: int  # per node, instead of the share where it is not 0
 
     def reduction(self, n_nodes: np.ndarray, cents: np.ndarray) -> np.ndarray:
         """Return the amount taken off, in whole cents: a fraction of a cent stays with the vendor."""
@@ -164,11 +160,8 @@ def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -
 def price_list(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
     """Prepare list prices and discounts for `PriceList.order_cents`; quotes as for `order_cents`.
 
-    Raises
-    ------
-    TableError
-        A discount names what no quote has, is no reduction, or the discounts of a type could add up
-        to its whole price.
+    A discount that names what no quote has, or is no reduction, and discounts of a type that could add up to its whole
+    price, are errors.
     """
     cents = np.rint(quotes["price_usd"].to_numpy() * 100).astype(np.int64)
     grouped: dict[tuple[str | None, ...], tuple[np.ndarray, list[Tier]]] = {}

@@ -30,29 +30,29 @@ _LARGEST = 1e12
 
 
 def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
-    """Return the quotes in their schema, after the checks that need more than one cell.
+    """Return the quotes in their schema, after the checks that need more than one cell; see `quote_errors`.
 
-    Raises
-    ------
-    TableError
-        A name that cannot be a column of the package table, ``min_count`` above ``max_count``,
-        ``idle_power_w`` above ``power_w``, a price that is not in whole cents, or a
-        ``valid_until`` that is no date; and all that `procure.tables.check` complains of.
+    ``spec_rate`` is ``spec_rate_node`` / ``cpus`` where the rate of a whole node is quoted.
     """
     quotes = check(quotes, QUOTE, source)
     for error in quote_errors(quotes, source):
         raise error
-    return with_core_rates(quotes, source)
+    return quotes.assign(spec_rate=_core_rates(quotes)[0]) if "spec_rate_node" in quotes else quotes
 
 
 def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[CellError]:
-    """Yield an error for each cell of a checked quote table that breaks a rule of quotes; see `check_quotes`."""
+    """Yield an error for each cell of a checked quote table that breaks a rule of quotes.
+
+    These are names that cannot be a column of the package table, GPUs that cannot be meant, rates that contradict each
+    other, ``min_count`` above ``max_count``, ``idle_power_w`` above ``power_w``, sums that would not be exact, a price
+    that is not in whole cents, and a ``valid_until`` that is no date.
+    """
     for column in ("name", "category"):
         for row, text in enumerate(quotes[column]):
-            if (what := _wrong_name(text)) is not None:
-                yield CellError(source, row, column, what)
-            elif column == "name" and text in PACKAGE.by_name:
+            what = _wrong_name(text)
+            if what is None and column == "name" and text in PACKAGE.by_name:
                 what = f"{text!r} is a column of every package table; choose another name"
+            if what is not None:
                 yield CellError(source, row, column, what)
     for row, (text, gpus) in enumerate(zip(quotes["gpu_type"], quotes["gpus"].tolist(), strict=True)):
         try:
@@ -61,19 +61,52 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
             yield CellError(source, row, "gpu_type", str(error))
         if "+" not in text and len({one.upper() for one in _MODEL.findall(text)}) > 1:
             yield CellError(source, row, "gpu_type", f"{text!r} {_SEVERAL_MODELS}")
-    yield from _rate_errors(quotes, source)
-    for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
-        if {low, high} <= set(quotes):
-            for row in np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool)).tolist():
-                yield _refused(quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}")
-    for column in ("price_usd", "power_w", "rack_units"):
-        for row in np.flatnonzero(quotes[column] > _LARGEST).tolist() if column in quotes else ():
-            yield _refused(quotes, row, column, source, f"at most {_LARGEST:g} is allowed")
-    for row in np.flatnonzero(quotes["price_usd"].round(2) != quotes["price_usd"]).tolist():
-        yield _refused(quotes, row, "price_usd", source, "prices go to the cent")
+    for row, column, what in _rate_errors(quotes):
+        yield CellError(source, row, column, what)
+    for row, column, what in _wrong_numbers(quotes):
+        given = quotes[column].iloc[row]
+        text = f"{given:g}" if given == round(float(given), 2) else repr(float(given))
+        yield CellError(source, row, column, f"{text} was given; {what}")
     for row, text in enumerate(quotes["valid_until"]):
         if not _is_date(text):
             yield CellError(source, row, "valid_until", f"{text!r} is no date; write it as 2023-06-30")
+
+
+Wrong = Iterator[tuple[int, str, str]]
+
+
+def _wrong_numbers(quotes: pd.DataFrame) -> Wrong:
+    """Yield row, column and what is allowed."""
+    for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
+        if {low, high} <= set(quotes):
+            for row in np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool)).tolist():
+                yield row, low, f"at most {high} is allowed, {quotes[high].iloc[row]:g}"
+    for column in ("price_usd", "power_w", "rack_units"):
+        for row in np.flatnonzero(quotes[column] > _LARGEST).tolist() if column in quotes else ():
+            yield row, column, f"at most {_LARGEST:g} is allowed"
+    for row in np.flatnonzero(quotes["price_usd"].round(2) != quotes["price_usd"]).tolist():
+        yield row, "price_usd", "prices go to the cent"
+
+
+def _core_rates(quotes: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return the rate of one core of each type, and that of a core of a node whose rate is quoted."""
+    none = pd.Series(np.nan, index=quotes.index)
+    of_node = quotes["spec_rate_node"] / quotes["cpus"] if "spec_rate_node" in quotes else none
+    return quotes.get("spec_rate", none).fillna(of_node), of_node
+
+
+def _rate_errors(quotes: pd.DataFrame) -> Wrong:
+    rates, of_node = _core_rates(quotes)
+    for row in np.flatnonzero(~np.isclose(rates, of_node) & of_node.notna().to_numpy()).tolist():
+        yield (
+            row,
+            "spec_rate_node",
+            f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs is "
+            f"{of_node.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them",
+        )
+    for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()).tolist():
+        what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"
+        yield row, "spec_rate", f"{what}; leave it empty where none is known"
 
 
 def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
@@ -99,53 +132,11 @@ def price_notes(quotes: pd.DataFrame) -> list[str]:
     return [f"careful: {counted(len(names), 'type')} {'costs' if len(names) == 1 else 'cost'} US$ 0: {listed(names)}"]
 
 
-def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
-    """Return the quotes with ``spec_rate`` = ``spec_rate_node`` / ``cpus`` where the rate of a whole node is quoted.
-
-    Raises
-    ------
-    TableError
-        A type has both rates and they differ, or a rate is 0.
-    """
-    for error in _rate_errors(quotes, source):
-        raise error
-    if "spec_rate_node" in quotes:
-        of_core = quotes["spec_rate_node"] / quotes["cpus"]
-        given = quotes["spec_rate"] if "spec_rate" in quotes else pd.Series(np.nan, index=quotes.index)
-        quotes = quotes.assign(spec_rate=given.fillna(of_core))
-    return quotes
-
-
-def _rate_errors(quotes: pd.DataFrame, source: str) -> Iterator[CellError]:
-    rates = quotes["spec_rate"] if "spec_rate" in quotes else pd.Series(np.nan, index=quotes.index)
-    if "spec_rate_node" in quotes:
-        of_core = quotes["spec_rate_node"] / quotes["cpus"]
-        both = (rates.notna() & of_core.notna()).to_numpy()
-        for row in np.flatnonzero(~np.isclose(rates, of_core) & both):
-            yield CellError(
-                source,
-                int(row),
-                "spec_rate_node",
-                f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs is "
-                f"{of_core.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them",
-            )
-        rates = rates.fillna(of_core)
-    for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()):
-        what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"
-        yield CellError(source, int(row), "spec_rate", f"{what}; leave it empty where none is known")
-
-
 def _wrong_name(text: str) -> str | None:
     bad = next((letter for letter in text if letter in _ILLEGAL_IN_NAMES), None)
     if bad is not None:
         return f"{text!r} holds {bad!r}; a name may not hold commas, '=', quotes or breaks"
     return f"{text!r} begins or ends with a space" if text != text.strip() else None
-
-
-def _refused(quotes: pd.DataFrame, row: int, column: str, source: str, why: str) -> CellError:
-    given = quotes[column].iloc[row]
-    text = f"{given:g}" if given == round(float(given), 2) else repr(float(given))
-    return CellError(source, int(row), column, f"{text} was given; {why}")
 
 
 def _is_date(text: str) -> bool:

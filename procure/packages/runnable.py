@@ -83,10 +83,8 @@ def jobs_left_out(
 
     Parameters
     ----------
-    packages
-        A package table: one count column per quoted type.
-    quotes
-        The quote table whose types the packages count, as `procure.packages.quotes.check_quotes` returns it.
+    packages, quotes
+        A package table, and the quote table whose types it counts.
     jobs
         A job table; a job on several nodes needs that many nodes, each of which holds its share.
     existing
@@ -97,7 +95,7 @@ def jobs_left_out(
     Returns
     -------
     int64 array, shape (packages,)
-        Jobs left out, or the sum of their weights; 0 means that the package runs every job.
+        Jobs left out, or the sum of their weights.
 
     Examples
     --------

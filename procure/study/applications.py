@@ -52,9 +52,10 @@ class Applications:
         That none is meant, or several, is an error.
         """
         plain = plain_processor(name)
-        like = [one for one in self.processors if plain_processor(one) == plain]
         words = set(_WORDS.findall(plain))
-        like = like or [one for one in self.processors if words and words <= set(_WORDS.findall(plain_processor(one)))]
+        like = [one for one in self.processors if plain_processor(one) == plain] or [
+            one for one in self.processors if words and words <= set(_WORDS.findall(plain_processor(one)))
+        ]
         if len(like) > 1:
             raise TableError(f"{self._key(key)}: {name!r} may be {' or '.join(like)}; write the processor's whole name")
         if not like:
@@ -64,35 +65,40 @@ class Applications:
             )
         return like[0]
 
-    def named(self, application: str) -> dict[str, str]:
-        """Return the names in an application's ``speed`` by what they mean; the log's own processor is left out."""
+    def meant(self, application: str) -> dict[str, str]:
+        """Return the processors that an application names by their names there, the log's own left out."""
         one, found = self.study.applications[application], dict[str, str]()
         for name in one.speed:
-            if one.relative_to == name and self._only_logged(name):
+            if name == one.relative_to and self._only_logged(name):
                 continue
             processor = self.find(name, f"{application}.speed")
-            if processor in found:
-                raise TableError(
-                    f"{self._key(application)}.speed: {found[processor]!r} and {name!r} both mean {processor}"
-                )
-            found[processor] = name
+            if also := [given for given, of in found.items() if of == processor]:
+                raise TableError(f"{self._key(application)}.speed: {also[0]!r} and {name!r} both mean {processor}")
+            found[name] = processor
+        if one.relative_to is not None and not self._only_logged(one.relative_to):
+            processor = self.find(one.relative_to, f"{application}.relative_to")
+            if processor not in found.values():
+                found[one.relative_to] = processor
         return found
 
     def factors(self, application: str, workload: Workload) -> dict[str, Fraction]:
         """Return how many times faster than in a log an application is, by type or kind; see `Application`."""
-        one, base = self.study.applications[application], Fraction(1)
-        if one.relative_to is not None:
-            base = self._base(application, one.relative_to, workload)
-        named = self.named(application)
-        found = {
-            kind: base * _exact(one.speed[name])
-            for processor, name in named.items()
-            for kind in self.processors[processor]
-        }
-        reference = self._reference(application)
-        if reference is not None and reference not in named:  # its own speed is 1
-            found |= dict.fromkeys(self.processors[reference], base)
-        return found
+        one = self.study.applications[application]
+        speeds = {of: _exact(one.speed.get(name, 1.0)) for name, of in self.meant(application).items()}
+        base = Fraction(1) if one.relative_to is None else self._base(application, one.relative_to, workload, speeds)
+        return {kind: base * speed for processor, speed in speeds.items() for kind in self.processors[processor]}
+
+    def _base(self, application: str, name: str, workload: Workload, speeds: dict[str, Fraction]) -> Fraction:
+        """Return by what speeds that are relative to a processor are multiplied to be relative to a workload's log."""
+        logged = plain_processor(self.study.logged_processor(workload) or "")
+        known = {plain_processor(processor): speed for processor, speed in speeds.items()}
+        known.setdefault(plain_processor(name), _exact(self.study.applications[application].speed.get(name, 1.0)))
+        if logged and logged in known:  # what is as fast as the log needs no SPEC number between
+            return 1 / known[logged]
+        processor = self.find(name, f"{application}.relative_to")
+        there = exact_speed(self.study.logged_speed(workload, self.quotes), "logged speed")
+        here = self._rate(processor, application)
+        return (Fraction(1) if there is None or here is None else here / there) / speeds[processor]
 
     def map(self, jobs: pd.DataFrame, workload: Workload) -> pd.DataFrame:
         """Return a workload's jobs with ``kind_speeds``; what `map_gpu_models` does is done, too."""
@@ -117,7 +123,7 @@ class Applications:
         for name, one in self.study.applications.items():
             for workload in self.study.scenarios:
                 self.factors(name, workload)
-            for processor in self.named(name):
+            for processor in self.meant(name).values():
                 for kind in self.processors[processor]:
                     if set(kind) & set("|="):
                         raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
@@ -184,24 +190,16 @@ class Applications:
                 notes.append(f"careful: applications.{row.application}: no job is meant by {by!r}")
         guessed: dict[str, str] = {}
         for name in self.study.applications:
-            named = self.named(name)
-            guessed |= {given: of for of, given in named.items() if plain_processor(of) != plain_processor(given)}
-            known = {*named, self._reference(name)}
-            without = [one for one in self.processors if one not in known] + self._nameless()
+            meant = self.meant(name)
+            guessed |= {given: of for given, of in meant.items() if plain_processor(of) != plain_processor(given)}
+            without = [one for one in self.processors if one not in meant.values()]
+            without += self.quotes.loc[self.quotes["processor"].fillna("") == "", "name"].astype(str).tolist()
             if without:
                 notes.append(f"applications.{name}: no speed on {listed(without)}; there the SPEC number serves")
             notes += self._odd(name)
         if guessed:
             notes.append("applications: taken " + ", ".join(f"{name} for {of}" for name, of in guessed.items()))
         return notes
-
-    def _reference(self, application: str) -> str | None:
-        """Return the quoted processor that an application's speeds are relative to, None where they are to the log."""
-        name = self.study.applications[application].relative_to
-        return None if name is None or self._only_logged(name) else self.find(name, f"{application}.relative_to")
-
-    def _nameless(self) -> list[str]:
-        return [str(name) for name in self.quotes.loc[self.quotes["processor"].fillna("") == "", "name"]]
 
     def _key(self, key: str) -> str:
         return f"{self.study.path}: applications.{key}"
@@ -211,23 +209,6 @@ class Applications:
         plain = plain_processor(name)
         logged = {plain_processor(self.study.logged_processor(one) or "") for one in self.study.scenarios} - {""}
         return plain in logged and plain not in {plain_processor(one) for one in self.processors}
-
-    def _base(self, application: str, name: str, workload: Workload) -> Fraction:
-        """Return by what speeds that are relative to a processor are multiplied to be relative to a workload's log."""
-        speed, named = self.study.applications[application].speed, self.named(application)
-        plain = plain_processor(self.study.logged_processor(workload) or "")
-        if plain and plain_processor(name) == plain:
-            return 1 / _exact(speed.get(name, 1.0))
-        for processor, given in named.items():  # what is as fast as the log needs no SPEC number between
-            if plain and plain_processor(processor) == plain:
-                return 1 / _exact(speed[given])
-        processor = self.find(name, f"{application}.relative_to")
-        own = _exact(speed[named[processor]]) if processor in named else Fraction(1)
-        if plain and plain_processor(processor) == plain:
-            return 1 / own
-        there = exact_speed(self.study.logged_speed(workload, self.quotes), "logged speed")
-        here = self._rate(processor, application)
-        return (Fraction(1) if there is None or here is None else here / there) / own
 
     def _rate(self, processor: str, application: str) -> Fraction | None:
         """Return the SPEC number of one core of a quoted processor, or of an existing kind; None where not known."""
