@@ -21,7 +21,7 @@ from procure.objectives.pareto import front
 from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
-from procure.recommender.notes import model_errors, ties
+from procure.recommender.notes import model_errors
 from procure.recommender.rank import find_front, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import Model, PackageValues
@@ -29,7 +29,6 @@ from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.tables import write
-from procure.text import duration
 from procure.workload import generate
 
 NAN = np.nan
@@ -113,16 +112,6 @@ def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(mo
     assert names(found) == ["p2", "p1", "p0", "p3"]
     assert found[0]["satisfies"].tolist() == [True, False, False, False]
     assert found[0]["p95_wait_time"].tolist() == [99, 110, 120, 300]
-
-
-def test_runs_that_fail_are_counted_and_stay_predicted():
-    """They do not stop the others."""
-    figures = values_with([[NAN, NAN]])
-    figures._predicted = {"mean_wait_time mean": np.array([1.0, 2.0])}
-    simulate, asked = truth_of(mean_wait_time=[[NAN, 5]])
-    found = choose(figures, OBJECTIVES["mean-wait"], (), 2, simulate)
-    assert (names(found), found[1].failed.tolist(), len(asked)) == (["p0", "p1"], [True, False], 1)
-    assert found[0]["simulated"].tolist() == [False, True]
 
 
 def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
@@ -318,12 +307,6 @@ def test_the_study_may_hold_objective_and_constraints(tmp_path):
     assert "recommend.constraints: constraint 'Mid' cannot be read" in said
 
 
-def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
-    """The same bytes, with and without the option."""
-    plain, named = ask(swept, "--format", "json"), ask(swept, "--objective", "mean-wait", "--format", "json")
-    assert plain.stdout == named.stdout and "objective" not in json.loads(plain.stdout)[0]
-
-
 @pytest.mark.parametrize(
     "objective",
     [
@@ -418,22 +401,6 @@ def test_bad_wishes_are_one_clear_error(swept, arguments, code, complaint, capsy
     assert not said.out
 
 
-def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
-    """Those that are there are listed."""
-    from procure.sweep import results
-
-    whole = results.read_results
-    monkeypatch.setattr(results, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
-    answer = ask(swept, "--objective", "p95-wait")
-    assert "needs column p95_wait_time, which these results do not hold; available here: " in str(answer.exception)
-    assert "mean-wait" in str(answer.exception)
-
-
-def test_a_node_that_takes_no_power_is_named(swept):
-    """It is legal, and a reason to look twice."""
-    assert "power_w is 0 W for Mid" in ask(swept, "--objective", "energy").stderr
-
-
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workload that never waits, and existing nodes that run all of it."""
@@ -457,15 +424,6 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
     assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
     assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
     assert "no job waits" in answer.stderr
-
-
-@pytest.mark.parametrize(("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)])
-def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
-    """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
-    values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
-    lines = ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)
-    text = f"3 of the 4 simulated packages share the least p95-wait, {duration(least)}"
-    assert [line.startswith(text) for line in lines] == [True] * tied
 
 
 def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():

@@ -12,10 +12,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.evaluation.bootstrap import (
-    bootstrap,
     rank_confidence,
-    resample_rows,
-    top_edge,
 )
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
@@ -60,16 +57,6 @@ def test_ranks_chances_and_doubles_by_hand():
     assert said["alike"].tolist() == [True, True, True]
     worse = rank_confidence(drawn + np.array([0.0, 0.5, 8.0]))
     assert worse["alike"].tolist() == [True, False, False]
-
-
-def test_resampled_days_repeat_by_seed_and_sum_as_told():
-    """Draws are of days with replacement; the same seed gives the same figures."""
-    waits = np.arange(12.0).reshape(4, 3)
-    first = bootstrap(waits, lambda some, days: some.mean(axis=0), 50, seed=7)
-    again = bootstrap(waits, lambda some, days: waits[days].mean(axis=0), 50, seed=7)
-    assert first.shape == (50, 3) and np.array_equal(first, again)
-    assert not np.array_equal(resample_rows(4, 50, 7), resample_rows(4, 50, 8))
-    assert top_edge(np.arange(1.0, 41.0)) == 2 and top_edge(np.array([[3.0, 1.0]])).tolist() == [1.0]
 
 
 def test_bursts_are_resampled_whole_and_their_times_stay():
@@ -156,13 +143,6 @@ def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered
     assert "it is not known how sure this order is" in err
     table, _ = run(*words)
     assert "tied_1st" not in table and "ranks" not in table
-
-
-@pytest.mark.slow
-def test_several_days_are_resampled_as_days():
-    """From five workloads on."""
-    _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
-    assert "resamples of the 5 days" in err
 
 
 def test_the_share_of_truths_that_ranges_hold_is_told():

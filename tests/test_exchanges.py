@@ -11,7 +11,6 @@ import pytest
 from test_recommend import OFFERS, STUDY, run
 
 import procure
-from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
 from procure.models.intervals import ConformalErrors
 from procure.recommender.confirm import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, try_swaps
@@ -151,10 +150,3 @@ def test_nothing_on_the_front_that_a_report_draws_is_better_than_the_first_of_th
     wider = with_front(done)
     assert len(wider.front) > 1 and not wider.package_values.now.any()
     assert wider.front["mean-wait"].min() == done.ranking["mean_wait_time"].iloc[0]
-
-
-def test_a_negative_number_of_exchanges_is_refused(swept):
-    """By the library and, as bad usage, by the command."""
-    with pytest.raises(ArgumentError, match="must be 0 or more"):
-        procure.recommend(swept, exchanges=-1)
-    run("recommend", str(swept), "--exchanges", "-1", code=2)

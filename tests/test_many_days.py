@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from procure.errors import TableError
 from procure.evaluation.many_days import (
     Days,
     day_hits,
@@ -19,12 +18,10 @@ from procure.evaluation.many_days import (
     normalised_wait,
     predict_all_days,
     robust_choices,
-    threshold_sweep,
     threshold_table,
 )
 from procure.models import Case, together
 from procure.models.crossfit import fold_of
-from procure.reports import days as report_days
 
 NAN = np.nan
 
@@ -79,16 +76,6 @@ def test_a_hit_threshold_table_by_hand():
     assert chance.loc[2, ["precision", "recall"]].tolist() == [0.5, 0.5]
 
 
-def test_hits_become_fewer_as_the_threshold_rises():
-    """A row per threshold up to one less than the days, and no hit above the most hit days."""
-    counted = np.array([0, 1, 2, 3, 3])
-    sweep = threshold_sweep({("a", "m"): -counted.astype(float)}, counted, packages(5), 5, k=2)
-    mine = sweep[sweep["model"] == "m"]
-    assert mine["threshold"].tolist() == [0, 1, 2, 3, 4]
-    assert mine["n_hits"].tolist() == [4, 3, 2, 0, 0]
-    assert mine["precision"].tolist() == [1, 1, 1, 0, 0]
-
-
 @pytest.fixture(scope="module")
 def known():
     """Sixty packages of two features on three days; the wait falls with the first."""
@@ -127,15 +114,6 @@ def test_a_model_of_all_days_finds_the_good_packages():
         assert score[best[:10]].mean() < score[best[-10:]].mean()
 
 
-def test_too_few_packages_or_an_unknown_label_are_refused(known):
-    """The sentence says how many are needed, or which labels there are."""
-    x, wait = known
-    with pytest.raises(TableError, match="needs at least 10 packages that are simulated on every day; there are 9"):
-        predict_all_days(days(wait[:, :9]), x[:9])
-    with pytest.raises(TableError, match="did you mean normalised"):
-        predict_all_days(days(wait), x, "normalized")
-
-
 def test_robust_choices_by_hand():
     """The mean takes the first, the worst day the second, and the one that leaves jobs out is not chosen."""
     held = days([[100, 400, 1], [1_000, 500, 1]], n_jobs=[[10, 10, 9], [1, 1, 1]])
@@ -161,17 +139,6 @@ def test_workloads_are_taken_together_by_weight():
     assert held.able.tolist() == [[True, False], [True, True]]
     assert held.weight.tolist() == [3, 1]
     assert days_of(cases, "published").able.all()
-
-
-def test_the_report_section_needs_several_days():
-    """Nothing for one day; for two, three figures and the table."""
-    one = days(np.arange(30.0)[None])
-    assert report_days.section(one, np.zeros(30), {}, packages(30), 0.1, 0) == ""
-    two = days([np.arange(30.0), np.arange(30.0) ** 2])
-    scores = {("composition", "normalised"): normalised_wait(two)}
-    html = report_days.section(two, hit_days(two), scores, packages(30), 0.1, 1)
-    assert html.count("<svg") == 3
-    assert "3 of 30 packages are hits on more than 1 days" in html
 
 
 STUDY = f"""

@@ -84,21 +84,6 @@ def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch
     assert table["mean_wait_time"].iloc[0] == 20
 
 
-def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
-    """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
-    asked: list[list[int]] = []
-
-    def simulate(rows: np.ndarray) -> np.ndarray:
-        asked.append(rows.tolist())
-        return np.full(len(rows), 100.0) if len(asked) == 1 else np.full(len(rows), 25.0)
-
-    table, confirmation = confirmed(make_case([np.nan] * 4), [10, 20, 30, 40], 2, simulate)
-    assert asked == [[0, 1], [2, 3]]
-    assert table["package_id"].tolist() == ["p2", "p3", "p0", "p1"]
-    assert confirmation.now.all()
-
-
 def test_a_short_list_is_the_head_of_a_long_one():
     """k = 1 confirms as many as k = 50 would, so the first choice does not depend on k."""
     rng = np.random.default_rng(1)
@@ -197,15 +182,6 @@ def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
     assert again.about == fresh.about
     kept[0].write_bytes(kept[0].read_bytes()[:-40])  # what cannot be read is simulated again
     pd.testing.assert_frame_equal(procure.recommend(study / "study.toml", **asked).ranking, fresh.ranking)
-
-
-def test_train_reports_error_and_correlations(swept):
-    """One row per workload, one JSON document."""
-    (row,) = json.loads(run("train", str(swept), "--format", "json"))
-    assert row["rmse_seconds"] >= 0 and row["folds"] == 2 == len(row["fold_rmse_seconds"])
-    assert row["n_simulated"] <= row["n_packages"]
-    assert set(row["correlations"]) == {"total_mem_gb", "total_cpus", "total_gpus", "mean_wait_time"}
-    assert list((swept.parent / "results" / "small" / "models").glob("*.zip"))
 
 
 def test_evaluate_is_one_flat_list(swept):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -153,25 +152,6 @@ def evaluate(
         judged = random_at_k(wait, hits, k) if ranking is None else at_k(ranking, wait, hits, k)
         rows.append(labels | {"k": k} | counted | asdict(judged) | {"spearman": rho})
     return pd.DataFrame(rows)
-
-
-class Agreement(NamedTuple):
-    """How far two rankings of the same packages agree."""
-
-    correlation: float  # Spearman's, of ranks; NaN where all waits are equal
-    k: int  # the length of the lists
-    n_shared: int  # among the first k of both
-    rank_of_first: int  # there, 1 = best, of the package that is first here
-    best: int  # the row that is first there
-
-
-def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
-    """Compare the order of the same packages by two mean waits, s, e.g. under two policies; ties: the lower row."""
-    k = min(k, len(here))
-    first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
-    shared = np.intersect1d(first_here[:k], first_there[:k])
-    rank = int(np.flatnonzero(first_there == first_here[0])[0]) + 1
-    return Agreement(rank_correlation(here, there), k, len(shared), rank, int(first_there[0]))
 
 
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:

@@ -136,15 +136,7 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     filled[unknown] = keep_array(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
-        [
-            model.seed,
-            model.profile,
-            asked.feature_set,
-            learnt,
-            wait,
-            unknown,
-            *inputs,
-        ],
+        [model.seed, model.profile, asked.feature_set, learnt, wait, unknown, *inputs],
         lambda: model.fit(results.features[learnt], wait).predict(results.features[unknown]),
     )
     return filled

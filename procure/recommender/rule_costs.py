@@ -35,22 +35,10 @@ _ROUNDS = (0.5, 0.25, 0.25)
 
 
 class RuleCost(NamedTuple):
-    """What one rule costs.
+    """What one rule, as a study file writes it, costs: the best package that only it forbids, for the same money.
 
-    Attributes
-    ----------
-    rule
-        As a study file writes it.
-    n_simulated
-        So many packages that only this rule forbids were simulated.
-    package_id
-        The best of them, where it is better than the first choice; else None.
-    objective, unit
-        What they are compared by.
-    value, before
-        The objective without and with the rule.
-    jobs_left_out, before_left_out
-        Jobs that cannot run, without and with it.
+    ``package_id`` is None where none of ``n_simulated`` is better than the first choice. ``value`` and
+    ``jobs_left_out`` are without the rule, ``before`` and ``before_left_out`` with it.
     """
 
     rule: str

@@ -47,20 +47,14 @@ class PackageValues:
 
     Attributes
     ----------
-    cases
-        One per workload.
+    cases, costs, cvar_share
+        One per workload; from `procure.packages.costs.total_costs`; see `procure.objectives.aggregate`.
     results
         By result column: simulated values, float64[workloads, packages], NaN elsewhere.
-    costs
-        From `procure.packages.costs.total_costs`, a row per package.
-    cvar_share
-        See `procure.objectives.aggregate`.
     simulate
         Simulates packages that are predicted; None = nothing ever is.
-    models
-        What `learn` has fitted.
-    now, failed
-        Which packages `confirm` has simulated, and of which a run failed, bool[packages].
+    models, now, failed
+        What `learn` has fitted; which packages `confirm` has simulated, and of which a run failed, bool[packages].
 
     Notes
     -----

@@ -35,20 +35,10 @@ NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none t
 class Changes:
     """What is to be different; None = as it is.
 
-    Attributes
-    ----------
-    growth
-        Factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`).
-    gpu_jobs
-        Factor on the CPU-seconds of GPU jobs; those of other jobs stay.
-    gpu_share
-        Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
-    policy
-        Name of another policy.
-    rules
-        Changes of the centre's rules, see `procure.site.change`; the policy must go by them.
-    seed
-        Of which bursts are added or left out.
+    ``growth`` is a factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`), ``gpu_jobs`` one on
+    those of GPU jobs alone, ``gpu_share`` instead of that the share of the jobs that ask for GPUs; ``policy`` is
+    another one, ``rules`` are changes of the centre's rules (`procure.site.change`), by which the policy must go.
+    ``seed`` chooses the bursts that are added or left out.
     """
 
     growth: float | None = None
