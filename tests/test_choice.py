@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import procure
 from procure.cli.main import app, run
 from procure.errors import TableError
-from procure.models import Case
+from procure.models import WorkloadWaits
 from procure.objectives import OBJECTIVES, available
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
@@ -44,7 +44,7 @@ def values_with(
     table["price_usd"] = [100.0 - i for i in range(n)]
     out = np.array(left_out or [0] * n)
     cases = [
-        Case(f"day{i}", table, out, np.array(row), 10, weight=2.0 if i == len(waits) - 1 else 1.0)
+        WorkloadWaits(f"day{i}", table, out, np.array(row), 10, weight=2.0 if i == len(waits) - 1 else 1.0)
         for i, row in enumerate(waits)
     ]
     results = {"mean_wait_time": waits} | columns
@@ -127,7 +127,7 @@ def test_learning_asks_for_one_model_or_for_one_per_workload():
     """By what the objective turns on; the case says which column and workload it holds."""
     figures, asked = values_with([[1.0, NAN], [3.0, NAN]], max_wait_time=[[5.0, NAN], [9.0, NAN]]), []
 
-    def learn(case: Case) -> tuple[None, np.ndarray]:
+    def learn(case: WorkloadWaits) -> tuple[None, np.ndarray]:
         asked.append((case.name, case.column, case.wait[0]))
         return None, np.array([0.0, 8.0])
 

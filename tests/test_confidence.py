@@ -14,7 +14,7 @@ from procure.cli.main import app
 from procure.evaluation.bootstrap import (
     rank_confidence,
 )
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import ConformalErrors, coverage, places
 from procure.recommender import confidence as assessing
@@ -152,7 +152,7 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     said = Predicted(
         np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ConformalErrors(np.full(400, 99.0), ratio)
     )
-    case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
+    case = WorkloadWaits("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line
     assert 85 < float(line.split("cover ")[1].split("%")[0]) < 95

@@ -15,7 +15,7 @@ from procure.evaluation.ranking import (
     find_hits,
     random_at_k,
 )
-from procure.models import Case
+from procure.models import WorkloadWaits
 
 
 def test_hits_are_the_floor_of_the_share_and_ties_are_hits():
@@ -65,11 +65,11 @@ def test_an_exact_model_is_perfect_and_the_random_one_is_not():
     assert evaluate(None, wait, wait, ks=(10,))["precision"].iloc[0] == pytest.approx(0.05)
 
 
-def make_case(n: int = 200) -> Case:
+def make_case(n: int = 200) -> WorkloadWaits:
     table = pd.DataFrame({"price_usd": np.ones(n), "total_cpus": np.arange(n) + 1})
     left_out = np.where(np.arange(n) % 2 == 0, 0, 3)
     wait = np.where(left_out == 0, np.arange(n) + 100.0, np.arange(n) * 0.1)
-    return Case("day", table, left_out, wait, 50)
+    return WorkloadWaits("day", table, left_out, wait, 50)
 
 
 def test_only_packages_that_run_every_job_are_ranked_and_the_published_rule_stands_beside():
@@ -89,7 +89,7 @@ def test_a_wider_truth_decides_hits_and_what_could_be_bought():
     case = make_case()
     truth, wait = case.wait, np.where(np.arange(200) < 20, case.wait, np.nan)
     worst_first = -truth
-    known = Case(case.name, case.packages, case.left_out, wait, case.n_jobs)
+    known = WorkloadWaits(case.name, case.packages, case.left_out, wait, case.n_jobs)
     table = evaluate_case(known, {("totals", "gbt"): (worst_first, worst_first)}, truth, ks=(5,))
     row = table[(table["model"] == "gbt") & (table["k"] == 5)].iloc[0]
     assert row["n_ranked"] == 100

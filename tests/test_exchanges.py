@@ -11,7 +11,7 @@ import pytest
 from test_recommend import OFFERS, STUDY, run
 
 import procure
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.recommender.confirm import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, try_swaps
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -47,7 +47,7 @@ def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: n
     table["price_usd"] = 100.0
     table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
     table["total_gpus"] = 0
-    case = Case("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
+    case = WorkloadWaits("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
     model = Predicted(
         guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
     )

@@ -20,7 +20,7 @@ from procure.evaluation.many_days import (
     robust_choices,
     threshold_table,
 )
-from procure.models import Case, together
+from procure.models import WorkloadWaits, pool_workloads
 from procure.models.crossfit import fold_of
 
 NAN = np.nan
@@ -126,15 +126,15 @@ def test_robust_choices_by_hand():
 
 
 def case(name, wait, left_out, n_jobs, weight):
-    return Case(name, packages(2), np.array(left_out), np.array(wait), n_jobs, weight=weight)
+    return WorkloadWaits(name, packages(2), np.array(left_out), np.array(wait), n_jobs, weight=weight)
 
 
 def test_workloads_are_taken_together_by_weight():
     """A day of weight 3 counts like three such days; by the published rule all packages can be hits."""
     cases = [case("a", [10.0, 20.0], [0, 2], 10, 3.0), case("b", [50.0, 60.0], [0, 0], 30, 1.0)]
-    thrice = together([replace(cases[0], weight=1.0)] * 3 + cases[1:])
-    assert together(cases).wait.tolist() == pytest.approx(thrice.wait.tolist())
-    assert together(cases).wait[0] == pytest.approx((3 * 10 * 10 + 30 * 50) / 60)
+    thrice = pool_workloads([replace(cases[0], weight=1.0)] * 3 + cases[1:])
+    assert pool_workloads(cases).wait.tolist() == pytest.approx(thrice.wait.tolist())
+    assert pool_workloads(cases).wait[0] == pytest.approx((3 * 10 * 10 + 30 * 50) / 60)
     held = days_of(cases)
     assert held.able.tolist() == [[True, False], [True, True]]
     assert held.weight.tolist() == [3, 1]

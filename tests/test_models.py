@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.models import Case, Surrogate, features, make_case, predict_packages, together
+from procure.models import Surrogate, WorkloadWaits, features, make_case, pool_workloads, predict_packages
 from procure.models import crossfit as split_module
 from procure.models.cache import learn
 from procure.models.crossfit import correlations
@@ -162,9 +162,9 @@ def test_a_case_joins_results_with_packages():
 def test_workloads_together_weigh_by_their_jobs():
     """The wait of two days is the mean over all jobs that ran; jobs left out add up."""
     packages = make_packages(3)
-    one = Case("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
-    two = Case("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
-    both = together([one, two])
+    one = WorkloadWaits("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
+    two = WorkloadWaits("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
+    both = pool_workloads([one, two])
     assert both.wait[0] == pytest.approx((4 * 10 + 8 * 40) / 12)
     assert np.isnan(both.wait[1]) and both.wait[2] == 4
     assert both.left_out.tolist() == [0, 0, 10] and both.n_jobs == 12
@@ -185,7 +185,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
     assert again.rmse_seconds == first.rmse_seconds and (again.errors.ratio == first.errors.ratio).all()
     learn(case, plain_quotes(), seed=2, folder=tmp_path)
-    changed = Case(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
+    changed = WorkloadWaits(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
     learn(changed, plain_quotes(), folder=tmp_path)
     for path in tmp_path.glob("*.zip"):
         path.write_bytes(b"")

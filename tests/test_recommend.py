@@ -17,7 +17,7 @@ import procure
 import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.recommender.confirm import confirm_list
@@ -39,15 +39,15 @@ QUOTES = pd.DataFrame(
 )
 
 
-def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> Case:
+def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> WorkloadWaits:
     n = len(wait)
     table = pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "A": range(n), "G": 1})
     table["price_usd"] = price or [100.0] * n
     table["total_cpus"], table["total_mem_gb"], table["total_gpus"] = 8, 64.0, 2
-    return Case("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
+    return WorkloadWaits("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
 
 
-def confirmed(case: Case, guess: list[float], k: int, simulate=None):
+def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])

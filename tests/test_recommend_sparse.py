@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.models import Case
+from procure.models import WorkloadWaits
 from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
 from procure.recommender.rank import rank
@@ -138,7 +138,7 @@ def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkey
 def test_the_published_rule_ranks_by_the_jobs_that_ran():
     """A package that leaves jobs out leads by a shorter wait; by default it does not."""
     table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
-    case = Case("day", table, np.array([0, 3]), np.array([9.0, 5.0]), 9)
+    case = WorkloadWaits("day", table, np.array([0, 3]), np.array([9.0, 5.0]), 9)
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     assert rank(values, Criteria()).tolist() == [0, 1]
     assert rank(values, Criteria(), "published").tolist() == [1, 0]

@@ -27,7 +27,6 @@ def test_the_best_package_under_a_bound_is_found():
     assert done.ranking["mean_wait_time"].iloc[0] == wait.min()
     assert (done.ranking["price_usd"].head(3) <= 60_000).all()
     assert plan.packages["price_usd"].min() > 60_000
-    assert any("packages that US$ 60,000 buys" in text for text in done.notes)
     assert load_plan(load_study(path)).fingerprint == done.results.plan.fingerprint  # the sweep is still its own
 
 

@@ -52,11 +52,10 @@ def rank_confidence(drawn: np.ndarray, edges: np.ndarray | None = None) -> pd.Da
     Parameters
     ----------
     drawn
-        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages); the first
-        package is the one that is to be bought.
+        Mean wait, or another figure of which less is better, float64[draws, packages]; the first package is the one
+        that is to be bought.
     edges
-        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all packages, shape
-        (draws,); None = that is not known.
+        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all; None = that is not known.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 
-from procure.models.case import Case
+from procure.models.case import WorkloadWaits
 from procure.objectives.aggregate import REGRET_FLOOR
 
 
@@ -128,19 +128,9 @@ def evaluate(
 ) -> pd.DataFrame:
     """Judge one ranking at every k, and at the number of hits.
 
-    Parameters
-    ----------
-    predicted
-        A score of each ranked package, the lowest first; None is a random order: its expected values.
-    wait, price
-        True mean wait, s; US$, which decide between equal predictions.
-    labels
-        Columns to set before the figures, e.g. ``workload="day", model="xgboost"``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per k: the labels, ``k n_hits n_hits_real`` (with ties) ``n_ranked``, `AtK`'s figures and ``spearman``.
+    A row per k: the ``labels`` (such as ``workload="day"``), ``k n_hits n_hits_real`` (with ties) ``n_ranked``, the
+    figures of `AtK` and ``spearman``. ``predicted`` is a score of each package, the lowest first (None: a random order,
+    its expected values), ``wait`` its true mean wait, s; of equal predictions the lower ``price`` is first.
     """
     hits = find_hits(wait, hit_share)
     ranking, rho = None, 0.0
@@ -161,7 +151,7 @@ def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate_case(
-    case: Case,
+    case: WorkloadWaits,
     predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]],
     truth: np.ndarray | None = None,
     ks: Sequence[int] = (10, 50, 100, 500, 1000),
@@ -184,9 +174,9 @@ def evaluate_case(
     Returns
     -------
     pandas.DataFrame
-        `evaluate`'s columns with ``workload feature_set model`` before them, then ``published_n_hits
-        published_precision published_recall published_f1`` at the same k, and ``bought_regret_share``.
-        The baselines are ``random`` (its expectation) and ``cheapest-per-cpu``, of feature set ``none``.
+        `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them the
+        hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
+        ``none``.
     """
     wider = truth is not None
     wait = case.wait if truth is None else truth
@@ -210,7 +200,7 @@ def evaluate_case(
 
 
 def _bought(
-    case: Case, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
+    case: WorkloadWaits, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
 ) -> list[float]:
     if not len(ranked):
         return [np.nan] * len(ks)

@@ -54,17 +54,15 @@ def read_prices(path: str | Path) -> pd.DataFrame:
 def check_prices(prices: pd.DataFrame, source: str = "prices") -> pd.DataFrame:
     """Return a price list in its schema; errors as of `read_prices`."""
     prices = check(prices, PRICES, source)
-    for name in ("reserved_usd_per_hour", "speed"):
-        if name not in prices:
-            prices = prices.assign(**{name: np.nan})
-    for row, one in enumerate(prices.to_dict(orient="records"), 1):
+    prices = prices.assign(**{name: np.nan for name in ("reserved_usd_per_hour", "speed") if name not in prices})
+    for row, one in enumerate(prices.itertuples(), 1):
         where = f"{source}, row {row}, column"
-        if one["reserved_usd_per_hour"] > one["usd_per_hour"]:
+        if one.reserved_usd_per_hour > one.usd_per_hour:
             raise TableError(
-                f"{where} reserved_usd_per_hour: {one['reserved_usd_per_hour']:g} was given; it is of every hour, "
-                f"and on demand costs {one['usd_per_hour']:g}"
+                f"{where} reserved_usd_per_hour: {one.reserved_usd_per_hour:g} was given; it is of every hour, "
+                f"and on demand costs {one.usd_per_hour:g}"
             )
-        if one["speed"] == 0:
+        if one.speed == 0:
             raise TableError(f"{where} speed: 0 was given; it must be above 0")
     return prices
 
@@ -79,14 +77,8 @@ def holds(prices: pd.DataFrame, jobs: pd.DataFrame) -> np.ndarray:
 def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:
     """Return how many instances to reserve so that a mix with on demand costs least.
 
-    One more pays as long as it is used for more than ``ratio`` of the time.
-
-    Parameters
-    ----------
-    busy, share
-        How many instances are in use, and for which share of the time; shares add up to 1.
-    ratio
-        Price of a reserved hour / of one on demand.
+    ``busy`` instances are in use for each ``share`` of the time; ``ratio`` is the price of a reserved hour over that of
+    one on demand: one more pays as long as it is used for more than that part of the time.
     """
     order = np.argsort(busy, kind="stable")
     above = 1 - np.cumsum(share[order])
@@ -97,20 +89,10 @@ def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:
 
 
 def in_use(begin: np.ndarray, seconds: np.ndarray, count: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many instances are in use, and for which share of a period that repeats for ever.
+    """Return how many instances are in use, int64[n], and for which share of a period, s, that repeats for ever.
 
-    Parameters
-    ----------
-    begin, seconds, count
-        int64: from when, how long and on how many instances a job runs; what reaches beyond the period goes on at
-        its beginning.
-    period
-        s.
-
-    Returns
-    -------
-    tuple
-        Instances, int64[n], and shares, float64[n], which add up to 1.
+    ``begin``, ``seconds``, ``count``: int64, from when, how long and on how many instances a job runs; what reaches
+    beyond the period goes on at its beginning. The shares add up to 1.
     """
     always = int((count * (seconds // period)).sum())
     first = begin % period

@@ -24,7 +24,7 @@ from procure.evaluation.many_days import (
 )
 from procure.evaluation.ranking import evaluate_case
 from procure.files import keep_array
-from procure.models import FEATURE_SETS, Case, Predicted, features
+from procure.models import FEATURE_SETS, Predicted, WorkloadWaits, features
 from procure.models.intervals import ConformalErrors, coverage
 from procure.progress import silent
 from procure.recommender.learning import Note
@@ -227,7 +227,7 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
     return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
 
 
-def coverage_notes(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
+def coverage_notes(case: WorkloadWaits, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
     """Say what share of the true waits the 90 % prediction intervals cover.
 
     With a truth, of the packages that were not simulated; else each half of the out-of-fold predictions is judged by

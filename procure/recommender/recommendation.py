@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from procure.models import Case, Predicted
+from procure.models import Predicted, WorkloadWaits
 from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.confirm import SwapSearch
@@ -62,7 +62,7 @@ class Recommendation(Shown):
     other_loads: OtherLoads | None = None
 
     @property
-    def case(self) -> Case:
+    def case(self) -> WorkloadWaits:
         """All workloads pooled: packages, jobs left out, and the mean waits that the study's results hold."""
         return self.package_values.whole
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.case import Case, make_case, simulated_values
+from procure.models.case import WorkloadWaits, make_case, simulated_values
 from procure.models.fluid import backlog_waits
 from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
@@ -102,9 +102,12 @@ def probe_rules(study: Study) -> list[RuleCost]:
     """Say what each rule costs before any package was swept: the best found under the rules stands for the best."""
     plan = read_inputs(study, study.simulate.policies)
     none = package_table(np.zeros((0, len(plan.types)), np.int64), make_space(plan.quotes, study.packages))
+    no_jobs, no_wait = np.zeros(0, np.int64), np.zeros(0)
     cases = [
-        Case(one.name, none, np.zeros(0, np.int64), np.zeros(0), plan.n_counted(one.name), "mean_wait_time", one.weight,
-             plan.class_jobs(one.name))
+        WorkloadWaits(
+            one.name, none, no_jobs, no_wait, plan.n_counted(one.name), weight=one.weight,
+            class_jobs=plan.class_jobs(one.name),
+        )
         for one in study.scenarios
     ]  # fmt: skip
     results = StudyResults(replace(plan, packages=none), study.simulate.policies[0], pd.DataFrame(), cases, keep=False)

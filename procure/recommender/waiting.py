@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.models.case import Case
+from procure.models.case import WorkloadWaits
 from procure.objectives import MEAN_WAIT
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import starts_known
@@ -41,7 +41,7 @@ def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, found, strict=True))
 
 
-def _metrics(results: StudyResults, case: Case, rows: np.ndarray) -> np.ndarray:
+def _metrics(results: StudyResults, case: WorkloadWaits, rows: np.ndarray) -> np.ndarray:
     """Return what a sweep and searches have kept, float64[rows, metrics]."""
     ids = case.packages["package_id"].iloc[rows]
     runs = pd.concat([table for table in (results.results, results.searched) if len(table)], ignore_index=True)

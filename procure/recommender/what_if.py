@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
-from procure.models import Case
+from procure.models import WorkloadWaits
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
@@ -129,7 +129,7 @@ def asks_gpus(jobs: pd.DataFrame) -> bool:
     return bool((jobs["gpus_per_node"] > 0).any())
 
 
-def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
+def jobs_of(plan: Plan, case: WorkloadWaits, changes: Changes) -> pd.DataFrame:
     """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
     jobs = plan.workloads[case.name]
     return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None, gpu_share=None))
