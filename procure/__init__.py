@@ -6,6 +6,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 Which servers should we buy? (stable)
     `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
+    `buy` with `Inputs` does all of it, `ask` ranks anew;
     `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `report`.
 Which jobs are to be run? (stable)
     `import_log`, `read_log`, `generate`, `describe`, `slice_day`, `merge`, `choose_days` with `DayRule` and `Probe`,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import typing
 
     from procure.account.account import account_waits
+    from procure.buying import Inputs, ask, buy
     from procure.comparison import compare
     from procure.comparison.isolation import weigh_isolation
     from procure.errors import TableError
@@ -100,10 +102,13 @@ _HOME = {
     "DayRule": "procure.sweep.choose_days",
     "LearnSettings": "procure.learn.search:Settings",
     "PackageRules": "procure.packages",
+    "Inputs": "procure.buying",
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
     "account_waits": "procure.account.account",
+    "ask": "procure.buying",
     "award": "procure.recommender.award",
+    "buy": "procure.buying",
     "check": "procure.tables",
     "check_isolation": "procure.topology.verify:verify",
     "choose_days": "procure.sweep.choose_days",
@@ -164,6 +169,7 @@ _HOME = {
 __all__ = [
     "DayFilter",
     "DayRule",
+    "Inputs",
     "LearnSettings",
     "PackageRules",
     "Probe",
@@ -171,7 +177,9 @@ __all__ = [
     "TableError",
     "__version__",
     "account_waits",
+    "ask",
     "award",
+    "buy",
     "check",
     "check_isolation",
     "choose_days",

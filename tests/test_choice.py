@@ -239,7 +239,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(path: Path, *arguments: str) -> Result:
-    words = ["recommend", str(path), "--redraws", "0", *arguments]
+    words = ["recommend", str(path), "--resamples", "0", *arguments]
     return CliRunner().invoke(app, words, env={"COLUMNS": "200"})
 
 

@@ -100,7 +100,7 @@ def test_recommend_says_what_cannot_be_told_apart():
     assert [set(one) >= {"rank_low", "rank_high", "chance_top", "alike"} for one in listed] == [True] * 5
     assert listed[0]["alike"] and listed[0]["rank_low"] == 1
     assert "6 resamples of the" in err and ("cannot be told apart" in err or "is better than every" in err)
-    plain = json.loads(run(*words[:4], "--no-verify", "--redraws", "0", "--format", "json")[0])
+    plain = json.loads(run(*words[:4], "--no-verify", "--resamples", "0", "--format", "json")[0])
     assert all(one["chance_top"] is None for one in plain)
 
 
@@ -137,7 +137,7 @@ SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
 @pytest.mark.slow
 def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
     """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
-    words = ["recommend", str(swept()), "-k", "5", "--redraws", "0"]
+    words = ["recommend", str(swept()), "-k", "5", "--resamples", "0"]
     out, err = run(*words, "--format", "json")
     assert [[one[name] for name in SURENESS] for one in json.loads(out)] == [[None] * 5] * 5
     assert "it is not known how sure this order is" in err

@@ -12,9 +12,9 @@ from procure.errors import TableError
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Predicted, WorkloadWaits, features
 from procure.objectives.aggregate import pooled_mean
+from procure.packages.constraints import build_constraints
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
-from procure.packages.terms import make_offer
 from procure.progress import step
 from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
@@ -175,7 +175,7 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     cents = order_cents(tried, plan.quotes, rules)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
-    offer = make_offer(plan.quotes, rules)
+    offer = build_constraints(plan.quotes, rules)
     table = pd.DataFrame(
         {
             "type": plan.types,

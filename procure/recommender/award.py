@@ -132,7 +132,7 @@ def award_of(done: Recommendation) -> AwardMatrix:
         values[name] = [_panel(done, f"award.points.{name}", given, row) for row in rows]
     kept = values.notna().all(axis=1).to_numpy()
     if not kept.all():
-        why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for (--no-verify)"
+        why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for"
         notes.append(f"not scored, since {why}: {listed(offers.loc[~kept, 'offer'].tolist())}")
     if not kept.any():
         raise TableError("; ".join(["award: no offer can be scored", *notes]))

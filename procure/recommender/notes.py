@@ -207,7 +207,7 @@ def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -
     """
     waits, known = values.value(MEAN_WAIT)
     rows = among[known[among]]
-    of, heavier = criteria.objective, "try a heavier load (procure workload load)"
+    of, heavier = criteria.objective, "try a heavier load (procure workload slice --load)"
     if len(rows) > 1 and not waits[rows].max() > 0:
         by = "so the list is sorted by price" if k else "so the front is decided by its other axes"
         return [f"no job waits on any of the {len(rows):,} simulated packages, {by}; {heavier}"]

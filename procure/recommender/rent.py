@@ -12,8 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError
 from procure.packages.cloud import check_prices, holds, in_use, read_prices, reserved_count
-from procure.packages.costs import HOURS_PER_YEAR
-from procure.packages.finance import years_factor
+from procure.packages.costs import HOURS_PER_YEAR, years_factor
 from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
 from procure.progress import silent

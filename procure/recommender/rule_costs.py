@@ -136,7 +136,7 @@ class _Tried:
 
     def best(self, space: Space) -> np.ndarray:
         """Return the best of some packages of a space, int64[types]."""
-        pool, _, best = self._search(space, np.zeros((0, space.offer.n_types), np.int64), None)
+        pool, _, best = self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
         return pool[best]
 
     def _search(self, space: Space, pool: np.ndarray, but: Space | None) -> tuple[np.ndarray, PackageValues, int]:
