@@ -105,21 +105,6 @@ def test_recommend_says_what_cannot_be_told_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["p95-wait", "regret-max"])
-def test_every_objective_is_resampled(objective: str):
-    """Two equal packages under any objective are alike; ranks are those of the objective's resampled values."""
-    words = ["recommend", str(swept(2)), "-k", "4", "--resamples", "5", "--objective", objective]
-    out, err = run(*words, "--format", "json")
-    listed = json.loads(out)
-    assert listed[0]["alike"] and all(one["rank_low"] <= one["rank_high"] for one in listed)
-    assert f"difference in {objective}" in err or f"the same {objective}" in err
-    assert "rank_low" not in json.loads(run(*words[:4], "--pareto", "wait,cost", "--format", "json")[0])["front"][0]
-    price = run("recommend", str(swept(2)), "-k", "4", "--objective", "price", "--format", "json")
-    assert "price does not depend on the jobs" in price[1]
-    assert json.loads(price[0])[0]["rank_low"] is None
-
-
-@pytest.mark.slow
 def test_packages_that_leave_other_jobs_out_are_not_compared():
     """The mean wait of fewer jobs is no better: beyond the packages that run as many, nothing is said of the order."""
     done = recommend(swept(5), k=4)

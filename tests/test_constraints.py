@@ -115,17 +115,6 @@ def test_contradictions_are_named_before_anything_is_computed(texts, said):
     assert said in str(raised.value)
 
 
-def test_what_holds():
-    """A missing value satisfies nothing; equality forgives the last places."""
-    values = np.array([1.0, 2.0, 3.0, np.nan])
-    for text, held in (
-        ("price_usd<=2", [1, 1, 0, 0]), ("price_usd<2", [1, 0, 0, 0]), ("price_usd>=2", [0, 1, 1, 0]),
-        ("price_usd>2", [0, 0, 1, 0]), ("price_usd==2", [0, 1, 0, 0]),
-    ):  # fmt: skip
-        assert parse(text, KNOWN).holds(values).tolist() == [bool(x) for x in held]
-    assert parse("price_usd==0.3", KNOWN).holds(np.array([0.1 + 0.2])).all()
-
-
 def test_it_is_explained_why_nothing_satisfies_them():
     """For each how many satisfy it alone and the best there is; and which two exclude each other."""
     price, wait = np.array([1.0, 2.0, 3.0]), np.array([30.0, 20.0, 10.0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -89,18 +88,6 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
         forward(study, [cut])
     assert error.value.argument == "cut"
     assert ("three weeks" in str(error.value)) != (cut == "soon")
-
-
-@pytest.mark.slow
-def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure):
-    arguments = ["evaluate", str(study), "--forward", "--cut", "2021-04-05"]
-    code, out, err = procure(*arguments, "--format", "json")
-    assert code == 0, err
-    rows = json.loads(out)
-    assert [row["rule"] for row in rows] == list(RULES)
-    assert all(set(KEYS) <= set(row) for row in rows)
-    code, out, err = procure(*arguments)
-    assert code == 0 and "hindsight" in out and "rank correlation" in err
 
 
 @pytest.mark.parametrize("more", [["--cut", CUT]])

@@ -184,19 +184,6 @@ def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(procure.recommend(study / "study.toml", **asked).ranking, fresh.ranking)
 
 
-def test_evaluate_is_one_flat_list(swept):
-    """Models, baselines and every k in one list, with the agreed keys."""
-    rows = json.loads(run("evaluate", str(swept), "--format", "json"))
-    keys = "workload feature_set model k n_hits precision recall f1 regret_seconds regret_share"
-    assert all(set(keys.split()) <= set(row) for row in rows)
-    assert {(row["model"], row["feature_set"]) for row in rows} == {
-        ("xgboost", "composition"), ("xgboost", "totals"), ("cheapest-per-cpu", "none"), ("random", "none"),
-    }  # fmt: skip
-    assert all(row["k_used"] == row["n_ranked"] for row in rows if row["k"] == 5000)
-    n_hits = rows[0]["n_hits"]
-    assert n_hits == int(0.05 * rows[0]["n_ranked"]) and n_hits in {row["k"] for row in rows}
-
-
 @pytest.mark.slow
 def test_evaluate_against_a_wider_truth(swept):
     """An exhaustive study of the same workload gives hits and regret over all packages that run every job."""
