@@ -147,15 +147,11 @@ class WhatIf(Shown):
         A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
         p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. With several
         changes, the last row is all of them.
-    limits
-        Whether jobs are cut at their limit, and how many on this package as it is.
-    waits
+    limits, waited
+        Whether jobs are cut at their limit, and how many on this package as it is; how close a replay comes to the log.
+    waits, conclusion
         Under changed rules: waits by class, QOS and partition before and after
-        (`procure.comparison.rule_waits.rule_waits`).
-    conclusion
-        Under changed rules: what they do, in a sentence.
-    waited
-        How close a replay of today comes to the log.
+        (`procure.comparison.rule_waits.rule_waits`), and what the rules do, in a sentence.
     """
 
     study: str
