@@ -15,7 +15,7 @@ import procure
 from procure.cli.main import app, run
 from procure.errors import TableError
 from procure.models import WorkloadWaits
-from procure.objectives import OBJECTIVES, available
+from procure.objectives import OBJECTIVES
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
 from procure.recommender.confirm import confirm_list
@@ -258,7 +258,8 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PackageValue
 
 def everything(path: Path) -> PackageValues:
     loaded = load_results(path)
-    held = available(loaded.results.columns[loaded.results.notna().any()])
+    columns = set(loaded.results.columns[loaded.results.notna().any()])
+    held = [name for name, one in OBJECTIVES.items() if one.column in columns]
     every = [one for one in OBJECTIVES.values() if one.source == "result" and one.name in held]
     return values_of(loaded, Criteria(axes=(*every, OBJECTIVES["energy"])))
 

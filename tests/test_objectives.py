@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.objectives import OBJECTIVES, available, objective
+from procure.objectives import OBJECTIVES, objective
 from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, regrets
 from procure.schemas import COST_UNITS, PACKAGE, RESULT
 
@@ -33,7 +33,6 @@ def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
         "objective 'p95-wait' needs column p95_wait_time, which these results do not hold; "
         "available here: mean-wait, price, worst-day, regret-max, cvar"
     )
-    assert available(["price_usd"]) == ["price"]
 
 
 def test_aggregates_by_hand():

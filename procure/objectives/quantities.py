@@ -132,13 +132,5 @@ def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable
     raise TableError(f"objective {name!r} is unknown; available here: {_listed(name, there)}")
 
 
-def available(columns: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the objectives whose column is among these; default: all."""
-    if columns is None:
-        return list(OBJECTIVES)
-    there = set(columns)
-    return [name for name, one in OBJECTIVES.items() if one.column in there]
-
-
 def _listed(name: str, there: list[str]) -> str:
     return ", ".join(sorted(there, key=lambda one: -SequenceMatcher(None, name, one).ratio())) or "none"
