@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.models import Case, features, make_case, predict_packages
+from procure.models import WorkloadWaits, features, make_case, predict_packages
 from procure.models.intervals import coverage
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
@@ -39,7 +39,7 @@ def main() -> None:
     unseen_packages(plan, cases, given.sample, given.seed)
 
 
-def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> None:
+def unseen_packages(plan: Plan, cases: list[WorkloadWaits], sample: int, seed: int) -> None:
     """Judge ranges of the packages outside the sample, day by day."""
     rows = []
     for case in cases:

@@ -19,7 +19,6 @@ from procure.errors import TableError
 from procure.recommender.award import award, award_of
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
-from procure.reports import report
 from procure.settings import validated
 from procure.study import load_study
 from procure.study.award import Award, points_of, sensitivity, shares
@@ -83,12 +82,6 @@ def test_ends_of_weights_are_where_another_overtakes(rows: list[list[float]], pa
                 assert points[who] > points[winner]
             elif who < 0:
                 assert end in (0.0, 100.0) or abs(end - 50 - way * 50) < 1e-6
-
-
-def test_a_best_value_of_nothing_gets_all_points() -> None:
-    """Relative to a wait of 0 s, other waits get none."""
-    got = shares(pd.DataFrame({"waits": [0.0, 10.0, 0.0]}), Award(weights={"waits": 100}))
-    assert got["waits"].tolist() == [1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -229,14 +222,6 @@ def test_study_check_knows_the_vendors_of_a_panels_points(tender: Path) -> None:
     assert said.exit_code == 0 and "careful: award.points.support: Birch without points" in said.stderr
 
 
-@pytest.mark.slow
-def test_the_page_has_the_points(tender: Path) -> None:
-    """The report's page says what the command says."""
-    done = CliRunner().invoke(app, ["award", str(tender), "--format", "json"])
-    page = report(tender, tender.parent / "r.html", k=2, verify=False).html
-    assert 'id="award"' in page and f"{json.loads(done.stdout)['offers'][0]['points']:.2f}" in page
-
-
 def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
     """An offer without results is simulated; where that is not wanted it is named, and an only offer wins nothing."""
     done = recommend(tender, k=1, verify=False, resamples=0)
@@ -252,22 +237,6 @@ def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
     assert "they were not simulated" in some.notes[0]
     assert "is the only offer that is scored" in some.sentences()[0]
     pd.testing.assert_frame_equal(award_of(replace(done, verified=True)).table, whole)
-
-
-@pytest.mark.slow
-def test_points_of_nobody_are_named(tender: Path) -> None:
-    """A misspelt vendor, or one without points, is named by key."""
-    path = tender.parent / "wrong.toml"
-    for points, says in (
-        ("{ Alder = 8, Brich = 6 }", "award.points.support.Brich: no quote has this vendor; did you mean Birch?"),
-        ("{ Alder = 8 }", "award.points.support: Birch has no points"),
-    ):
-        path.write_text(STUDY.format(points=points), encoding="utf-8")
-        study = load_study(path).model_copy(update={"name": "tender"})
-        study._path = path
-        with pytest.raises(TableError) as error:
-            award(study)
-        assert says in str(error.value)
 
 
 def test_without_rules_nothing_is_scored(tender: Path) -> None:

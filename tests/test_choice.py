@@ -14,14 +14,14 @@ from typer.testing import CliRunner, Result
 import procure
 from procure.cli.main import app, run
 from procure.errors import TableError
-from procure.models import Case
-from procure.objectives import OBJECTIVES, available
+from procure.models import WorkloadWaits
+from procure.objectives import OBJECTIVES
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
 from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
-from procure.recommender.notes import model_errors, ties
+from procure.recommender.notes import model_errors
 from procure.recommender.rank import find_front, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import Model, PackageValues
@@ -29,7 +29,6 @@ from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.tables import write
-from procure.text import duration
 from procure.workload import generate
 
 NAN = np.nan
@@ -45,7 +44,7 @@ def values_with(
     table["price_usd"] = [100.0 - i for i in range(n)]
     out = np.array(left_out or [0] * n)
     cases = [
-        Case(f"day{i}", table, out, np.array(row), 10, weight=2.0 if i == len(waits) - 1 else 1.0)
+        WorkloadWaits(f"day{i}", table, out, np.array(row), 10, weight=2.0 if i == len(waits) - 1 else 1.0)
         for i, row in enumerate(waits)
     ]
     results = {"mean_wait_time": waits} | columns
@@ -115,16 +114,6 @@ def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(mo
     assert found[0]["p95_wait_time"].tolist() == [99, 110, 120, 300]
 
 
-def test_runs_that_fail_are_counted_and_stay_predicted():
-    """They do not stop the others."""
-    figures = values_with([[NAN, NAN]])
-    figures._predicted = {"mean_wait_time mean": np.array([1.0, 2.0])}
-    simulate, asked = truth_of(mean_wait_time=[[NAN, 5]])
-    found = choose(figures, OBJECTIVES["mean-wait"], (), 2, simulate)
-    assert (names(found), found[1].failed.tolist(), len(asked)) == (["p0", "p1"], [True, False], 1)
-    assert found[0]["simulated"].tolist() == [False, True]
-
-
 def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
     """The best of a day, for its regret, is a simulated one: a lucky prediction sets no mark."""
     figures = values_with([[100.0, NAN, NAN], [60.0, 60.0, 60.0]])
@@ -138,7 +127,7 @@ def test_learning_asks_for_one_model_or_for_one_per_workload():
     """By what the objective turns on; the case says which column and workload it holds."""
     figures, asked = values_with([[1.0, NAN], [3.0, NAN]], max_wait_time=[[5.0, NAN], [9.0, NAN]]), []
 
-    def learn(case: Case) -> tuple[None, np.ndarray]:
+    def learn(case: WorkloadWaits) -> tuple[None, np.ndarray]:
         asked.append((case.name, case.column, case.wait[0]))
         return None, np.array([0.0, 8.0])
 
@@ -269,7 +258,8 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PackageValue
 
 def everything(path: Path) -> PackageValues:
     loaded = load_results(path)
-    held = available(loaded.results.columns[loaded.results.notna().any()])
+    columns = set(loaded.results.columns[loaded.results.notna().any()])
+    held = [name for name, one in OBJECTIVES.items() if one.column in columns]
     every = [one for one in OBJECTIVES.values() if one.source == "result" and one.name in held]
     return values_of(loaded, Criteria(axes=(*every, OBJECTIVES["energy"])))
 
@@ -316,12 +306,6 @@ def test_the_study_may_hold_objective_and_constraints(tmp_path):
     said = str(wrong.exception)
     assert "recommend.objective: objective 'pric' is unknown; available here: price" in said
     assert "recommend.constraints: constraint 'Mid' cannot be read" in said
-
-
-def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
-    """The same bytes, with and without the option."""
-    plain, named = ask(swept, "--format", "json"), ask(swept, "--objective", "mean-wait", "--format", "json")
-    assert plain.stdout == named.stdout and "objective" not in json.loads(plain.stdout)[0]
 
 
 @pytest.mark.parametrize(
@@ -418,22 +402,6 @@ def test_bad_wishes_are_one_clear_error(swept, arguments, code, complaint, capsy
     assert not said.out
 
 
-def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
-    """Those that are there are listed."""
-    from procure.sweep import results
-
-    whole = results.read_results
-    monkeypatch.setattr(results, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
-    answer = ask(swept, "--objective", "p95-wait")
-    assert "needs column p95_wait_time, which these results do not hold; available here: " in str(answer.exception)
-    assert "mean-wait" in str(answer.exception)
-
-
-def test_a_node_that_takes_no_power_is_named(swept):
-    """It is legal, and a reason to look twice."""
-    assert "power_w is 0 W for Mid" in ask(swept, "--objective", "energy").stderr
-
-
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workload that never waits, and existing nodes that run all of it."""
@@ -457,15 +425,6 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
     assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
     assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
     assert "no job waits" in answer.stderr
-
-
-@pytest.mark.parametrize(("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)])
-def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
-    """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
-    values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
-    lines = ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)
-    text = f"3 of the 4 simulated packages share the least p95-wait, {duration(least)}"
-    assert [line.startswith(text) for line in lines] == [True] * tied
 
 
 def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():

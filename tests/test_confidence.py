@@ -12,12 +12,9 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.evaluation.bootstrap import (
-    bootstrap,
     rank_confidence,
-    resample_rows,
-    top_edge,
 )
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import ConformalErrors, coverage, places
 from procure.recommender import confidence as assessing
@@ -60,16 +57,6 @@ def test_ranks_chances_and_doubles_by_hand():
     assert said["alike"].tolist() == [True, True, True]
     worse = rank_confidence(drawn + np.array([0.0, 0.5, 8.0]))
     assert worse["alike"].tolist() == [True, False, False]
-
-
-def test_resampled_days_repeat_by_seed_and_sum_as_told():
-    """Draws are of days with replacement; the same seed gives the same figures."""
-    waits = np.arange(12.0).reshape(4, 3)
-    first = bootstrap(waits, lambda some, days: some.mean(axis=0), 50, seed=7)
-    again = bootstrap(waits, lambda some, days: waits[days].mean(axis=0), 50, seed=7)
-    assert first.shape == (50, 3) and np.array_equal(first, again)
-    assert not np.array_equal(resample_rows(4, 50, 7), resample_rows(4, 50, 8))
-    assert top_edge(np.arange(1.0, 41.0)) == 2 and top_edge(np.array([[3.0, 1.0]])).tolist() == [1.0]
 
 
 def test_bursts_are_resampled_whole_and_their_times_stay():
@@ -118,21 +105,6 @@ def test_recommend_says_what_cannot_be_told_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["p95-wait", "regret-max"])
-def test_every_objective_is_resampled(objective: str):
-    """Two equal packages under any objective are alike; ranks are those of the objective's resampled values."""
-    words = ["recommend", str(swept(2)), "-k", "4", "--resamples", "5", "--objective", objective]
-    out, err = run(*words, "--format", "json")
-    listed = json.loads(out)
-    assert listed[0]["alike"] and all(one["rank_low"] <= one["rank_high"] for one in listed)
-    assert f"difference in {objective}" in err or f"the same {objective}" in err
-    assert "rank_low" not in json.loads(run(*words[:4], "--pareto", "wait,cost", "--format", "json")[0])["front"][0]
-    price = run("recommend", str(swept(2)), "-k", "4", "--objective", "price", "--format", "json")
-    assert "price does not depend on the jobs" in price[1]
-    assert json.loads(price[0])[0]["rank_low"] is None
-
-
-@pytest.mark.slow
 def test_packages_that_leave_other_jobs_out_are_not_compared():
     """The mean wait of fewer jobs is no better: beyond the packages that run as many, nothing is said of the order."""
     done = recommend(swept(5), k=4)
@@ -158,13 +130,6 @@ def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered
     assert "tied_1st" not in table and "ranks" not in table
 
 
-@pytest.mark.slow
-def test_several_days_are_resampled_as_days():
-    """From five workloads on."""
-    _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
-    assert "resamples of the 5 days" in err
-
-
 def test_the_share_of_truths_that_ranges_hold_is_told():
     """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
     rng = np.random.default_rng(4)
@@ -172,7 +137,7 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     said = Predicted(
         np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ConformalErrors(np.full(400, 99.0), ratio)
     )
-    case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
+    case = WorkloadWaits("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line
     assert 85 < float(line.split("cover ")[1].split("%")[0]) < 95

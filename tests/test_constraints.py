@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.objectives.constraints import UNITS, contradictions, explain, parse, parse_all, quantities
+from procure.objectives.constraints import UNITS, explain, parse, parse_all, quantities
 
 KNOWN = quantities(["Small node", "Gpu-2"])
 
@@ -115,30 +115,6 @@ def test_contradictions_are_named_before_anything_is_computed(texts, said):
     assert said in str(raised.value)
 
 
-def test_bounds_that_leave_a_point_do_not_contradict():
-    """Nor do bounds on different figures, or on the mean and the worst of one column."""
-    texts = [
-        "price_usd<=5",
-        "price_usd>=5",
-        "price_usd==5",
-        "mean_wait<=1h",
-        "worst_day>=2h",
-        "total_gpus>=9",
-    ]
-    assert contradictions(parse_all(texts, KNOWN)) == []
-
-
-def test_what_holds():
-    """A missing value satisfies nothing; equality forgives the last places."""
-    values = np.array([1.0, 2.0, 3.0, np.nan])
-    for text, held in (
-        ("price_usd<=2", [1, 1, 0, 0]), ("price_usd<2", [1, 0, 0, 0]), ("price_usd>=2", [0, 1, 1, 0]),
-        ("price_usd>2", [0, 0, 1, 0]), ("price_usd==2", [0, 1, 0, 0]),
-    ):  # fmt: skip
-        assert parse(text, KNOWN).holds(values).tolist() == [bool(x) for x in held]
-    assert parse("price_usd==0.3", KNOWN).holds(np.array([0.1 + 0.2])).all()
-
-
 def test_it_is_explained_why_nothing_satisfies_them():
     """For each how many satisfy it alone and the best there is; and which two exclude each other."""
     price, wait = np.array([1.0, 2.0, 3.0]), np.array([30.0, 20.0, 10.0])
@@ -166,19 +142,3 @@ def test_a_bound_at_the_best_that_is_named_holds(name, op, best):
     number = re.search(r"\(([0-9.,]+) s\)", said) or re.search(r"([0-9.,]+%?)", said)
     assert number is not None
     assert parse(f"{name}{op}{number[1]}", KNOWN).holds(np.array([best])).all(), said
-
-
-def test_the_best_of_a_length_of_time_is_named_to_the_second():
-    """Beside the duration stand whole seconds, up for a least, down for a largest."""
-    for text, said in (
-        ("mean_wait<=1", "the least is 1 h 1 min (3,689 s)"),
-        ("mean_wait>=2h", "the largest is 1 h 1 min (3,688 s)"),
-    ):
-        assert explain([parse(text, KNOWN)], [np.array([3688.4])], [1])[0].endswith(said)
-
-
-def test_three_that_exclude_each_other_only_together():
-    """Each two leave something, all three nothing."""
-    a, b, c = np.array([1.0, 1, 0]), np.array([1.0, 0, 1]), np.array([0.0, 1, 1])
-    bounds = [parse(f"{name}>=1", KNOWN) for name in ("total_cpus", "total_gpus", "total_nodes")]
-    assert explain(bounds, [a, b, c], [3, 3, 3])[-1] == ("any two of them can be satisfied together, but not all")

@@ -11,8 +11,7 @@ import pytest
 from test_recommend import OFFERS, STUDY, run
 
 import procure
-from procure.errors import ArgumentError
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.recommender.confirm import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, try_swaps
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -48,7 +47,7 @@ def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: n
     table["price_usd"] = 100.0
     table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
     table["total_gpus"] = 0
-    case = Case("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
+    case = WorkloadWaits("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
     model = Predicted(
         guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
     )
@@ -151,9 +150,3 @@ def test_nothing_on_the_front_that_a_report_draws_is_better_than_the_first_of_th
     wider = with_front(done)
     assert len(wider.front) > 1 and not wider.package_values.now.any()
     assert wider.front["mean-wait"].min() == done.ranking["mean_wait_time"].iloc[0]
-
-
-def test_a_negative_number_of_exchanges_is_refused(swept):
-    """By the library."""
-    with pytest.raises(ArgumentError, match="must be 0 or more"):
-        procure.recommend(swept, exchanges=-1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import naive_bottleneck
 import numpy as np
@@ -14,13 +13,12 @@ from hypothesis import strategies as st
 from small_study import swept
 from typer.testing import CliRunner
 
-import procure
 from procure.cli.main import app
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.explanation import bottleneck
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
-from procure.explanation.package import longest_waiting, marginal_values, replay
-from procure.models import Case, Surrogate
+from procure.explanation.package import marginal_values
+from procure.models import Surrogate
 from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import JOB, NODE
@@ -29,7 +27,6 @@ from procure.sweep import load_plan
 from procure.sweep.results import load_results
 from procure.sweep.trial import find_package
 from procure.tables import check
-from procure.text import plain
 
 
 def nodes_of(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
@@ -143,19 +140,6 @@ def test_one_more_node_is_simulated_and_paid():
     assert table.loc["ComputeNode3", "saved_per_1000_usd"] == pytest.approx((before - after) / 8.298)
 
 
-def test_a_policy_is_replayed_with_its_parameters():
-    """The waiting that is booked is that of the named policy with its parameters, not of the bare policy."""
-    results = replace(load_results(swept()), policy="easy:order=sjf")
-    counts = results.plan.packages[results.plan.types].to_numpy(np.int64)[0]
-    nodes = package_nodes(dict(zip(results.plan.types, counts.tolist(), strict=True)), results.plan.quotes)
-    jobs, waited = results.plan.workloads["day-1"], {}
-    for policy in ("easy:order=sjf", "easy"):
-        schedule = simulate(jobs, nodes, policy, kill_at_limit=False).schedule
-        waited[policy] = float((schedule["start_time"] - schedule["submit_time"]).dropna().sum())
-    assert waited["easy"] != waited["easy:order=sjf"]
-    assert replay(results, counts, "day-1").total_seconds == pytest.approx(waited["easy:order=sjf"])
-
-
 def run(*words: str, code: int = 0) -> tuple[str, str]:
     found = CliRunner().invoke(app, [*words])
     assert found.exit_code == code, found.output
@@ -182,42 +166,6 @@ def test_explain_and_against():
     assert "what jobs waited for on day-1" in text and "less on" in text and "than on" in text
     rows = run("explain", str(swept()), first, "--format", "csv")[0].splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
-
-
-def test_a_library_user_gets_what_the_command_prints():
-    """`procure.explain` takes a path or results; its dictionary is the command's JSON, its text holds the sentences."""
-    results = load_results(swept())
-    first, second = results.cases[0].packages["package_id"].iloc[[0, 40]]
-    explanation = procure.explain(results, first, second)
-    printed = run("explain", str(swept()), first, second, "--format", "json")[0]
-    assert json.loads(printed) == plain(explanation.to_dict()) | {"made_up": ["day-1"]}
-    text = explanation.summary()
-    assert f"small: {first}" in text and "what jobs waited for on day-1" in text and "less on" in text
-    assert set(explanation.table["package_id"]) == {first, second}
-    assert explanation._repr_html_().count("<table") == 2
-    assert procure.explain(swept(), first, marginal=False).differences.empty
-
-
-@pytest.mark.slow
-def test_a_wrong_package_is_an_error_of_its_argument():
-    """The library names the argument, the command the option; the same package twice is refused in any order."""
-    with pytest.raises(ArgumentError, match="no quote is named 'NoNode'") as refused:
-        procure.explain(swept(), "NoNode=1")
-    assert refused.value.argument == "package_id"
-    known = next(one for one in load_results(swept()).cases[0].packages["package_id"] if "," in one)
-    turned = ",".join(reversed(known.split(",")))
-    with pytest.raises(ArgumentError, match="is the same package") as refused:
-        procure.explain(swept(), known, turned)
-    assert refused.value.argument == "other"
-    found = CliRunner().invoke(app, ["explain", str(swept()), "NoNode=1"])
-    assert found.exit_code == 2 and "Invalid value for ID" in found.output
-
-
-def test_the_workload_with_the_longest_median_wait_is_replayed():
-    """Packages that were not simulated do not count; a workload of which nothing is known comes last."""
-    waits = {"a": [5.0, 5.0, np.nan], "b": [1.0, 90.0, 8.0], "c": [np.nan] * 3}
-    cases = [Case(name, pd.DataFrame(), np.zeros(3, int), np.array(wait), 9) for name, wait in waits.items()]
-    assert longest_waiting(cases) == "b" and longest_waiting(cases[::-1]) == "b"
 
 
 def test_an_unknown_package_is_one_line_with_the_nearest():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from small_study import QUOTES
-from test_futures import CHICAGO, DAY, WEEK, log
+from test_futures import CHICAGO, DAY, log
 
 from procure.errors import ArgumentError
 from procure.recommender import forward as rules
@@ -75,27 +74,6 @@ def test_no_rule_sees_what_comes_after_the_cut(study):
 
 
 @pytest.mark.slow
-def test_what_is_judged_is_what_was_submitted_within_the_horizon(study, monkeypatch):
-    """The judge replays from a warm-up before the cut to the end of the horizon."""
-    seen = {}
-    judge = rules._judge
-
-    def spy(day, chosen, bench, jobs, warm_up):
-        seen[day] = jobs["submit_time"]
-        return judge(day, chosen, bench, jobs, warm_up)
-
-    monkeypatch.setattr(rules, "_judge", spy)
-    forward(study, [CUT], horizon=WEEK, n_packages=5)
-    assert seen[CUT].min() >= AT - DAY and AT + WEEK - DAY < seen[CUT].max() < AT + WEEK
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_rows(study):
-    one, other = (forward(study, [CUT], n_packages=12, seed=3).table for _ in range(2))
-    pd.testing.assert_frame_equal(one, other)
-
-
-@pytest.mark.slow
 def test_without_cuts_every_first_of_a_month_with_enough_on_both_sides_counts(study):
     """The log ends on April 11: too early for a cut on April 1. A week more, and there is one."""
     with pytest.raises(ArgumentError, match="no first of a month"):
@@ -110,18 +88,6 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
         forward(study, [cut])
     assert error.value.argument == "cut"
     assert ("three weeks" in str(error.value)) != (cut == "soon")
-
-
-@pytest.mark.slow
-def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure):
-    arguments = ["evaluate", str(study), "--forward", "--cut", "2021-04-05"]
-    code, out, err = procure(*arguments, "--format", "json")
-    assert code == 0, err
-    rows = json.loads(out)
-    assert [row["rule"] for row in rows] == list(RULES)
-    assert all(set(KEYS) <= set(row) for row in rows)
-    code, out, err = procure(*arguments)
-    assert code == 0 and "hindsight" in out and "rank correlation" in err
 
 
 @pytest.mark.parametrize("more", [["--cut", CUT]])
@@ -144,9 +110,3 @@ def test_what_a_random_choice_would_give_is_the_geometric_mean_of_all_ratios(wai
     jobs = pd.DataFrame({"submit_time": np.arange(3) * DAY})
     table = rules._judge(CUT, {"past": (np.array([3.0, 2, 1, 4]), 4)}, bench, jobs, DAY).set_index("rule")
     assert table.loc["random", "ratio"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("option", ["--runs", "--earlier-cuts", "--plot"])
-def test_options_that_went_say_what_to_do(study, procure, option):
-    code, _, err = procure("evaluate", str(study), "--forward", option, "5")
-    assert code == 2 and option in err and "removed" in err

@@ -17,12 +17,9 @@ from procure.run import simulate
 from procure.schemas import CLASS_FIGURES
 from procure.study import load_plan, load_study
 from procure.study.check import check_study, study_notes
-from procure.study.futures import read_futures
-from procure.study.plan import read_past_jobs
 from procure.sweep import run_sweep
 from procure.sweep.trial import find_package, simulate_packages
-from procure.tables import JOB, check, write
-from procure.workload import generate
+from procure.tables import JOB, check
 
 CLASSES = '[classes]\nsmall = "cpus <= 4 and nodes == 1"\nbig_mem = "mem_per_cpu > 1GB"\n'
 
@@ -200,22 +197,3 @@ def test_a_class_without_a_job_is_warned_of_and_may_be_promised_nothing(tmp_path
         load_plan(load_study(path))
     with pytest.raises(TableError, match=says):
         check_study(path)
-
-
-def test_own_classes_are_found_in_drawn_weeks(tmp_path):
-    """Drawn jobs keep what the classes go by, as the past does."""
-    days = [generate(seed, 15) for seed in range(28)]
-    jobs = pd.concat([day.assign(submit_time=day["submit_time"] + 86_400 * i) for i, day in enumerate(days)])
-    jobs = jobs.assign(
-        job_id=[str(i) for i in range(len(jobs))], account=np.where(np.arange(len(jobs)) % 3, "chem", "bio")
-    )
-    write(check(jobs.reset_index(drop=True), JOB), tmp_path / "log.parquet")
-    path = make_study(tmp_path, budget="20_000")
-    text = path.read_text().replace('generate = { seed = 3, n_jobs = 150 }\nlogged_speed = "5"', 'jobs = "log.parquet"')
-    path.write_text(text + '[classes]\nchem = "group == chem"\n[futures]\ndraws = 2\nlength = "7d"\n')
-    study = load_study(path)
-    plan = load_plan(study)
-    drawn = read_futures(read_past_jobs(study), study.futures)
-    assert list(plan.workloads) == ["past"] and len(drawn) == 2
-    for jobs in (plan.workloads["past"], *drawn.values()):
-        assert 0.4 < study.job_classes[0].members(jobs).mean() < 0.9

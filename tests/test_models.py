@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.models import Case, Surrogate, features, make_case, predict_packages, together
+from procure.models import Surrogate, WorkloadWaits, features, make_case, pool_workloads, predict_packages
 from procure.models import crossfit as split_module
 from procure.models.cache import learn
-from procure.models.crossfit import correlations, fold_of
+from procure.models.crossfit import correlations
 from procure.models.surrogate import load
 from procure.schemas import QUOTE
 from procure.tables import check
@@ -67,12 +67,6 @@ def test_composition_holds_counts_and_what_follows_from_them():
     assert not [name for name in table.index if "price" in name]
 
 
-def test_an_unknown_feature_set_names_the_known():
-    """A mistyped name is answered with the nearest."""
-    with pytest.raises(TableError, match="composition"):
-        features(make_packages(2), plain_quotes(), "compositon")
-
-
 def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
     """Each simulated package is held out once; each other is predicted by the model of all simulated ones."""
     fitted, asked = [], []
@@ -99,13 +93,6 @@ def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
     assert not np.isnan(found.wait).any()
 
 
-def test_folds_are_even_and_seeded():
-    """Sizes differ by one at most; another seed deals otherwise."""
-    assert np.bincount(fold_of(13, 5, 1)).tolist() == [3, 3, 3, 2, 2]
-    assert (fold_of(50, 5, 1) == fold_of(50, 5, 1)).all()
-    assert (fold_of(50, 5, 1) != fold_of(50, 5, 2)).any()
-
-
 def test_too_few_simulated_packages_is_an_error_that_says_what_to_do():
     """Five folds need ten packages."""
     with pytest.raises(TableError, match=r"at least 10 .* there are 3"):
@@ -126,15 +113,6 @@ def test_it_learns_repeats_and_survives_storage(tmp_path):
         assert archive.namelist() == ["head.json", "arrays.npz", "trees.ubj"]
 
 
-@pytest.mark.slow
-def test_threads_do_not_change_the_predictions():
-    """One thread and two give the same."""
-    packages = make_packages(300)
-    x, wait = features(packages, plain_quotes()), waits(packages)
-    one, two = (Surrogate(n_jobs=n).fit(x, wait).predict(x) for n in (1, 2))
-    assert (one == two).all()
-
-
 def test_waits_that_are_all_zero_are_learnt_as_zero():
     """A workload without waiting is no error, and its predictions rank nothing above another."""
     x = features(make_packages(60), plain_quotes())
@@ -149,15 +127,6 @@ def test_a_damaged_model_is_one_sentence(tmp_path, content):
         load(tmp_path / "model.zip")
     with pytest.raises(TableError, match="no such file"):
         load(tmp_path / "absent.zip")
-
-
-def test_bad_waits_are_refused():
-    """A missing or negative wait, or none at all, is an error and no model."""
-    for bad in ([1.0, np.nan], [1.0, -1.0]):
-        with pytest.raises(TableError, match="missing or negative"):
-            Surrogate().fit(np.zeros((2, 1)), bad)
-    with pytest.raises(TableError, match="as many waits"):
-        Surrogate().fit(np.zeros((2, 1)), [1.0])
 
 
 def make_results(packages: pd.DataFrame, every: int = 2) -> pd.DataFrame:
@@ -193,9 +162,9 @@ def test_a_case_joins_results_with_packages():
 def test_workloads_together_weigh_by_their_jobs():
     """The wait of two days is the mean over all jobs that ran; jobs left out add up."""
     packages = make_packages(3)
-    one = Case("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
-    two = Case("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
-    both = together([one, two])
+    one = WorkloadWaits("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
+    two = WorkloadWaits("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
+    both = pool_workloads([one, two])
     assert both.wait[0] == pytest.approx((4 * 10 + 8 * 40) / 12)
     assert np.isnan(both.wait[1]) and both.wait[2] == 4
     assert both.left_out.tolist() == [0, 0, 10] and both.n_jobs == 12
@@ -216,7 +185,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
     assert again.rmse_seconds == first.rmse_seconds and (again.errors.ratio == first.errors.ratio).all()
     learn(case, plain_quotes(), seed=2, folder=tmp_path)
-    changed = Case(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
+    changed = WorkloadWaits(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
     learn(changed, plain_quotes(), folder=tmp_path)
     for path in tmp_path.glob("*.zip"):
         path.write_bytes(b"")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from typer.testing import CliRunner
 
-from procure.cli.main import app
 from procure.errors import TableError
-from procure.objectives import OBJECTIVES, available, objective
+from procure.objectives import OBJECTIVES, objective
 from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, regrets
 from procure.schemas import COST_UNITS, PACKAGE, RESULT
-from procure.text import with_unit
 
 NAN = np.nan
 WAITS = np.array([[10.0, 40.0, 0.0], [100.0, 40.0, 200.0], [60.0, 40.0, 10.0], [0.0, 40.0, 10.0]])
@@ -31,22 +25,6 @@ def test_every_objective_stands_on_a_column_that_exists():
             assert units[one.column].split(" over")[0] == one.unit, one.name
 
 
-def test_the_help_names_every_objective():
-    """And none that does not exist."""
-    shown = CliRunner().invoke(app, ["recommend", "--help"], env={"COLUMNS": "400"}).stdout
-    text = " ".join(re.findall(r"[\w./'-]+", shown[shown.index("Objective to minimise") :].split("--constraint")[0]))
-    for name in OBJECTIVES:
-        assert f" {name}" in text, name
-
-
-def test_an_unknown_objective_lists_the_known_ones_nearest_first():
-    """The mistyped one leads."""
-    with pytest.raises(TableError, match=r"'p59-wait' is unknown; available here: p95-wait, .*energy"):
-        objective("p59-wait")
-    with pytest.raises(TableError, match=r"removed.*mean-wait"):
-        objective("rank-by-class")
-
-
 def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
     """With the column that it would need."""
     with pytest.raises(TableError) as raised:
@@ -55,7 +33,6 @@ def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
         "objective 'p95-wait' needs column p95_wait_time, which these results do not hold; "
         "available here: mean-wait, price, worst-day, regret-max, cvar"
     )
-    assert available(["price_usd"]) == ["price"]
 
 
 def test_aggregates_by_hand():
@@ -80,46 +57,6 @@ def test_weights_count_workloads_and_weight_zero_lifts_one():
     assert aggregate(waits, "mean", np.array([[1, 0], [3, 3]])).tolist() == [32.5, 4]
     assert aggregate(waits, "cvar", np.array([1, 3]), 0.875).tolist()[0] == pytest.approx((3 * 40 + 0.5 * 10) / 3.5)
     assert all(np.isnan(aggregate(waits, how, np.zeros(2))).all() for how in HOW)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    hnp.arrays("float64", st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.integers(0, 99)),
-    st.floats(0.01, 1),
-)
-def test_cvar_lies_between_the_mean_and_the_worst(waits, share):
-    """It is the mean at share 1, the worst at a small share, and falls as the share grows."""
-    found = aggregate(waits, "cvar", share=share)
-    assert (found >= aggregate(waits) - 1e-9).all() and (found <= aggregate(waits, "worst") + 1e-9).all()
-    assert (aggregate(waits, "cvar", share=1) == pytest.approx(aggregate(waits))) and (
-        aggregate(waits, "cvar", share=1 / 6) == pytest.approx(aggregate(waits, "worst"))
-    )
-    assert (aggregate(waits, "cvar", share=min(1, 2 * share)) <= found + 1e-9).all()
-
-
-def test_unknown_ways_and_shares_are_refused():
-    """With what is legal."""
-    with pytest.raises(TableError, match="did you mean mean"):
-        aggregate(WAITS, "meen")
-    for share in (0.0, 1.1):
-        with pytest.raises(TableError, match="above 0 and at most 1"):
-            aggregate(WAITS, "cvar", share=share)
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (14_400.4, "s", "4 h"),
-        (0.1234567, "", "0.1235"),
-        (900_000.0, "US$", "US$ 900,000"),
-        (0.5, "US$/job", "US$ 0.50/job"),
-        (0.25, "share", "25.0%"),
-        (float("nan"), "s", "unknown"),
-    ],
-)
-def test_values_are_written_with_their_unit(value, unit, text):
-    """Thousands separated."""
-    assert with_unit(value, unit) == text
 
 
 FIGURES = st.one_of(st.integers(0, 3).map(float), st.just(NAN))

@@ -15,7 +15,6 @@ from procure.packages import PackageRules, expand_packages, read_quotes
 from procure.recommender import waiting
 from procure.reports import answer as answering
 from procure.reports.bill import totals
-from procure.reports.purchase import page_data
 from procure.study import load_study
 from procure.tables import write
 
@@ -156,18 +155,6 @@ def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
     run("explain", "s.toml", first["package_id"])
 
 
-@pytest.mark.slow
-def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) -> None:
-    """The rules allow more than were simulated, and the first page says both numbers."""
-    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
-    text = (folder / "s.toml").read_text().replace("# max_packages = 500_000", "max_packages = 20")
-    (folder / "s.toml").write_text(text.replace("# runs = 2_000 ", "runs = 70 "))
-    run("sweep", "s.toml", "--farm", "serial")
-    page = procure.report("s.toml", k=3).html
-    head = page[: page.index('id="bill"')]
-    assert "packages that a search simulated, of more than" in head
-
-
 def purchase(name: str, *more: str) -> dict:
     """Sweep a study of 200,000 US$ whose packages obey some more lines; return its first package."""
     run("study", "init", f"{name}.toml", "--jobs", "jobs.parquet", "--budget", 200_000)
@@ -196,18 +183,6 @@ def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
     first = page[: page.index('id="bill"')].casefold()
     assert first.count("without `") >= 2 and "without all these rules" in first
     assert "made-up" not in page[: page.index('id="bill"')]
-
-
-def test_the_first_choice_is_on_the_front_of_the_picture(folder: Path) -> None:
-    """Packages that leave jobs out wait for other jobs: they are in the list, and not on the picture's front."""
-    purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
-    done = procure.recommend("forced.toml", k=50, resamples=0)
-    data = page_data(done)
-    assert set(data["apart"]) == set(done.ranking.loc[done.ranking["jobs_left_out"] > 0, "package_id"]) != set()
-    price, wait = (1 + [one["key"] for one in data["axes"]].index(key) for key in ("price_usd", "mean_wait_time"))
-    first, *others = [one for one in data["packages"] if one[0] not in data["apart"]]
-    assert first[0] == data["list"][0]["package_id"]
-    assert not any(one[price] <= first[price] and one[wait] <= first[wait] for one in others)
 
 
 def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:

@@ -17,7 +17,7 @@ import procure
 import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.recommender.confirm import confirm_list
@@ -39,15 +39,15 @@ QUOTES = pd.DataFrame(
 )
 
 
-def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> Case:
+def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> WorkloadWaits:
     n = len(wait)
     table = pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "A": range(n), "G": 1})
     table["price_usd"] = price or [100.0] * n
     table["total_cpus"], table["total_mem_gb"], table["total_gpus"] = 8, 64.0, 2
-    return Case("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
+    return WorkloadWaits("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
 
 
-def confirmed(case: Case, guess: list[float], k: int, simulate=None):
+def confirmed(case: WorkloadWaits, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])
@@ -82,21 +82,6 @@ def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch
     assert table["package_id"].tolist() == ["p2", "p1", "p4", "p3", "p0"]
     assert table["simulated"].tolist() == [True, True, False, True, True]
     assert table["mean_wait_time"].iloc[0] == 20
-
-
-def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
-    """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
-    asked: list[list[int]] = []
-
-    def simulate(rows: np.ndarray) -> np.ndarray:
-        asked.append(rows.tolist())
-        return np.full(len(rows), 100.0) if len(asked) == 1 else np.full(len(rows), 25.0)
-
-    table, confirmation = confirmed(make_case([np.nan] * 4), [10, 20, 30, 40], 2, simulate)
-    assert asked == [[0, 1], [2, 3]]
-    assert table["package_id"].tolist() == ["p2", "p3", "p0", "p1"]
-    assert confirmation.now.all()
 
 
 def test_a_short_list_is_the_head_of_a_long_one():
@@ -197,28 +182,6 @@ def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
     assert again.about == fresh.about
     kept[0].write_bytes(kept[0].read_bytes()[:-40])  # what cannot be read is simulated again
     pd.testing.assert_frame_equal(procure.recommend(study / "study.toml", **asked).ranking, fresh.ranking)
-
-
-def test_train_reports_error_and_correlations(swept):
-    """One row per workload, one JSON document."""
-    (row,) = json.loads(run("train", str(swept), "--format", "json"))
-    assert row["rmse_seconds"] >= 0 and row["folds"] == 2 == len(row["fold_rmse_seconds"])
-    assert row["n_simulated"] <= row["n_packages"]
-    assert set(row["correlations"]) == {"total_mem_gb", "total_cpus", "total_gpus", "mean_wait_time"}
-    assert list((swept.parent / "results" / "small" / "models").glob("*.zip"))
-
-
-def test_evaluate_is_one_flat_list(swept):
-    """Models, baselines and every k in one list, with the agreed keys."""
-    rows = json.loads(run("evaluate", str(swept), "--format", "json"))
-    keys = "workload feature_set model k n_hits precision recall f1 regret_seconds regret_share"
-    assert all(set(keys.split()) <= set(row) for row in rows)
-    assert {(row["model"], row["feature_set"]) for row in rows} == {
-        ("xgboost", "composition"), ("xgboost", "totals"), ("cheapest-per-cpu", "none"), ("random", "none"),
-    }  # fmt: skip
-    assert all(row["k_used"] == row["n_ranked"] for row in rows if row["k"] == 5000)
-    n_hits = rows[0]["n_hits"]
-    assert n_hits == int(0.05 * rows[0]["n_ranked"]) and n_hits in {row["k"] for row in rows}
 
 
 @pytest.mark.slow

@@ -139,18 +139,6 @@ def test_sixty_jobs_are_paid_as_a_twin_pays(folder: Path) -> None:
         assert found.loc[way, "usd"] == pytest.approx(usd * scale, abs=0.006)
 
 
-def test_what_renting_costs_besides_does_not_grow_with_the_load(folder: Path) -> None:
-    """By hand: buying is 10,000; 1,000 a year besides leave less for instances at break-even, 6,000 a year nothing."""
-    worth = 1 / 1.05 + 1 / 1.05**2
-    on_demand = 6 * 0.50 / 10 * 8760 * worth
-    for beside, left in ((1_000, 10_000 - 1_000 * worth), (6_000, 0)):
-        found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=1", boot=0, usd_per_year=beside)
-        assert found.table.set_index("way").loc["on demand", "usd"] == pytest.approx(
-            on_demand + beside * worth, abs=0.01
-        )
-        assert found.break_even["on demand"] == pytest.approx(left / on_demand, abs=1e-4)
-
-
 def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
     """It costs nothing, and that is said; in a burst it stays on the package."""
     (folder / "cloud.csv").write_text("name,cpus,mem_gb,usd_per_hour\nsmall,4,64,0.25\n")

@@ -23,7 +23,7 @@ from procure.explorer.gaussian import GaussianProcess
 from procure.explorer.observations import Observations
 from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.run import SearchResult, search
-from procure.models import make_case, together
+from procure.models import make_case, pool_workloads
 from procure.packages.space import make_space
 from procure.study import load_study
 from procure.sweep import load_plan
@@ -242,7 +242,7 @@ def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: P
     assert done.spent["n_packages_asked"] == 20 and done.spent["n_runs_computed"] == 40
     results = serial_results(path)
     plan = load_plan(load_study(path))
-    case = together(
+    case = pool_workloads(
         [
             replace(make_case(plan.packages, plan.quotes, jobs, results, name, "best-fit"), weight=one)
             for (name, jobs), one in zip(plan.workloads.items(), (weight, weight**2), strict=True)

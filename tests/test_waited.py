@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_study import QUOTES
-from typer.testing import CliRunner
 
 import procure
 from procure.account.entries import LOG
-from procure.cli.main import app
 from procure.recommender.replay_check import Hours, WaitReduction, check_replay, compare_baseline, find_logs
 from procure.site.model import Rule, Site
 from procure.site.store import write_site
@@ -155,13 +153,6 @@ def test_what_is_missing_is_one_line(tmp_path, lacks, says):
     assert done.waited.cut is None and done.waited.to_dict()["account"]["missing"] == lines[0]
 
 
-@pytest.mark.slow
-def test_nodes_that_the_log_names_do_where_the_study_names_none(tmp_path):
-    log, _ = logged()
-    done = procure.recommend(study_of(tmp_path, log, None), k=1)
-    assert done.waited.cut.named == done.waited.fidelity.named == "the nodes that the log names"
-
-
 def test_made_up_jobs_say_nothing(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(
@@ -185,29 +176,6 @@ def test_bounds_are_in_order_whatever_the_replays_give():
     assert whole.cut() == (30.0, 95.0)
     slower = whole._replace(today=140.0, bought=70.0)  # waits twice as long for nodes: half of its difference
     assert slower.cut()[0] == 35.0
-
-
-def run(*words: str) -> str:
-    answer = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-    assert answer.exit_code == 0, answer.output
-    return answer.stdout
-
-
-@pytest.mark.slow
-def test_the_commands_print_it(held):
-    shown = json.loads(run("recommend", str(held), "-k", "2", "--format", "json"))
-    assert shown[0]["account"]["sentence"].startswith("of 100 hours waited in the log")
-    assert shown[0]["fidelity"]["by_class"][0]["class"] == "all" and shown[1]["account"] is None
-    told = run("what-if", str(held), "--package", shown[0]["package_id"], "--growth", "1.2")
-    assert shown[0]["fidelity"]["sentence"] in " ".join(told.split())
-
-
-@pytest.mark.slow
-def test_the_first_page_says_it(held):
-    page = procure.report(held, k=2)
-    brief = page.recommendation.waited.cut.brief
-    assert brief[1:] in page.html.split('id="why"')[0]
-    assert "he waits shown are no forecast" in page.html
 
 
 def test_what_is_wanted_is_named():

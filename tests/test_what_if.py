@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
 
@@ -76,17 +75,6 @@ def test_the_first_under_other_loads_waits_as_what_if_says():
         assert one["rank"] == 1 + sum(wait < waits[0] for wait in waits)
 
 
-def test_a_share_of_gpu_jobs_is_met_as_nearly_as_whole_bursts_can():
-    """Twice as many GPU jobs by CPU-seconds; the other jobs stay as they are."""
-    jobs = generate(1, 4000)
-    jobs.loc[::20, "gpus_per_node"] = 1
-    found = changed_jobs(jobs, Changes(gpu_share=0.2))
-    share = float((found["gpus_per_node"] > 0).mean())
-    assert share == pytest.approx(0.2, abs=0.03)
-    others = found.loc[found["gpus_per_node"] == 0, "job_id"]
-    assert sorted(others) == sorted(jobs.loc[jobs["gpus_per_node"] == 0, "job_id"])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -116,34 +104,6 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
     assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100
     with pytest.raises(TableError, match="every job of this workload asks for GPUs"):
         changed_jobs(every, Changes(gpu_share=0.3))
-
-
-@pytest.mark.slow
-def test_the_command_prints_one_document():
-    """A row per situation with package, wait and difference; bad input is one line and exit 1."""
-    name = loaded().cases[0].packages["package_id"].iloc[0]
-    found = CliRunner().invoke(
-        app,
-        [
-            "what-if",
-            str(swept()),
-            "--package",
-            name,
-            "--growth",
-            "1.3",
-            "--policy",
-            "easy",
-            "--format",
-            "json",
-        ],
-    )
-    rows = json.loads(found.stdout)
-    assert [row["situation"] for row in rows] == [
-        "as it is", "load × 1.3", "policy easy", "all together"
-    ]  # fmt: skip
-    assert {row["package_id"] for row in rows} == {name}
-    wrong = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, "--growth", "0"])
-    assert wrong.exit_code == 2 and "growth 0 was given" in wrong.stderr
 
 
 @pytest.mark.slow

@@ -52,11 +52,10 @@ def rank_confidence(drawn: np.ndarray, edges: np.ndarray | None = None) -> pd.Da
     Parameters
     ----------
     drawn
-        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages); the first
-        package is the one that is to be bought.
+        Mean wait, or another figure of which less is better, float64[draws, packages]; the first package is the one
+        that is to be bought.
     edges
-        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all packages, shape
-        (draws,); None = that is not known.
+        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all; None = that is not known.
 
     Returns
     -------
@@ -97,13 +96,9 @@ def _ranks(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the range of each package's rank, int64, shape (packages,) each; every package's place lies in its own.
 
-    Parameters
-    ----------
-    drawn
-        As for `rank_confidence`, packages in the order of the list.
-    figures
-        What the list is in the order of, shape (packages,): a package's range then also holds every rank that
-        the differences leave open; None = it holds the resamples' ranks and the package's place only.
+    ``drawn`` is as for `rank_confidence`, packages in the order of the list. ``figures`` are what the list is in the
+    order of: a package's range then also holds every rank that the differences leave open; None = it holds the
+    resamples' ranks and the package's place only.
 
     Notes
     -----

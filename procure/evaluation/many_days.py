@@ -14,7 +14,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order
-from procure.models import Case, Surrogate
+from procure.models import Surrogate, WorkloadWaits
 from procure.models.crossfit import fold_of
 from procure.objectives.aggregate import aggregate, pooled_mean, regrets
 from procure.progress import track
@@ -56,7 +56,7 @@ class Days:
         return ~np.isnan(self.wait).any(axis=0)
 
 
-def days_of(cases: Sequence[Case], rule: str = "runs-all", truth: np.ndarray | None = None) -> Days:
+def days_of(cases: Sequence[WorkloadWaits], rule: str = "runs-all", truth: np.ndarray | None = None) -> Days:
     """Take cases of the same packages as days; ``truth``: other mean waits than theirs, s, float64[days, packages].
 
     By the rule ``runs-all`` only packages that run all of a day's jobs can be hits on it, by ``published`` all can.
@@ -122,10 +122,11 @@ def predict_all_days(
     folds: int = 5,
     seed: int = 1,
 ) -> np.ndarray:
-    """Score every package by one model over all days; lower is better.
+    """Score every package by one model over all days, float64[packages]; lower is better.
 
-    Everything that a model learns from comes from its own training folds: the minima and maxima of the
-    days, the edges of their hits, and the choice of the trees' settings.
+    A score is out of fold where a package was simulated on every day, else by the model of all that was. Everything
+    that a model learns from comes from its own training folds: the minima and maxima of the days, the edges of their
+    hits, and the choice of the trees' settings.
 
     Parameters
     ----------
@@ -134,11 +135,6 @@ def predict_all_days(
     learns
         ``normalised``: `normalised_wait`, as published. ``hit-days``: on how many days a package is a
         hit, which is what it is judged by; the score is the negative number of days.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64[packages]: out of fold where a package was simulated on every day, else by the model of all that was.
 
     Raises
     ------
@@ -178,12 +174,8 @@ def threshold_table(
 ) -> pd.DataFrame:
     """Judge rankings by how many of the first k are hits on more than a threshold of days (tables 3.7 to 3.9).
 
-    Parameters
-    ----------
-    counted
-        From `hit_days`; packages below 0 are not judged. Equal scores go by lower price, then lower row.
-    ks
-        List lengths, ascending; n_hits is added, lengths beyond the list are left out.
+    Equal scores go by lower price, then lower row; packages that ``counted`` (from `hit_days`) has below 0 are not
+    judged. To the list lengths ``ks`` n_hits is added; lengths beyond the list are left out.
 
     Returns
     -------
@@ -240,14 +232,9 @@ def robust_choices(days: Days, packages: pd.DataFrame, counted: np.ndarray) -> p
     """Return the simulated package that each way to combine the days would choose.
 
     Only packages that run every job of every day are chosen from; if there is none, those that run the
-    most jobs. Equal ones go by lower price, then lower row.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``choice package_id price_usd``, then what that package comes to: ``mean`` (over all jobs, by
-        weight), ``worst`` and ``cvar`` in s, ``regret_max`` (share of max(the day's best, 60 s)),
-        ``regret_day`` (where that is), and ``hit_days``. Empty where nothing was simulated on every day.
+    most jobs. Equal ones go by lower price, then lower row. A row: ``choice package_id price_usd``, what that package
+    comes to (``mean`` over all jobs, by weight, ``worst`` and ``cvar`` in s, ``regret_max``, a share of max(the day's
+    best, 60 s), and ``regret_day``, where that is), and ``hit_days``.
     """
     done = np.flatnonzero(days.simulated)
     n_run = days.n_jobs[:, done].sum(axis=0)

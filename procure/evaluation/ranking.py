@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from procure.models.case import Case
+from procure.models.case import WorkloadWaits
 from procure.objectives.aggregate import REGRET_FLOOR
 
 
@@ -129,19 +128,9 @@ def evaluate(
 ) -> pd.DataFrame:
     """Judge one ranking at every k, and at the number of hits.
 
-    Parameters
-    ----------
-    predicted
-        A score of each ranked package, the lowest first; None is a random order: its expected values.
-    wait, price
-        True mean wait, s; US$, which decide between equal predictions.
-    labels
-        Columns to set before the figures, e.g. ``workload="day", model="xgboost"``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per k: the labels, ``k n_hits n_hits_real`` (with ties) ``n_ranked``, `AtK`'s figures and ``spearman``.
+    A row per k: the ``labels`` (such as ``workload="day"``), ``k n_hits n_hits_real`` (with ties) ``n_ranked``, the
+    figures of `AtK` and ``spearman``. ``predicted`` is a score of each package, the lowest first (None: a random order,
+    its expected values), ``wait`` its true mean wait, s; of equal predictions the lower ``price`` is first.
     """
     hits = find_hits(wait, hit_share)
     ranking, rho = None, 0.0
@@ -155,25 +144,6 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
-class Agreement(NamedTuple):
-    """How far two rankings of the same packages agree."""
-
-    correlation: float  # Spearman's, of ranks; NaN where all waits are equal
-    k: int  # the length of the lists
-    n_shared: int  # among the first k of both
-    rank_of_first: int  # there, 1 = best, of the package that is first here
-    best: int  # the row that is first there
-
-
-def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
-    """Compare the order of the same packages by two mean waits, s, e.g. under two policies; ties: the lower row."""
-    k = min(k, len(here))
-    first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
-    shared = np.intersect1d(first_here[:k], first_there[:k])
-    rank = int(np.flatnonzero(first_there == first_here[0])[0]) + 1
-    return Agreement(rank_correlation(here, there), k, len(shared), rank, int(first_there[0]))
-
-
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
     """Return the naive score of a package: US$ per CPU core."""
     cpus = np.maximum(packages["total_cpus"].to_numpy(dtype="float64"), 1e-9)
@@ -181,7 +151,7 @@ def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate_case(
-    case: Case,
+    case: WorkloadWaits,
     predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]],
     truth: np.ndarray | None = None,
     ks: Sequence[int] = (10, 50, 100, 500, 1000),
@@ -204,9 +174,9 @@ def evaluate_case(
     Returns
     -------
     pandas.DataFrame
-        `evaluate`'s columns with ``workload feature_set model`` before them, then ``published_n_hits
-        published_precision published_recall published_f1`` at the same k, and ``bought_regret_share``.
-        The baselines are ``random`` (its expectation) and ``cheapest-per-cpu``, of feature set ``none``.
+        `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them the
+        hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
+        ``none``.
     """
     wider = truth is not None
     wait = case.wait if truth is None else truth
@@ -230,7 +200,7 @@ def evaluate_case(
 
 
 def _bought(
-    case: Case, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
+    case: WorkloadWaits, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
 ) -> list[float]:
     if not len(ranked):
         return [np.nan] * len(ks)

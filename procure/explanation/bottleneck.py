@@ -40,10 +40,9 @@ class Bottleneck:
 
     Attributes
     ----------
-    seconds
-        Waiting job-seconds by cause, in the order of `CAUSES`.
-    fragmented_seconds
-        Those in which enough was free in total, but on no single node.
+    seconds, fragmented_seconds
+        Waiting job-seconds by cause, in the order of `CAUSES`; those in which enough was free in total, but on no
+        single node.
     moments, cumulative
         Unix s, int64[moments], and the job-seconds by cause up to each, float64[moments, causes].
     shapes

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
-from procure.models import Case, Predicted, features
+from procure.models import Predicted, WorkloadWaits, features
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.constraints import build_constraints
 from procure.packages.ids import package_ids
@@ -35,22 +35,15 @@ class PackageExplanation:
 
     Attributes
     ----------
-    package_id, counts, price_usd
-        What is bought.
-    totals
-        CPUs, GB, GPUs and nodes.
-    waits
-        A row per workload: ``workload mean_wait_time jobs_left_out simulated_before``.
-    wait
-        Mean over all jobs that ran, s.
-    typical_seconds, predicted_seconds
-        The model's prediction for a typical package, and for this one; NaN without a model.
-    factors
-        ``about feature value factor``: the prediction is the typical wait × all factors. Strongest first.
-    bottlenecks
-        By replayed workload, what waiting jobs lacked.
-    marginal
-        From `marginal_values`.
+    package_id, counts, price_usd, totals
+        What is bought; its CPUs, GB, GPUs and nodes.
+    waits, wait
+        A row per workload: ``workload mean_wait_time jobs_left_out simulated_before``; mean over all jobs that ran, s.
+    typical_seconds, predicted_seconds, factors
+        The model's prediction for a typical package, and for this one; NaN without a model. ``about feature value
+        factor``: the prediction is the typical wait × all factors. Strongest first.
+    bottlenecks, marginal
+        By replayed workload, what waiting jobs lacked; from `marginal_values`.
     """
 
     package_id: str
@@ -78,30 +71,16 @@ class PackageExplanation:
 def explain_package(
     results: StudyResults,
     counts: np.ndarray,
-    whole: Case,
+    whole: WorkloadWaits,
     predicted: Predicted | None,
     replayed: Sequence[str],
     marginal: bool = True,
 ) -> PackageExplanation:
-    """Explain one package.
+    """Explain one package by its counts, int64[n_types]; a run that fails is an error.
 
-    Parameters
-    ----------
-    results
-        The study, with a case per workload that counts.
-    counts
-        int64[n_types], from `procure.sweep.trial.find_package`.
-    whole, predicted
-        The workloads as one, and the predictions for it with the study's feature set; None = no model.
-    replayed
-        Names of the workloads whose schedules are replayed.
-    marginal
-        Whether to simulate one more node of each type.
-
-    Raises
-    ------
-    TableError
-        A run failed.
+    ``whole`` and ``predicted`` are the workloads as one, and the predictions for it with the study's feature set (None
+    = no model); the schedules of the ``replayed`` workloads are looked at. ``marginal``: one more node of each type is
+    simulated.
     """
     plan = results.plan
     name = package_ids(counts[None, :], plan.types)[0]
@@ -126,7 +105,7 @@ def explain_package(
     )
 
 
-def longest_waiting(cases: Sequence[Case]) -> str:
+def longest_waiting(cases: Sequence[WorkloadWaits]) -> str:
     """Return the name of the workload with the longest wait, by the median over its simulated packages."""
     medians = [float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases]
     return cases[int(np.argmax(medians))].name
@@ -147,7 +126,7 @@ def _waits(results: StudyResults, row: int) -> pd.DataFrame:
 
 
 def _factors(
-    results: StudyResults, whole: Case, predicted: Predicted | None, row: int
+    results: StudyResults, whole: WorkloadWaits, predicted: Predicted | None, row: int
 ) -> tuple[float, float, pd.DataFrame]:
     empty = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
     if predicted is None:
@@ -178,14 +157,7 @@ def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottlene
 
 
 def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
-    """Simulate a package with one more node of each quoted type.
-
-    Parameters
-    ----------
-    results
-        The study, with a case per workload; the wait is the mean over all their jobs that ran.
-    counts
-        int64[n_types].
+    """Simulate a package, int64[n_types], with one more node of each quoted type.
 
     Returns
     -------

@@ -12,7 +12,7 @@ import pandas as pd
 from procure.errors import ArgumentError
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
-from procure.models import together
+from procure.models import pool_workloads
 from procure.progress import silent
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
@@ -134,7 +134,7 @@ def explain(
         if (counts[0] == counts[1]).all():
             raise ArgumentError("other", f"{other} is the same package as {package_id}")
     note(f"learning from the simulated packages; replaying {'both packages' if other else 'the package'}")
-    whole = together(results.cases)
+    whole = pool_workloads(results.cases)
     predicted = results.learn_if_useful(whole)
     notes = []
     if predicted is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from procure.models import Case
+from procure.models import WorkloadWaits
 from procure.objectives.aggregate import best_first
 from procure.packages.prices import order_cents
 from procure.packages.space import Space, package_table
@@ -125,7 +125,7 @@ class CriteriaScore:
         results = dict(zip(self.columns, by_column, strict=True))
         packages = package_table(counts, self._space)
         cases = [
-            Case(
+            WorkloadWaits(
                 name,
                 packages,
                 np.nan_to_num(out),

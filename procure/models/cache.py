@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.files import Archive, keep
-from procure.models.case import Case
+from procure.models.case import WorkloadWaits
 from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import feature_inputs, features
 from procure.models.intervals import ConformalErrors
@@ -20,7 +20,7 @@ _FIGURES = ("rmse_seconds", "constant_rmse_seconds")
 
 
 def learn(
-    case: Case,
+    case: WorkloadWaits,
     quotes: pd.DataFrame,
     feature_set: str = "composition",
     folds: int = 5,

@@ -14,7 +14,7 @@ from procure.packages.runnable import jobs_left_out
 
 
 @dataclass(frozen=True)
-class Case:
+class WorkloadWaits:
     """One workload under one policy, or several workloads together.
 
     Attributes
@@ -65,7 +65,7 @@ def make_case(
     workload: str,
     policy: str,
     existing: pd.DataFrame | None = None,
-) -> Case:
+) -> WorkloadWaits:
     """Join the distinct packages of a package table with the results of one workload and policy.
 
     Failed runs count as not simulated; that no run succeeded, or that one's package is not in the table, is an error.
@@ -73,7 +73,7 @@ def make_case(
     distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
     wait = simulated_values(distinct, results, workload, policy)
     left_out = jobs_left_out(distinct, quotes, jobs, existing)
-    return Case(workload, distinct, left_out, wait, len(jobs))
+    return WorkloadWaits(workload, distinct, left_out, wait, len(jobs))
 
 
 def simulated_values(
@@ -103,14 +103,14 @@ def simulated_values(
     return waits.reindex(row_of).to_numpy(dtype="float64", na_value=np.nan)
 
 
-def together(cases: Sequence[Case]) -> Case:
+def pool_workloads(cases: Sequence[WorkloadWaits]) -> WorkloadWaits:
     """Take several workloads as one: the mean wait over all their jobs, each as often as its workload weighs.
 
     A package's wait is known if it was simulated on every workload; jobs left out add up.
     """
     if len(cases) == 1:
         return cases[0]
-    return Case(
+    return WorkloadWaits(
         " + ".join(case.name for case in cases),
         cases[0].packages,
         np.sum([case.left_out for case in cases], axis=0),

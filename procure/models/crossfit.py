@@ -68,21 +68,8 @@ def predict_packages(
 ) -> Predicted:
     """Cross-validate a surrogate on the simulated packages and predict all.
 
-    Parameters
-    ----------
-    x
-        `features` of all packages, shape (packages, features).
-    wait
-        Simulated mean wait, s; NaN where a package was not simulated.
-    seed, n_jobs
-        As for `Surrogate`; the seed also deals the folds.
-    folds
-        Number of folds, at least 2.
-
-    Raises
-    ------
-    TableError
-        Fewer simulated packages than two per fold.
+    ``x`` are the `features` of all packages, ``wait`` simulated mean waits, s, NaN elsewhere; the ``seed`` also deals
+    the folds. Fewer simulated packages than two per fold are an error.
     """
     x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
     known = np.flatnonzero(~np.isnan(wait))
@@ -122,23 +109,9 @@ def rmse(predicted: np.ndarray, wait: np.ndarray) -> float:
 
 
 def correlations(packages: pd.DataFrame, wait: np.ndarray) -> pd.DataFrame:
-    """Return Pearson's correlation between a package's totals, and with the mean wait.
+    """Return Pearson's correlation between a package's totals, and with the mean wait (Hutchison 2024, table 3.4).
 
-    Parameters
-    ----------
-    packages
-        A package table; only rows with a wait count.
-    wait
-        Simulated mean wait, s, NaN where unknown.
-
-    Returns
-    -------
-    pandas.DataFrame
-        4 × 4: ``total_mem_gb total_cpus total_gpus mean_wait_time``; NaN where one is constant.
-
-    References
-    ----------
-    Hutchison (2024), table 3.4.
+    4 × 4: ``total_mem_gb total_cpus total_gpus mean_wait_time``, over packages with a wait; NaN where one is constant.
     """
     table = packages[["total_mem_gb", "total_cpus", "total_gpus"]].assign(mean_wait_time=wait)
     return table[~np.isnan(wait)].corr()

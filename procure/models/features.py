@@ -14,34 +14,18 @@ FEATURE_SETS = ("composition", "totals")
 
 
 def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "composition") -> pd.DataFrame:
-    """Describe packages by numbers that a model can learn from.
+    """Describe packages by numbers that a model can learn from, float64, a row per package; prices are not among them.
 
     Parameters
     ----------
-    packages
-        A package table with a count column per quoted type.
-    quotes
-        The quote table.
+    packages, quotes
+        A package table with a count column per quoted type; the quote table.
     feature_set
-        ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three.
-        ``composition``: these, the count of each type, and what follows from counts and types: nodes,
+        ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three (Hutchison 2024, section
+        3.4.5). ``composition``: these, the count of each type, and what follows from counts and types: nodes,
         CPUs, memory and GPUs of each category and the mean of each per node there; and for every CPU
         count, memory size and GPU count that some type has, how many nodes have at least as much,
-        which decides how many jobs of a given request fit.
-
-    Returns
-    -------
-    pandas.DataFrame
-        float64, one row per package in the same order. Prices are not among the features.
-
-    Raises
-    ------
-    TableError
-        An unknown feature set.
-
-    References
-    ----------
-    Hutchison (2024), section 3.4.5, for the published three.
+        which decides how many jobs of a given request fit. Another is an error.
     """
     if feature_set not in FEATURE_SETS:
         raise TableError(f"feature set {feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")

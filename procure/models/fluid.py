@@ -24,21 +24,12 @@ def backlog_waits(
     included, divided by the rate at which it drains, is the delay. A job's delay is the largest of the
     three; the result is their mean.
 
-    Parameters
-    ----------
-    packages
-        A package table with a count column per quoted type.
-    quotes
-        The quote table.
-    jobs
-        A job table; run times as logged, whatever a node's speed.
-    existing
-        A node table that every package adds to.
+    Run times are as logged, whatever a node's speed; ``existing`` is a node table that every package adds to.
 
     Returns
     -------
     numpy.ndarray
-        s, float64, shape (packages,). No simulated wait: jobs that share nodes or overtake each other
+        s, float64[packages]. No simulated wait: jobs that share nodes or overtake each other
         wait otherwise. It follows them in order and, roughly, in scale from day to day.
     """
     shapes = request_shapes(jobs)

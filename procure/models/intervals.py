@@ -64,15 +64,10 @@ class ConformalErrors:
         return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
 
     def interval(self, wait: np.ndarray, share: float = SHARE) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range, s, that holds the true wait of this share of packages predicted alike.
+        """Return the range, s, that holds the true wait of this share of packages predicted alike; NaN gives NaN.
 
-        Parameters
-        ----------
-        wait
-            Predicted mean waits, s; NaN gives NaN.
-        share
-            Nominal coverage. It holds in each group of predicted waits (Mondrian conformal
-            prediction) as far as the packages asked about are like those that were simulated.
+        It holds in each group of predicted waits (Mondrian conformal prediction) as far as the packages asked about
+        are like those that were simulated.
         """
         borders, groups = self.groups
         bounds = np.array([ratios[list(places(len(ratios), share))] for ratios in groups])

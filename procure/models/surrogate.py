@@ -61,15 +61,7 @@ class Surrogate:
         self.seed, self.n_jobs, self.profile = seed, n_jobs, profile
 
     def fit(self, x: Any, wait: Any) -> Surrogate:
-        """Learn from simulated packages.
-
-        Parameters
-        ----------
-        x
-            Features, shape (packages, features).
-        wait
-            Mean wait, s ≥ 0, shape (packages,).
-        """
+        """Learn from simulated packages: features, shape (packages, features), and mean waits, s ≥ 0."""
         x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
         if not len(x) or len(x) != len(wait):
             raise TableError(f"a model needs as many waits as packages: {len(wait)} and {len(x)} were given")
@@ -90,18 +82,9 @@ class Surrogate:
     def contributions(self, x: Any) -> tuple[float, np.ndarray]:
         """Return the factors by which each feature multiplies a prediction (SHAP values of the log link).
 
-        Under the log link the parts add up in logarithms, so each is a factor on the wait.
-
-        Returns
-        -------
-        typical : float
-            The prediction for a package without any features known, s.
-        factors : numpy.ndarray
-            float64, shape (packages, features); ``typical`` × the product of a row is `predict`.
-
-        References
-        ----------
-        Lundberg, Erion and Lee (2018), Consistent individualized feature attribution for tree ensembles.
+        Under the log link the parts add up in logarithms, so each is a factor on the wait: ``typical``, s, the
+        prediction without any features known, × the product of a row of factors, float64[packages, features], is
+        `predict`. (Lundberg, Erion and Lee 2018, Consistent individualized feature attribution for tree ensembles.)
         """
         rows = DMatrix(np.asarray(x, dtype="float64"), nthread=self.n_jobs)
         parts = np.asarray(self.model_.get_booster().predict(rows, pred_contribs=True), dtype="float64")

@@ -47,19 +47,7 @@ _COMPARE = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal, ">": np.g
 
 @dataclass(frozen=True)
 class Constraint:
-    """One bound.
-
-    Attributes
-    ----------
-    text
-        As the user wrote it.
-    of
-        What is bounded.
-    op
-        ``<=``, ``<``, ``>=``, ``>`` or ``==``.
-    value
-        In the unit of ``of``.
-    """
+    """One bound: what the user wrote, what is bounded, by ``<=``, ``<``, ``>=``, ``>`` or ``==``, in its unit."""
 
     text: str
     of: Quantity
@@ -85,20 +73,10 @@ class Constraint:
 def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[str, Quantity]:
     """Return what can be bounded, by name.
 
-    Parameters
-    ----------
-    types
-        Quoted types: the number of nodes of each.
-    classes
-        A study's own classes of jobs: the figures of each.
-
-    Returns
-    -------
-    dict
-        Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``),
-        package columns (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w``
-        (all nodes busy), types.
-        Several workloads: the mean by jobs, but the largest of maxima.
+    Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``), package columns
+    (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w`` (all nodes busy), the number of
+    nodes of each quoted type, and the figures of a study's own classes of jobs. Several workloads: the mean by jobs,
+    but the largest of maxima.
     """
     found: dict[str, Quantity] = {}
     for column in METRICS:
@@ -248,20 +226,8 @@ def contradictions(constraints: Sequence[Constraint]) -> list[str]:
 def explain(constraints: Sequence[Constraint], values: Sequence[np.ndarray], n_known: Sequence[int]) -> list[str]:
     """Say why no package satisfies all constraints.
 
-    Parameters
-    ----------
-    constraints
-        Two or more, or one.
-    values
-        For each, its figure of every package in question, simulated or predicted.
-    n_known
-        For each, how many of these are not predicted.
-
-    Returns
-    -------
-    list of str
-        For each constraint how many satisfy it alone and the best that can be had; then the pairs that
-        exclude each other here.
+    For each constraint how many satisfy it alone and the best that can be had; then the pairs that exclude each other
+    here. ``values`` are each one's figure of every package in question, of which ``n_known`` are simulated.
     """
     held = [one.holds(figures) for one, figures in zip(constraints, values, strict=True)]
     lines = []

@@ -77,12 +77,7 @@ def knee(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> int:
     sum; in two dimensions the distance is that to the chord between the front's ends. A dimension in
     which all points are equal does not count. Ties go to the lower row.
 
-    Parameters
-    ----------
-    points
-        The points of a front, finite, shape (points, dimensions), at least one.
-    minimise
-        As for `front`.
+    ``points`` are those of a front, finite, at least one; ``minimise`` is as for `front`.
 
     References
     ----------

@@ -16,22 +16,14 @@ class Quantity:
 
     Attributes
     ----------
-    name
-        As in ``--objective`` or a constraint.
-    column
-        Of the result table, the package table, or `procure.packages.costs.total_costs`.
-    source
-        ``result``: known by simulation, predicted elsewhere; ``package`` and ``cost``: known for every
-        package.
-    unit
-        Of its values.
-    meaning
-        In a few words.
-    how
-        How workloads are put together, see `aggregate`; a cost is one figure anyhow. ``quantile``: the least value that
-        so large a share of the workloads keeps.
-    share
-        That share.
+    name, unit, meaning
+        As in ``--objective`` or a constraint; of its values; in a few words.
+    column, source
+        Of the result table (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
+        `procure.packages.costs.total_costs` (``cost``): known for every package.
+    how, share
+        How workloads are put together, see `aggregate`; ``quantile``: the least value that so large a share of the
+        workloads keeps.
     """
 
     name: str
@@ -118,22 +110,13 @@ def objectives_of(classes: Iterable[str] = ()) -> dict[str, Quantity]:
 
 
 def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable[str] = ()) -> Quantity:
-    """Look an objective up.
-
-    Parameters
-    ----------
-    name
-        One of `OBJECTIVES`, or of those of the ``classes``.
-    columns
-        What the results and the cost table hold; default: everything.
-    classes
-        A study's own classes of jobs.
+    """Look an objective up, one of `OBJECTIVES` or of a study's own ``classes`` of jobs.
 
     Raises
     ------
     TableError
-        It is unknown, or these results do not hold its column: the message lists those that are there,
-        the nearest first.
+        It is unknown, or ``columns`` (what the results and the cost table hold; default: everything) are without its
+        column: the message lists those that are there, the nearest first.
     """
     every = objectives_of(classes)
     there = list(every) if columns is None else [one for one in every if every[one].column in set(columns)]
@@ -147,14 +130,6 @@ def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable
             f"available here: {_listed(name, there)}"
         )
     raise TableError(f"objective {name!r} is unknown; available here: {_listed(name, there)}")
-
-
-def available(columns: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the objectives whose column is among these; default: all."""
-    if columns is None:
-        return list(OBJECTIVES)
-    there = set(columns)
-    return [name for name, one in OBJECTIVES.items() if one.column in there]
 
 
 def _listed(name: str, there: list[str]) -> str:

@@ -31,15 +31,13 @@ class AwardMatrix(Shown):
 
     Attributes
     ----------
-    award
-        The rules.
+    award, title, notes
+        The rules; of which study; what the user should know.
     table
         ``place offer package_id``, for each criterion its value and ``…_points``, ``points``.
     weights
         From `procure.study.award.sensitivity`, with the names of the offers in ``below`` and ``above``, empty
         where none overtakes.
-    title, notes
-        Of which study; what the user should know.
     """
 
     award: Award

@@ -149,25 +149,12 @@ def assess(
     resamples: int | None = None,
     seed: int = 1,
 ) -> Confidence:
-    """Say how sure the head of a ranking is, by whatever objective.
+    """Say how sure the head of a ranking (`procure.recommender.rank.ranking_table`) is, by whatever objective.
 
-    Parameters
-    ----------
-    results, values, criteria
-        The study, every value of its packages, and what they are ranked by.
-    ranking
-        From `procure.recommender.rank.ranking_table`; packages that break a constraint do not count.
-    k
-        Length of the list; at least `HEAD` packages are looked at.
-    resamples
-        How often bursts are resampled; 0 = not at all; None = `RESAMPLES` under best fit's fast lane,
-        0 under policies that are simulated slowly. Days are resampled anyhow.
-    seed
-        Of the resampling.
-
-    Notes
-    -----
-    Predictions are not resampled: where the head holds some, and without resamples, nothing is known of the order.
+    At least `HEAD` packages are looked at; those that break a constraint do not count. From `FEWEST_DAYS` workloads
+    on, days are resampled; below, bursts, ``resamples`` times: None = `RESAMPLES` under best fit's fast lane, 0 under
+    policies that are simulated slowly. Where the head holds predictions, and without resamples, nothing is known of
+    the order.
     """
     of = criteria.objective
     if "satisfies" in ranking and ranking["satisfies"].any():

@@ -31,18 +31,9 @@ REACH, NOISE = 3.0, 0.03
 class SwapSearch:
     """What came of swaps around the first package.
 
-    Attributes
-    ----------
-    n_packages, n_runs
-        How many packages were simulated for it, and the runs, one on each workload.
-    n_better
-        How many times one of them took the lead.
-    instead_of
-        The package that led before; None where it still does.
-    objective, unit
-        What they are compared by.
-    before, value
-        The objective of the package that led before, and of the one that leads now.
+    ``n_packages`` were simulated for it, a run on each workload; ``n_better`` times one of them took the lead, in the
+    end ``instead_of`` another (None where the first still leads), with ``value`` of the objective instead of
+    ``before``.
     """
 
     n_packages: int
@@ -87,19 +78,8 @@ def try_swaps(
 
     Those that are expected to be best are simulated, `TRIED` at a time, until none is left or ``most`` are.
 
-    Parameters
-    ----------
-    counts
-        int64[packages, types], in the order of the values.
-    k
-        Length of the list, which is confirmed again: by rank, what is simulated since moves the others.
-    most
-        So many packages at most are simulated.
-
-    Returns
-    -------
-    SwapSearch or None
-        None where nothing was tried: all around the first package is simulated, or nothing is to be.
+    ``counts`` are int64[packages, types], in the order of the values. The first ``k`` are confirmed again: by rank,
+    what is simulated since moves the others. None where nothing was tried.
     """
     n_tried, n_better, leader = 0, 0, _leader(values, criteria, rule)
     first = leader
@@ -125,19 +105,9 @@ def try_swaps(
 
 
 def is_one_swap_away(counts: np.ndarray, row: int) -> np.ndarray:
-    """Say which packages are one swap away from another: of one type more or fewer nodes, of others the reverse.
+    """Say which packages, int64[packages, types], are one swap away from that of a row, bool[packages].
 
-    Parameters
-    ----------
-    counts
-        int64[packages, types].
-    row
-        Of the package that nodes are swapped in.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool[packages].
+    Of one type they have more nodes or fewer, of one or more others the reverse.
     """
     fewer, more = (counts < counts[row]).sum(axis=1), (counts > counts[row]).sum(axis=1)
     return np.asarray(np.minimum(fewer, more) == 1)

@@ -86,11 +86,9 @@ def criteria_of(
 
     Raises
     ------
-    ArgumentError
-        ``objective``, ``constraints`` or ``pareto`` cannot be read, or names what does not exist; or
-        constraints contradict each other.
     TableError
-        The same of the study's own.
+        An argument (`ArgumentError`), or the study's own, cannot be read, names what does not exist, or contradicts
+        another.
     """
     quotes = study.read_quotes()
     bounds = own_constraints(study, quotes)

@@ -24,7 +24,7 @@ from procure.evaluation.many_days import (
 )
 from procure.evaluation.ranking import evaluate_case
 from procure.files import keep_array
-from procure.models import FEATURE_SETS, Case, Predicted, features
+from procure.models import FEATURE_SETS, Predicted, WorkloadWaits, features
 from procure.models.intervals import ConformalErrors, coverage
 from procure.progress import silent
 from procure.recommender.learning import Note
@@ -37,7 +37,6 @@ from procure.sweep.results import (
     RULES,
     RUNS_ALL,
     StudyResults,
-    check_in_study,
     few_simulated,
     load_results,
     workloads_of,
@@ -125,8 +124,6 @@ def evaluate(
     policy: str | None = None,
     rule: str = RUNS_ALL,
     hit_threshold: int | Iterable[int] | None = None,
-    train_on: Sequence[str] | None = None,
-    apart: bool = False,
     note: Note = silent,
 ) -> Evaluation:
     """Judge a study's model against what was simulated, beside a random order and the cheapest per CPU.
@@ -145,12 +142,8 @@ def evaluate(
         One of the study's, None = its first; one of `procure.sweep.results.RULES`.
     hit_threshold
         Judge all workloads together: a hit is among the best ``hit_share`` packages on more than this many of them.
-        None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself.
-    train_on
-        With a threshold: workloads of which a model of their own is judged, as from one representative day; None = the
-        first.
-    apart
-        Judge each workload by itself, whatever the study's threshold.
+        None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself. A model of the
+        first workload alone, as from one representative day, is judged beside.
 
     Raises
     ------
@@ -173,10 +166,8 @@ def evaluate(
     threshold = settings.evaluate.hit_threshold if hit_threshold is None else hit_threshold
     thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
     note(f"judging the model on {counted(len(results.cases), 'workload')}")
-    if thresholds and not apart:
-        return _pooled(results, names or [settings.model.feature_set], rule, waits, thresholds, train_on)
-    if train_on:
-        raise ArgumentError("train_on", "it needs a hit threshold")
+    if thresholds:
+        return _pooled(results, names or [settings.model.feature_set], rule, waits, thresholds)
     return _apart(results, names, rule, waits)
 
 
@@ -227,7 +218,7 @@ def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: lis
     return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
 
 
-def coverage_notes(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
+def coverage_notes(case: WorkloadWaits, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
     """Say what share of the true waits the 90 % prediction intervals cover.
 
     With a truth, of the packages that were not simulated; else each half of the out-of-fold predictions is judged by
@@ -300,17 +291,14 @@ def _pooled(
     rule: str,
     truth: list[np.ndarray] | None,
     thresholds: list[int],
-    train_on: Sequence[str] | None,
 ) -> Evaluation:
     """Judge all workloads together."""
     study, names = results.plan.study, [case.name for case in results.cases]
     for threshold in thresholds:
         with argument("hit_threshold"):
             check_threshold(threshold, names)
-    for name in train_on or []:
-        check_in_study("train_on", name, names)
     waits = None if truth is None else np.array(truth)
-    days, n_hit_days, scores = judge_days(results, feature_sets, rule, waits, train_on or names[:1])
+    days, n_hit_days, scores = judge_days(results, feature_sets, rule, waits, names[:1])
     packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
     most, known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]

@@ -44,7 +44,7 @@ class Forward(Shown):
         ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
         ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), ``rank_correlation`` of
         the rule's figures with what came, and ``share_saturated`` of all packages. A random choice has no package: its
-        ratio is the geometric mean of all, its wait their mean; 1 says that the cut tells no rule from another.
+        ratio is the geometric mean of all, its wait their mean.
     notes
         What the figures are about.
     """

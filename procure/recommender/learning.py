@@ -9,7 +9,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import keep_array
-from procure.models import Case, Predicted, Surrogate, feature_inputs
+from procure.models import Predicted, Surrogate, WorkloadWaits, feature_inputs
 from procure.models.case import simulated_values
 from procure.objectives import objective, objectives_of
 from procure.progress import silent
@@ -67,13 +67,11 @@ def learn_values(
     learn from the sweep's sample, as long as that is large enough; what searches have simulated is
     entered after that.
     """
-    folds = results.plan.study.model.folds
-    whole, every = values.whole, np.arange(len(values.packages))
-    left_out = np.zeros_like(whole.left_out) if rule == PUBLISHED else whole.left_out
+    folds, every, columns = results.plan.study.model.folds, np.arange(len(values.packages)), list(values.results)
+    left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
     leading = left_out == left_out.min()
-    sampled = int((leading & values.simulated).sum())
-    if not can_learn(sampled, folds):
-        values.add(every, searched_values(results, list(values.results)))
+    if not can_learn(int((leading & values.simulated).sum()), folds):
+        values.add(every, searched_values(results, columns))
     missing = leading & ~values.simulated
     outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
     enough = can_learn(int((leading & values.simulated).sum()), folds)
@@ -81,17 +79,16 @@ def learn_values(
         values.confirm(lambda: np.flatnonzero(missing))
     elif criteria.need_runs:
         learn = learner(results, rule)
-        wanted = {of: None for of in (*criteria.quantities, MEAN_WAIT) if of.source == "result"}
-        for of in wanted:
+        for of in dict.fromkeys(one for one in (*criteria.quantities, MEAN_WAIT) if one.source == "result"):
             if of.per_workload and len(values.cases) > 1:
                 note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
             if not values.learn(of, learn):
-                raise TableError(few_simulated(whole, folds) + "; simulate more (sweep.sample)")
+                raise TableError(few_simulated(values.whole, folds) + "; simulate more (sweep.sample)")
         useless = [one.what for one in values.models if not one.useful]
         if verify and useless and runs_of(results.plan.study, int(missing.sum())) <= MOST_RUN_WHOLE:
             note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")
             values.confirm(lambda: np.flatnonzero(missing))
-    values.add(every, searched_values(results, list(values.results)))
+    values.add(every, searched_values(results, columns))
 
 
 def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
@@ -108,7 +105,7 @@ def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, 
 def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
     """Return a function that fits the study's model to a case, and one of its own for packages that leave jobs out."""
 
-    def learn(case: Case) -> tuple[Predicted | None, np.ndarray] | None:
+    def learn(case: WorkloadWaits) -> tuple[Predicted | None, np.ndarray] | None:
         able = case.left_out == case.left_out.min() if rule == RUNS_ALL else case.left_out >= 0
         predicted = None
         if (able & ~case.simulated).any():
@@ -123,7 +120,7 @@ def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
     return learn
 
 
-def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, guess: np.ndarray) -> np.ndarray:
+def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | None, guess: np.ndarray) -> np.ndarray:
     """Fill in predictions for packages that leave jobs out, where enough of them were simulated."""
     rest = ~case.runs_all
     learnt, unknown = rest & case.simulated, rest & ~case.simulated & np.isnan(guess)
@@ -136,15 +133,7 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     filled[unknown] = keep_array(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
-        [
-            model.seed,
-            model.profile,
-            asked.feature_set,
-            learnt,
-            wait,
-            unknown,
-            *inputs,
-        ],
+        [model.seed, model.profile, asked.feature_set, learnt, wait, unknown, *inputs],
         lambda: model.fit(results.features[learnt], wait).predict(results.features[unknown]),
     )
     return filled

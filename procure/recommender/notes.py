@@ -11,7 +11,6 @@ import pandas as pd
 
 from procure.comparison.owners import say_owners, what_each_got
 from procure.errors import TableError
-from procure.files.gpu_pools import models_of
 from procure.objectives import Quantity
 from procure.packages.cost_notes import budget_notes, cost_notes
 from procure.packages.costs import whole_order
@@ -25,7 +24,7 @@ from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, replayed, try_everywhere
-from procure.text import be, counted, duration, listed, with_unit
+from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
@@ -288,23 +287,13 @@ def _none_able(results: StudyResults) -> str:
         return "no package runs every job, though each job is run by some package"
     order = ("gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes")
     top = max(lost, key=lambda shape: [shape[name] for name in order])
-    models = sorted({shape["gpu_type"] for shape in lost if shape["gpus_per_node"] > 0 and _no_such_gpu(plan, shape)})
-    map_them = f"; nobody offers GPUs of model {listed(models)} (procure study check shows how to map them)"
     return (
         f"no package runs every job; every package leaves out {left_out_by_all(results):,} of "
         f"{counted(sum(case.n_jobs for case in results.cases), 'job')}, the most demanding on "
         f"{counted(top['n_nodes'], 'node')} with {counted(top['cpus_per_node'], 'CPU')}, "
-        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each"
-        + (map_them if models else "")
+        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each; procure study check "
+        "says whether a GPU model is missing"
     )
-
-
-def _no_such_gpu(plan: Plan, shape: dict[Any, Any]) -> bool:
-    """Tell whether a request names only GPU models that no quote and no existing node has."""
-    asked = models_of(shape["gpu_type"])
-    tables = [plan.quotes, *([] if plan.existing is None else [plan.existing])]
-    there = [models_of(text) for table in tables for text in table.loc[table["gpus"] > 0, "gpu_type"]]
-    return bool(asked) and all(models and not asked & models for models in there)
 
 
 def about_results(results: StudyResults) -> list[str]:

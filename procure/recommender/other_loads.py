@@ -46,14 +46,12 @@ class OtherLoads:
     ----------
     loads
         Mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first.
-    days
-        Mean waits by day, s, float64[days, packages]; no row where there are fewer than `FEWEST_DAYS`.
-    day_jobs
-        How many jobs each day counts, in the same shape.
-    weeks
-        Mean waits on each drawn period, s, float64[periods, packages]; no row where the study asks for none.
-    saturated
-        In how many of these the first package's queue grows to the end.
+    days, day_jobs
+        Mean waits by day, s, and how many jobs each counts, float64[days, packages]; no row where there are fewer than
+        `FEWEST_DAYS`.
+    weeks, saturated
+        Mean waits on each drawn period, s, float64[periods, packages], no row where the study asks for none; in how
+        many of these the first package's queue grows to the end.
     """
 
     loads: pd.DataFrame
@@ -132,16 +130,9 @@ def other_loads(
 ) -> OtherLoads:
     """Try the first packages of a list on other days, under `GROWTHS` times the load, and on drawn weeks.
 
-    Parameters
-    ----------
-    values
-        Of the study's packages; what is simulated of the first is not simulated again.
-    rows
-        Of packages that leave out as many jobs as the first, best first; the first `HEAD` count.
-    weeks
-        From `drawn_weeks`.
-    seed
-        Chooses the bursts that are added.
+    ``rows`` are of packages that leave out as many jobs as the first, best first; the first `HEAD` count. ``values``
+    are of the study's packages: what is simulated is not simulated again. ``weeks`` are from `drawn_weeks`; ``seed``
+    chooses the bursts that are added.
     """
     rows = rows[: HEAD if catalog.is_batched(results.policy) else 1]
     counts, plan, now = results.counts[rows], results.plan, values.whole.wait[rows]

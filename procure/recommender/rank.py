@@ -98,20 +98,17 @@ def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
     axes = criteria.axes
 
     def layers(least: int) -> np.ndarray:
-        left = np.flatnonzero(eligible(values, criteria))
+        left, found = np.flatnonzero(eligible(values, criteria)), list[np.ndarray]()
         points = np.column_stack([values.value(axis)[0] for axis in axes])
-        found = [left[:0]]
         while len(left) and sum(map(len, found)) < least:
             first = front(points[left])
             found.append(left[first])
             left = left[~first]
-        return np.concatenate(found)
+        return np.concatenate([left[:0], *found])
 
     def heads() -> np.ndarray:
-        left = np.flatnonzero(eligible(values, criteria))
-        found = [layers(FEWEST_CONFIRMED)]
-        for axis in axes:
-            value, known = values.value(axis)
+        left, found = np.flatnonzero(eligible(values, criteria)), [layers(FEWEST_CONFIRMED)]
+        for value, known in map(values.value, axes):
             if not known[left].all():
                 found.append(left[np.argsort(value[left], kind="stable")[:FEWEST_CONFIRMED]])
         return np.unique(np.concatenate(found))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from procure.models import Case, Predicted
+from procure.models import Predicted, WorkloadWaits
 from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.confirm import SwapSearch
@@ -25,15 +25,11 @@ class Recommendation(Shown):
 
     Attributes
     ----------
-    results
-        The study and its results.
-    criteria, rule
-        What packages are ranked by.
-    ranking
-        Every distinct package, best first, see `procure.recommender.rank.ranking_table`; with axes, by the
-        first axis, and not confirmed beyond the front.
-    k
-        How many are recommended; at most the packages that satisfy the constraints.
+    results, criteria, rule
+        The study and its results; what packages are ranked by.
+    ranking, k
+        Every distinct package, best first, see `procure.recommender.rank.ranking_table` (with axes, by the
+        first axis, and not confirmed beyond the front), and how many are recommended.
     front
         The Pareto front, see `procure.recommender.rank.find_front`; None without axes.
     package_values
@@ -42,18 +38,11 @@ class Recommendation(Shown):
         How sure the order of the first packages is; None for a front.
     about
         What the user should know of where the order comes from, a sentence each.
-    verified
-        Whether predictions were simulated to confirm the list.
-    n_failed
-        How many confirming runs failed; their packages stay predicted.
-    waited
-        What the first package cuts of the waiting in the log, and how close a replay of today comes to it.
-    exchanged
-        What came of swaps around the first package; None where none were tried.
-    rule_costs
-        What each rule of the study's packages costs; none where nothing was simulated for it.
-    other_loads
-        The first packages on other days, under more load, and on drawn weeks; None where nothing was simulated for it.
+    verified, n_failed
+        Whether predictions were simulated to confirm the list, and how many of these runs failed.
+    waited, exchanged, rule_costs, other_loads
+        What the first package cuts of the waiting in the log; what came of swaps around it; what each rule of the
+        study's packages costs; the first packages under other loads. None or empty where nothing was simulated for it.
     """
 
     results: StudyResults
@@ -73,7 +62,7 @@ class Recommendation(Shown):
     other_loads: OtherLoads | None = None
 
     @property
-    def case(self) -> Case:
+    def case(self) -> WorkloadWaits:
         """All workloads pooled: packages, jobs left out, and the mean waits that the study's results hold."""
         return self.package_values.whole
 

@@ -41,10 +41,8 @@ class RentComparison(Shown):
         ``jobs_left_out``.
     break_even
         By way, the factor on the load at which renting costs what buying does; None where nothing can be rented.
-    package_id, years
-        What is bought; for how long.
-    title, notes
-        Of which study; what the figures rest on.
+    package_id, years, title, notes
+        What is bought; for how long; of which study; what the figures rest on.
     """
 
     table: pd.DataFrame

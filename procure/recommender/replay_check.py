@@ -53,15 +53,10 @@ class Logged(NamedTuple):
 
 @dataclass(frozen=True)
 class BaselineReplay:
-    """How a replay of the logs on the nodes of today compares with them.
+    """How a replay under a policy, on the nodes ``named`` so, compares with the logs.
 
-    Attributes
-    ----------
-    policy, named
-        Under what, and on which nodes.
-    table
-        From `compare_pairs`, of ``all`` and of each class of `procure.schemas.CLASSES` with jobs, with ``forecast``:
-        whether a simulated wait of the class may be read as a forecast.
+    ``table`` is from `compare_pairs`, of ``all`` and of each class of `procure.schemas.CLASSES` with jobs, with
+    ``forecast``: whether a simulated wait of the class may be read as a forecast.
     """
 
     policy: str
@@ -128,16 +123,10 @@ class WaitReduction:
 
     Attributes
     ----------
-    named
-        The nodes of today.
-    n_jobs
-        Jobs that started in the log and in every replay.
-    hours
-        Of all of them.
-    causes
-        ``cause hours share`` of the account.
-    by_class
-        ``class n_jobs hours want_hours today_hours package_hours`` of the classes with jobs.
+    named, n_jobs, hours
+        The nodes of today; jobs that started in the log and in every replay, and the hours of all of them.
+    causes, by_class
+        ``cause hours share`` of the account; ``class n_jobs hours want_hours today_hours package_hours``.
     held_by
         ``the log``: every job keeps the part of its wait that is for other causes; ``the policy``: its rules hold.
     """
@@ -194,14 +183,9 @@ class WaitReduction:
 
 @dataclass(frozen=True)
 class ReplayCheck:
-    """What is known of the waiting in the log: what the package cuts, and how close a replay is; or why not.
+    """What is known of the waiting in the log: what the package cuts, and how close a replay is.
 
-    Attributes
-    ----------
-    cut, fidelity
-        None where they are not known.
-    missing
-        What is missing, a sentence; empty where nothing is, and where the jobs are made up.
+    ``missing`` says why one of them is not known; it is empty where the jobs are made up.
     """
 
     cut: WaitReduction | None = None
@@ -210,9 +194,7 @@ class ReplayCheck:
 
     def sentences(self) -> list[str]:
         """Say it."""
-        return [one.sentence for one in (self.cut, self.fidelity) if one is not None] + [self.missing] * bool(
-            self.missing
-        )
+        return [*(one.sentence for one in (self.cut, self.fidelity) if one), *filter(None, [self.missing])]
 
     def brief(self) -> list[str]:
         """Say it for a first page: what the package cuts, and whether waits are a forecast."""
@@ -232,13 +214,7 @@ UNKNOWN = ReplayCheck()
 
 
 def check_replay(results: StudyResults, counts: np.ndarray | None = None) -> ReplayCheck:
-    """Replay today's nodes beside the log; with a package, account for the waiting in the log, and replay it too.
-
-    Parameters
-    ----------
-    counts
-        The package, int64[n_types]; None = it is only said how close a replay is.
-    """
+    """Replay today's nodes beside the log; with a package, int64[n_types], say what of the waiting it cuts, too."""
     try:
         logs, missing = find_logs(results)
         baseline = compare_baseline(results, logs)
@@ -288,13 +264,7 @@ def _nodes_today(results: StudyResults, jobs: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def log_account() -> Any:
-    """Return what accounts for the waiting in a log, see `procure.account.entries.LogAccount`.
-
-    Raises
-    ------
-    TableError
-        This installation offers none.
-    """
+    """Return what accounts for the waiting in a log, see `procure.account.entries.LogAccount`."""
     if "log" not in plugins.offered(plugins.ACCOUNTS):
         raise TableError("this installation offers no account of waits; install procure anew")
     return plugins.load(plugins.ACCOUNTS, "log", "account")
@@ -324,13 +294,7 @@ def _kept(
 
 
 def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> BaselineReplay | None:
-    """Compare a replay of today with the log, by class; None where there is no log.
-
-    Raises
-    ------
-    TableError
-        A run failed, or no job that started in the log runs on the nodes.
-    """
+    """Compare a replay of today with the log, by class; None where there is no log; a run that fails is an error."""
     if not logs:
         return None
 

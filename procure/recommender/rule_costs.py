@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.case import Case, make_case, simulated_values
+from procure.models.case import WorkloadWaits, make_case, simulated_values
 from procure.models.fluid import backlog_waits
 from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
@@ -35,22 +35,10 @@ _ROUNDS = (0.5, 0.25, 0.25)
 
 
 class RuleCost(NamedTuple):
-    """What one rule costs.
+    """What one rule, as a study file writes it, costs: the best package that only it forbids, for the same money.
 
-    Attributes
-    ----------
-    rule
-        As a study file writes it.
-    n_simulated
-        So many packages that only this rule forbids were simulated.
-    package_id
-        The best of them, where it is better than the first choice; else None.
-    objective, unit
-        What they are compared by.
-    value, before
-        The objective without and with the rule.
-    jobs_left_out, before_left_out
-        Jobs that cannot run, without and with it.
+    ``package_id`` is None where none of ``n_simulated`` is better than the first choice. ``value`` and
+    ``jobs_left_out`` are without the rule, ``before`` and ``before_left_out`` with it.
     """
 
     rule: str
@@ -114,9 +102,12 @@ def probe_rules(study: Study) -> list[RuleCost]:
     """Say what each rule costs before any package was swept: the best found under the rules stands for the best."""
     plan = read_inputs(study, study.simulate.policies)
     none = package_table(np.zeros((0, len(plan.types)), np.int64), make_space(plan.quotes, study.packages))
+    no_jobs, no_wait = np.zeros(0, np.int64), np.zeros(0)
     cases = [
-        Case(one.name, none, np.zeros(0, np.int64), np.zeros(0), plan.n_counted(one.name), "mean_wait_time", one.weight,
-             plan.class_jobs(one.name))
+        WorkloadWaits(
+            one.name, none, no_jobs, no_wait, plan.n_counted(one.name), weight=one.weight,
+            class_jobs=plan.class_jobs(one.name),
+        )
         for one in study.scenarios
     ]  # fmt: skip
     results = StudyResults(replace(plan, packages=none), study.simulate.policies[0], pd.DataFrame(), cases, keep=False)

@@ -68,17 +68,10 @@ def front_records(done: Recommendation) -> dict[str, object]:
 
 
 def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
-    """Sum the servers of each type over packages.
+    """Sum the servers of each type over packages: a row per type, in quote-file order.
 
-    Returns
-    -------
-    pandas.DataFrame
-        In quote-file order: ``category name cpus mem_gb gpus``, ``servers`` (the sum), ``packages``
-        (how many hold the type) and ``mean_count`` per package.
-
-    References
-    ----------
-    Hutchison (2024), table 3.6.
+    ``category name cpus mem_gb gpus``, ``servers``, ``packages`` that hold the type, and ``mean_count`` per package.
+    (Hutchison 2024, table 3.6.)
     """
     counts = count_matrix(packages, quotes)
     table = quotes[["category", "name", "cpus", "mem_gb", "gpus"]].reset_index(drop=True)
@@ -92,11 +85,7 @@ def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFram
 def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
     """Return what packages spend on each category: ``category price_usd share``, means over packages.
 
-    What discounts take off an order is shared among its nodes by their list prices.
-
-    References
-    ----------
-    Hutchison (2024), figure 3.5.
+    What discounts take off an order is shared among its nodes by their list prices. (Hutchison 2024, figure 3.5.)
     """
     spent = count_matrix(packages, quotes) * quotes["price_usd"].to_numpy(dtype="float64")
     if "price_usd" in packages:

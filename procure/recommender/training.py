@@ -25,16 +25,12 @@ class Training(Shown):
 
     Attributes
     ----------
-    study
-        Its name.
-    table
-        A row per workload: ``workload policy model feature_set n_simulated n_packages folds rmse_seconds
+    study, table
+        Its name; a row per workload: ``workload policy model feature_set n_simulated n_packages folds rmse_seconds
         constant_rmse_seconds relative_rmse fold_rmse_seconds trees``. RMSE is in seconds, and relative to
         that of always answering the mean.
-    correlations
-        By workload, see `procure.models.crossfit.correlations`.
-    notes
-        Workloads without a model, and where models are kept.
+    correlations, notes
+        By workload, see `procure.models.crossfit.correlations`; workloads without a model, and where models are kept.
     """
 
     study: str

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models import Case, Predicted, together
+from procure.models import Predicted, WorkloadWaits, pool_workloads
 from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.schemas import PACKAGE
 
-Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
+Learn = Callable[[WorkloadWaits], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
 is none; None = too few were simulated."""
 
@@ -47,20 +47,14 @@ class PackageValues:
 
     Attributes
     ----------
-    cases
-        One per workload.
+    cases, costs, cvar_share
+        One per workload; from `procure.packages.costs.total_costs`; see `procure.objectives.aggregate`.
     results
         By result column: simulated values, float64[workloads, packages], NaN elsewhere.
-    costs
-        From `procure.packages.costs.total_costs`, a row per package.
-    cvar_share
-        See `procure.objectives.aggregate`.
     simulate
         Simulates packages that are predicted; None = nothing ever is.
-    models
-        What `learn` has fitted.
-    now, failed
-        Which packages `confirm` has simulated, and of which a run failed, bool[packages].
+    models, now, failed
+        What `learn` has fitted; which packages `confirm` has simulated, and of which a run failed, bool[packages].
 
     Notes
     -----
@@ -69,7 +63,7 @@ class PackageValues:
     are, and the errors of the pooled value are what its range comes from.
     """
 
-    cases: Sequence[Case]
+    cases: Sequence[WorkloadWaits]
     results: dict[str, np.ndarray]
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
     cvar_share: float = CVAR_SHARE
@@ -77,7 +71,7 @@ class PackageValues:
     models: list[Model] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.whole = together(self.cases)
+        self.whole = pool_workloads(self.cases)
         self.packages = self.whole.packages
         self.price = self.packages["price_usd"].to_numpy()
         self.ran = np.array([case.n_ran for case in self.cases], dtype="float64")

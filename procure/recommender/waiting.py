@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.models.case import Case
+from procure.models.case import WorkloadWaits
 from procure.objectives import MEAN_WAIT
-from procure.objectives.constraints import Constraint
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import starts_known
 from procure.schemas import CLASSES
@@ -42,11 +41,10 @@ def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, found, strict=True))
 
 
-def _metrics(results: StudyResults, case: Case, rows: np.ndarray) -> np.ndarray:
+def _metrics(results: StudyResults, case: WorkloadWaits, rows: np.ndarray) -> np.ndarray:
     """Return what a sweep and searches have kept, float64[rows, metrics]."""
     ids = case.packages["package_id"].iloc[rows]
-    kept = [table for table in (results.results, results.searched) if len(table)]
-    runs = pd.concat(kept, ignore_index=True)
+    runs = pd.concat([table for table in (results.results, results.searched) if len(table)], ignore_index=True)
     mine = (runs["workload"] == case.name) & (runs["policy"] == results.policy) & (runs["status"] == "ok")
     runs = runs[mine & runs["package_id"].isin(ids)].drop_duplicates("package_id").set_index("package_id")
     return runs.reindex(ids).reindex(columns=list(results.plan.metric_names)).to_numpy(dtype="float64")
@@ -57,19 +55,15 @@ def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list
 
     Means over the workloads by what they weigh and by the jobs that they have of the class.
     """
-    values, found = done.package_values, []
-    of_all = (*CLASSES, *done.results.plan.study.classes)
-    n = np.array([[case.class_jobs.get(name, 0) for name in of_all] for case in done.results.cases])
-    for place, name in enumerate(of_all):
-        weight = n[:, place] * values.weight
-        if not weight.any():
-            continue
-        figures = {one: waits[f"{name}_{one}"][:, i] for one in _FIGURES}
-        found.append(
-            {"class": name, "n_jobs": int(n[:, place].sum())}
-            | {one: _mean(figure, weight) for one, figure in figures.items()}
-        )
-    return found
+    values, names = done.package_values, (*CLASSES, *done.results.plan.study.classes)
+    n = np.array([[case.class_jobs.get(name, 0) for name in names] for case in done.results.cases])
+    weights = n * values.weight[:, None]
+    return [
+        {"class": name, "n_jobs": int(n[:, place].sum())}
+        | {one: _mean(waits[f"{name}_{one}"][:, i], weights[:, place]) for one in _FIGURES}
+        for place, name in enumerate(names)
+        if weights[:, place].any()
+    ]
 
 
 def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
@@ -95,25 +89,17 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     for target in done.criteria.targets:
         value, known = values.value(target.of)
         keeps = target.holds(value) & known & values.whole.runs_all
+        wait = values.results[target.of.column][values.ran_of(target.of)[:, row] > 0, row]
         found.append(
             {
                 "class": target.of.job_class or "all",
                 "target": target.text,
                 "met": bool(target.holds(value[[row]])[0]),
-                "chance": _chance(done, target, row),
+                "chance": None if not len(wait) or np.isnan(wait).any() else float(target.holds(wait).mean()),
                 "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
             }
         )
     return found
-
-
-def _chance(done: Recommendation, target: Constraint, row: int) -> float | None:
-    values, of = done.package_values, target.of
-    wait = values.results[of.column][:, row]
-    counts = values.ran_of(of)[:, row] > 0
-    if not counts.any() or np.isnan(wait[counts]).any():
-        return None
-    return float(target.holds(wait[counts]).mean())
 
 
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
@@ -255,16 +241,13 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
     """Return what ``procure recommend --format json`` says of each package's waits; whose they are, of the first."""
     waits, found = waits_of(done, rows), list[dict[str, Any]]()
     for i, row in enumerate(rows):
-        if not done.package_values.simulated[row]:
-            found.append({"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None})
-            continue
-        today = against_log(done) if i == 0 else None
-        whole = of_all(done, waits, i, int(row))
-        found.append(
-            {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
-            | {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
-            | {"concentration": concentration(done, int(row)) if i == 0 else None}
-            | {"logged_mean_wait_time": None if today is None else today[1]}
-            | (done.waited.to_dict() if i == 0 else {"account": None, "fidelity": None})
-        )
+        one: dict[str, Any] = {"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None}
+        if done.package_values.simulated[row]:
+            whole, logged = of_all(done, waits, i, int(row)), against_log(done) if i == 0 else None
+            one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
+            one |= {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
+            one |= {"logged_mean_wait_time": None if logged is None else logged[1]}
+            if i == 0:
+                one |= {"concentration": concentration(done, int(row))} | done.waited.to_dict()
+        found.append(one)
     return found

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
-from procure.models import Case
+from procure.models import WorkloadWaits
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
@@ -35,20 +35,10 @@ NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none t
 class Changes:
     """What is to be different; None = as it is.
 
-    Attributes
-    ----------
-    growth
-        Factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`).
-    gpu_jobs
-        Factor on the CPU-seconds of GPU jobs; those of other jobs stay.
-    gpu_share
-        Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
-    policy
-        Name of another policy.
-    rules
-        Changes of the centre's rules, see `procure.site.change`; the policy must go by them.
-    seed
-        Of which bursts are added or left out.
+    ``growth`` is a factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`), ``gpu_jobs`` one on
+    those of GPU jobs alone, ``gpu_share`` instead of that the share of the jobs that ask for GPUs; ``policy`` is
+    another one, ``rules`` are changes of the centre's rules (`procure.site.change`), by which the policy must go.
+    ``seed`` chooses the bursts that are added or left out.
     """
 
     growth: float | None = None
@@ -139,7 +129,7 @@ def asks_gpus(jobs: pd.DataFrame) -> bool:
     return bool((jobs["gpus_per_node"] > 0).any())
 
 
-def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
+def jobs_of(plan: Plan, case: WorkloadWaits, changes: Changes) -> pd.DataFrame:
     """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
     jobs = plan.workloads[case.name]
     return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None, gpu_share=None))
@@ -157,15 +147,11 @@ class WhatIf(Shown):
         A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
         p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. With several
         changes, the last row is all of them.
-    limits
-        Whether jobs are cut at their limit, and how many on this package as it is.
-    waits
+    limits, waited
+        Whether jobs are cut at their limit, and how many on this package as it is; how close a replay comes to the log.
+    waits, conclusion
         Under changed rules: waits by class, QOS and partition before and after
-        (`procure.comparison.rule_waits.rule_waits`).
-    conclusion
-        Under changed rules: what they do, in a sentence.
-    waited
-        How close a replay of today comes to the log.
+        (`procure.comparison.rule_waits.rule_waits`), and what the rules do, in a sentence.
     """
 
     study: str

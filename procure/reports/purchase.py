@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import installed_xgboost
-from procure.models import Case, Predicted
+from procure.models import Predicted, WorkloadWaits
 from procure.models.crossfit import correlations
 from procure.page.html import render as render_template
 from procure.page.svg import differ
@@ -340,7 +340,7 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
     }
 
 
-def _examples(case: Case, quotes: pd.DataFrame, budget_usd: float) -> list[dict[str, object] | None]:
+def _examples(case: WorkloadWaits, quotes: pd.DataFrame, budget_usd: float) -> list[dict[str, object] | None]:
     """Return the first, some middle and the last package; None stands for rows left out."""
     packages, n = case.packages, len(case.packages)
     middle = n // 2

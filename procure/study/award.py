@@ -101,20 +101,11 @@ class Award(Settings):
 
 
 def shares(values: pd.DataFrame, award: Award) -> pd.DataFrame:
-    """Return which share of a criterion's points each offer gets, 0 to 1.
+    """Return which share of a criterion's points each offer, a row of values, gets, 0 to 1.
 
-    Parameters
-    ----------
-    values
-        A row per offer, a column per criterion: less is better, but of ``points`` more.
-    award
-        The rules.
-
-    Notes
-    -----
-    relative: best / value; where the best is 0, offers with 0 get all and the others none. linear:
-    1 − (value − best) / (best (zero_at − 1)), at least 0. With a scale: 1 − (value − full) / (none − full), within
-    0 to 1.
+    Less is better, but of ``points`` more. relative: best / value; where the best is 0, offers with 0 get all and the
+    others none. linear: 1 − (value − best) / (best (zero_at − 1)), at least 0. With a scale:
+    1 − (value − full) / (none − full), within 0 to 1.
     """
     found = {}
     for name in award.weights:
@@ -185,11 +176,6 @@ def check_points(award: Award | None, vendors: pd.Series, packages: pd.Series | 
     """Refuse points of a panel for a vendor that quotes nothing, or for a package that is not in the list.
 
     Without a list of packages a name with ``=``, which is that of a package, is left alone.
-
-    Raises
-    ------
-    TableError
-        There are such points.
     """
     known = [one for one in vendors.astype(str).unique() if one]
     for name, given in (award.points if award is not None else {}).items():

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.models import FEATURE_SETS, Case, Predicted, Surrogate, features, make_case
+from procure.models import FEATURE_SETS, Predicted, Surrogate, WorkloadWaits, features, make_case
 from procure.models.cache import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs, total_costs
@@ -62,7 +62,7 @@ class StudyResults:
     plan: Plan
     policy: str
     results: pd.DataFrame
-    cases: list[Case]
+    cases: list[WorkloadWaits]
     searched: pd.DataFrame = field(default_factory=pd.DataFrame)
     keep: bool = True
     most_usd: float | None = None
@@ -97,7 +97,7 @@ class StudyResults:
         """What every distinct package costs, see `costs_of`."""
         return costs_of(self.plan, self.cases[0].packages, {case.name: case.weight for case in self.cases})
 
-    def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
+    def learn(self, case: WorkloadWaits, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
         """Fit the study's model, or read the one that was kept; once for each case."""
         choice = self.plan.study.model
         feature_set, among = feature_set or choice.feature_set, case.runs_all if among is None else among
@@ -108,7 +108,9 @@ class StudyResults:
             )
         return self._learnt[asked]
 
-    def learn_if_possible(self, case: Case, feature_set: str | None = None, rule: str = RUNS_ALL) -> Predicted | None:
+    def learn_if_possible(
+        self, case: WorkloadWaits, feature_set: str | None = None, rule: str = RUNS_ALL
+    ) -> Predicted | None:
         """Learn from the packages that run every job; if they are too few, from all; else return None.
 
         By the published rule, always from all.
@@ -119,12 +121,12 @@ class StudyResults:
                 return self.learn(case, feature_set, among)
         return None
 
-    def learn_if_useful(self, case: Case) -> Predicted | None:
+    def learn_if_useful(self, case: WorkloadWaits) -> Predicted | None:
         """Learn as `learn_if_possible` does; a model that is no better than a constant is none."""
         found = self.learn_if_possible(case)
         return found if found is not None and found.beats_constant else None
 
-    def why_no_model(self, case: Case) -> str:
+    def why_no_model(self, case: WorkloadWaits) -> str:
         """Say why `learn_if_useful` finds no model of a case: too few packages are simulated, or it knows nothing."""
         found = self.learn_if_possible(case)
         if found is None:
@@ -135,7 +137,7 @@ class StudyResults:
             f"{found.rmse_seconds:,.1f} s, the mean's {found.constant_rmse_seconds:,.1f} s), so there is no model"
         )
 
-    def rankings(self, case: Case, feature_sets: Sequence[str] = ()) -> Rankings:
+    def rankings(self, case: WorkloadWaits, feature_sets: Sequence[str] = ()) -> Rankings:
         """Predict by feature sets, default all, the study's first; none where too few packages are simulated."""
         choice, found = self.plan.study.model, Rankings()
         for name in feature_sets or sorted(FEATURE_SETS, key=lambda name: name != choice.feature_set):
@@ -162,7 +164,7 @@ def costs_of(
     return costs.assign(power_w=power)
 
 
-def few_simulated(case: Case, folds: int) -> str:
+def few_simulated(case: WorkloadWaits, folds: int) -> str:
     """Say that no model can be learnt."""
     n = int(case.simulated.sum())
     return (
@@ -171,7 +173,7 @@ def few_simulated(case: Case, folds: int) -> str:
     )
 
 
-def workloads_of(case: Case) -> str:
+def workloads_of(case: WorkloadWaits) -> str:
     """Name a case's workloads; of cases taken together, whose name joins all, the first three of many."""
     names = case.name.split(" + ")
     return case.name if len(names) == 1 else listed(names)
