@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import procure
-from procure.buying import WEEKS, WHOLE_LOG
 from procure.cli.main import app
+from procure.reports.buying import WEEKS, WHOLE_LOG
 from procure.tables import write
 from procure.workload import LogSettings
 

@@ -26,7 +26,7 @@ from procure.recommender import confidence as assessing
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.recommender import recommend
-from procure.reports import confidence
+from procure.reports import sections
 from procure.sweep import trial
 from procure.workload import generate
 from procure.workload.scale import bursts
@@ -188,8 +188,8 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
     said, unknown = Confidence(table, "nothing", 0, 0).sentences(9)
     assert said.startswith("1 of the first 3 packages is a prediction that cannot be told apart from the first")
     assert "were not resampled" in unknown
-    assert "<figure>" in confidence.section(table, [said], "nothing", 0)
-    nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
+    assert "<figure>" in sections.sureness(table, [said], "nothing", 0)
+    nothing = sections.sureness(table.assign(alike=pd.NA), [unknown], "nothing", 0)
     assert "is not known" in nothing and "<figure>" not in nothing and "prediction intervals" not in nothing
 
 

@@ -13,8 +13,9 @@ import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
 from procure.recommender import waiting
-from procure.reports import answer as answering
+from procure.recommender.objections import objections
 from procure.reports.bill import totals
+from procure.reports.memo import compared, write_memo
 from procure.reports.purchase import page_data
 from procure.study import load_study
 from procure.tables import write
@@ -165,7 +166,7 @@ def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) 
     run("sweep", "s.toml", "--farm", "serial")
     page = procure.report("s.toml", k=3).html
     head = page[: page.index('id="bill"')]
-    assert "packages that a search simulated, of more than" in head
+    assert "A search simulated" in head and "of more than" in head
 
 
 def purchase(name: str, *more: str) -> dict:
@@ -231,11 +232,10 @@ def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -
     run("sweep", path, "--farm", "serial")
     done = procure.recommend(path, k=2, resamples=0)
     assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
-    against = answering.compared(done)
-    page = answering.answer(done, against)
-    assert page.brings[0].startswith("jobs wait longer than today") and "60 s in the log" in page.brings[0]
-    n = len(done.ranking)
-    assert f"the first of {n} packages, all simulated" in page.sure[0]
+    assert "longer-than-logged" in [one.name for one in objections(done)]
+    said = {title: " ".join(lines) for title, _, lines in write_memo(done, compared(done)).parts}
+    assert "In the log they waited 60 s" in said["What it brings"]
+    assert f"All {len(done.ranking)} packages were simulated" in said["How sure this is"]
     told = {one["what"]: one["first"] for one in totals(done)}
     assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
     assert "not priced" in procure.report(path, k=2).html

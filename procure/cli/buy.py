@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from procure.buying import Inputs
-from procure.buying import buy as buy_all
 from procure.cli import common, farm_options, log_options, study_options
 from procure.cli.from_settings import options
 from procure.cli.quotes import (
@@ -23,6 +21,8 @@ from procure.cli.quotes import (
 )
 from procure.cli.study import columns_of_both
 from procure.reports import Report
+from procure.reports.buying import Inputs
+from procure.reports.buying import buy as buy_all
 from procure.settings import MOST_PROCESSES
 from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
@@ -129,8 +129,6 @@ def show(done: Report, output: common.Format) -> None:
 
 
 def _print(done: Report) -> None:
-    for one in done.objections:
-        common.echo(f"Objection: {one}")
     for line in done.brief():
         common.echo(line)
     shown = done.recommendation.shown().head(_SHOWN)

@@ -23,7 +23,7 @@ from procure.progress import silent
 from procure.recommender import recommend
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.training import train
-from procure.reports import Report, report
+from procure.reports.purchase import Report, report
 from procure.study import Study, load_study
 from procure.study.check import check_study, say_size, study_notes
 from procure.sweep import FarmOptions, load_plan, run_sweep
