@@ -279,8 +279,12 @@ def _sure(done: Recommendation) -> list[str]:
         lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
     else:
         lines.append(f"Of {n:,} packages {known:,} were simulated, and a model predicted the others{runs}.")
-    cut = done.waited.cut
-    return lines if cut is None else [*lines, f"{cut.brief[:1].upper()}{cut.brief[1:]}."]
+    cut, replay = done.waited.cut, done.waited.fidelity
+    if cut is not None:
+        lines.append(f"{cut.brief[:1].upper()}{cut.brief[1:]}.")
+    if replay is not None and not replay.is_forecast:
+        lines.append("The waits shown are no forecast, because a replay of today is far from the log: compare by them.")
+    return lines
 
 
 def alternative(done: Recommendation) -> int:
