@@ -48,7 +48,7 @@ $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
-install: $(VENV)/.installed  ## install procure into .venv; `procure warm` then compiles every policy
+install: $(VENV)/.installed  ## install procure into .venv; `procure doctor --warm` then compiles every policy
 
 sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the main job: packages, simulation, model, recommendation, report
 	$(BIN)/procure sweep $(STUDY) --farm $(FARM) $(FARM_OPTIONS)

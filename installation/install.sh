@@ -20,4 +20,4 @@ if ! said=$("$1/bin/python" -m pip install --quiet --disable-pip-version-check -
     fail "pip could not install: $(printf '%s\n' "$said" | grep -m 1 ERROR || printf '%s\n' "$said" | tail -n 1)"
 fi
 "$1/bin/procure" doctor >/dev/null || fail "it is installed, and procure doctor says what is wrong"
-echo "$("$1/bin/procure" --version) is in $1; $1/bin/procure warm compiles every policy now"
+echo "$("$1/bin/procure" --version) is in $1; $1/bin/procure doctor --warm compiles every policy now"

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from procure.queue_time.training import train as train_queue
     from procure.recommender import recommend
     from procure.recommender.award import award
-    from procure.recommender.backtest import evaluate
+    from procure.recommender.evaluate import evaluate
     from procure.recommender.forward import forward
     from procure.recommender.rent import compare_rent
     from procure.recommender.training import train
@@ -117,7 +117,7 @@ _HOME = {
     "compare_windows": "procure.window.compare:compare_methods",
     "count_hops": "procure.topology.metrics:hops_of_jobs",
     "describe": "procure.workload",
-    "evaluate": "procure.recommender.backtest",
+    "evaluate": "procure.recommender.evaluate",
     "evaluate_forecasts": "procure.forecast:evaluate",
     "evaluate_policy": "procure.learn.judge",
     "evaluate_queue": "procure.queue_time.evaluation:evaluate",

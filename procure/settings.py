@@ -6,6 +6,7 @@ import math
 import os
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -24,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from procure.errors import TableError, reason
+from procure.errors import ArgumentError, TableError, reason
 from procure.files import existing_file, is_file
 from procure.text import given_and_needed, money, nearest, seconds
 
@@ -251,3 +252,57 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
         raise
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise TableError(f"{path}: not a TOML file: {reason(error)}") from None
+
+
+def merged(values: dict[str, Any], texts: Iterable[str]) -> dict[str, Any]:
+    """Put texts such as ``recommend.k=10`` or ``workloads.0.policy="easy"`` into a settings file's values.
+
+    What stands right of the sign is a value as TOML writes it; any other text, and a date or time, is text.
+
+    Raises
+    ------
+    ArgumentError
+        Of ``settings``: a text is no ``key=value``, or its key leads nowhere.
+    """
+    for text in texts:
+        name, sign, given = text.partition("=")
+        keys = _parts(name.strip())
+        if not sign or not keys:
+            raise ArgumentError("settings", f"{text!r} was given; write KEY=VALUE, e.g. recommend.k=10")
+        place: Any = values
+        for n, key in enumerate(keys):
+            at: Any = key
+            before = ".".join(keys[:n])
+            if isinstance(place, list):
+                if not key.isdecimal() or int(key) >= len(place):
+                    raise ArgumentError("settings", f"{before}.{key}: {before} has {len(place)}, counted from 0")
+                at = int(key)
+            elif not isinstance(place, dict):
+                raise ArgumentError("settings", f"{name.strip()}: {before} is a value, not a table")
+            if n == len(keys) - 1:
+                place[at] = _toml_value(given.strip())
+            else:
+                place = place[at] if isinstance(place, list) else place.setdefault(at, {})
+    return values
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a dotted key, of which TOML quotes those that have other signs than letters and digits."""
+    try:
+        ((key, inner),) = tomllib.loads(f"{name} = 0").items()
+    except ValueError:
+        return [part.strip() for part in name.split(".")] if all(map(str.strip, name.split("."))) else []
+    parts = [key]
+    while isinstance(inner, dict):
+        ((key, inner),) = inner.items()
+        parts.append(key)
+    return parts
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    value = found.get("value") if len(found) == 1 else None
+    return value if isinstance(value, bool | int | float | str | list | dict) else text

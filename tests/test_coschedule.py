@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -31,7 +30,8 @@ from procure.coschedule.learner import (
     weigh,
 )  # fmt: skip
 from procure.coschedule.regret import regret
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
+from procure.run import simulate
 from procure.workload.coschedule_study import CORES, PUBLISHED, system, workflows
 
 SHARES = st.floats(0, 1)
@@ -222,21 +222,9 @@ def test_every_mode_learns_something():
         assert learner.round_risk.any() or learner.sums.any()
 
 
-@pytest.mark.slow
-def test_commands(procure, tmp_path):
-    """`example` writes tables that `simulate` reads; `regret` prints the fields that scripts rely on."""
-    jobs, nodes = tmp_path / "w.parquet", tmp_path / "n.csv"
-    code, _, said = procure("coschedule", "example", "--cores", 64, "--out", jobs, "--nodes", nodes)
-    assert code == 0
-    assert "45 jobs" in said
-    tables = ("--jobs", jobs, "--nodes", nodes)
-    code, out, _ = procure("simulate", *tables, "--policy", "coschedule", "--format", "json", "--no-kill-at-limit")
-    assert code == 0
-    assert json.loads(out)["n_completed"] == 45
-    code, out, _ = procure("coschedule", "regret", "--seeds", 2, "--largest", 100, "--format", "json")
-    assert code == 0
-    assert {"mode", "T", "excess_mean", "excess_se", "bound"} <= json.loads(out)[0].keys()
-    code, _, said = procure("coschedule", "example", "--cores", 65, "--out", tmp_path / "x.csv")
-    assert code == 2
-    assert "64, 128, 256" in said
-    assert not (tmp_path / "x.csv").exists()
+def test_the_studys_workload_runs():
+    """All 45 workflows of each system end; another size is refused by those there are."""
+    found = simulate(workflows(64), system(64), "coschedule", kill_at_limit=False)
+    assert found.metrics["n_completed"] == 45
+    with pytest.raises(TableError, match="64, 128, 256"):
+        workflows(65)

@@ -82,7 +82,6 @@ _WRITERS = (
 _ELSEWHERE = {
     "coschedule/groups.py",  # the kernel's control files
     "serve/collector.py",  # the lock: nothing is written into it
-    "sweep/tls.py",  # made new, in a folder of ours
     "queue_time/published.py",  # adds a line to a log, and ends none
 }
 _HELD = {"temporary", "out", "packed", "packed_arrays"}
@@ -163,14 +162,13 @@ def harmless(*arguments: object) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "window solve instance.json", "window compare --jobs jobs.csv --nodes nodes.csv --methods seq,greedy",
-        "compare --jobs jobs.csv --nodes nodes.csv --policies easy,coschedule", "gantt schedule.csv",
+        "compare --jobs jobs.csv --nodes nodes.csv --policies easy,coschedule",
         "simulate --jobs jobs.csv --nodes nodes.csv --policy fcfs --out s.csv",
         "topology check schedule.csv --nodes nodes.csv",
     ],
 )  # fmt: skip
 def test_names_of_jobs_and_nodes_are_only_names(tmp_path, monkeypatch, words):
-    """Windows, co-scheduling, comparisons, charts and schedules."""
+    """Co-scheduling, comparisons and schedules."""
     monkeypatch.chdir(tmp_path)
     nodes = make_nodes(2, 2, 2)
     nodes["node_id"] = [f"{name}{i}" for i, name in enumerate(NAMES * 2)][: len(nodes)]
@@ -179,9 +177,6 @@ def test_names_of_jobs_and_nodes_are_only_names(tmp_path, monkeypatch, words):
     write(jobs.assign(cpus_per_node=1), "jobs.csv")
     taken = [";".join(nodes["node_id"][i : i + 3]) for i in (0, 2, 5, 1, 3, 4)]
     write(jobs[["job_id"]].assign(submit_time=0, start_time=0, end_time=9, node_ids=taken), "schedule.csv")
-    waiting = [{"id": name, "n_nodes": 1} for name in NAMES]
-    window = {"tree": {"pods": 2, "leaves": 2, "nodes": 2}, "idle": list(range(8)), "jobs": waiting}
-    Path("instance.json").write_text(json.dumps(window))
     harmless(*words.split())
 
 
@@ -197,12 +192,12 @@ def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
     names = "JOBID|USER|PARTITION|STATE|CPUS|NODES|MIN_MEMORY|TIME_LIMIT|SUBMIT_TIME|START_TIME"
     for name in (EVIL.replace("\r", ""), *NAMES[1:5]):
         Path("squeue.txt").write_text("\n".join([names, row.format(name)]))
-        known = ("--model", "site.model", "--user", name, "--state", "squeue.txt")
-        harmless("queue", "watch", *known, "--count", 1)
+        known = ("--model", "site.model", "--state", "squeue.txt")
+        harmless("queue", "watch", *known, "--user", name, "--count", 1)
         for more in ((), ("--what-if",)) if name is NAMES[1] else ((),):
             asked = ("--cpus", 4, "--time", "1:00:00", "--partition", name)
             harmless("queue", "predict", *known, *asked, *more)
-    harmless("queue", "update", "jobs.parquet", "--model", "site.model", "--out", f"{EVIL}.model")
+    harmless("queue", "train", "jobs.parquet", "--update", "site.model", "--out", f"{EVIL}.model")
 
 
 @pytest.mark.slow
@@ -223,7 +218,7 @@ def test_names_of_quotes_are_only_names(tmp_path, monkeypatch):
         more = {
             "explain": (first, second),
             "what-if": ("--package", first, "--growth", 1.5),
-            "search": ("--runs", 8),
+            "search": ("--set", "search.runs=8"),
         }
         harmless(command, study, *more.get(command, ()))
     harmless("quotes", "check", "quotes.csv")
@@ -241,7 +236,7 @@ def test_names_in_topology_tables_reach_no_terminal(tmp_path):
             "node_ids": [";".join(nodes["node_id"][:2]), ";".join(nodes["node_id"][:2])],
         }
     ).to_csv(jobs, index=False)  # fmt: skip
-    for said in (commanded("topology", "show", tree), commanded("topology", "check", jobs, "--nodes", tree)):
+    for said in (commanded("topology", "make", tree), commanded("topology", "check", jobs, "--nodes", tree)):
         assert said == printable(said, kept="\n\t"), said
 
 

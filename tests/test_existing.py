@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages.quotes import check_quotes
 from procure.schemas import JOB
 from procure.study import load_plan, load_study
 from procure.study.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
-from procure.tables import check
+from procure.tables import check, write
 
 LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
 STATES = ["IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"]
@@ -211,16 +208,12 @@ def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> No
     assert again.fingerprint == plan.fingerprint
 
 
-def test_command_shows_kinds_and_writes_a_node_table(tmp_path) -> None:
-    """`quotes nodes --format json` prints one document; --out is a node table that reads back."""
+def test_a_study_names_the_nodes_that_stay(tmp_path) -> None:
+    """Kinds with how many there are and how many stay; the nodes are a node table that reads back."""
     path = saved(tmp_path, lines(("a1", "(null)", "IDLE"), ("a2", "(null)", "IDLE"), ("g", "gpu:t4:1", "DOWN")))
-    out = tmp_path / "nodes.csv"
-    arguments = ["quotes", "nodes", str(path), "--retire", "a1", "--out", str(out), "--format", "json"]
-    result = CliRunner().invoke(app, arguments)
-    document = json.loads(result.stdout)
-    assert result.exit_code == 0
-    assert [(each["kind"], each["n_nodes"], each["n_staying"]) for each in document] == [
-        ("8c-16g", 2, 1), ("8c-16g-1xt4", 1, 1)
-    ]  # fmt: skip
-    again = read_existing(out)
+    system = read_existing(path, ["a1"])
+    rows = summarise_nodes(system)[["kind", "n_nodes", "n_staying"]].to_numpy().tolist()
+    assert rows == [["8c-16g", 2, 1], ["8c-16g-1xt4", 1, 1]]
+    write(system.nodes, tmp_path / "nodes.csv")
+    again = read_existing(tmp_path / "nodes.csv")
     assert again.nodes["node_id"].tolist() == ["a2", "g"] and again.nodes["gpu_type"].tolist() == ["", "t4"]

@@ -20,7 +20,7 @@ from procure.errors import ArgumentError, TableError
 from procure.explanation import bottleneck
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
 from procure.explanation.package import longest_waiting, marginal_values, replay
-from procure.models import KINDS, Case, Surrogate
+from procure.models import Case, Surrogate
 from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import JOB, NODE
@@ -120,11 +120,10 @@ def test_factors_multiply_to_the_prediction():
     """Typical wait × all factors is what the model predicts, for every row."""
     rng = np.random.default_rng(1)
     x = rng.random((60, 4))
-    for kind in KINDS:
-        model = Surrogate(kind, seed=1, profile="fine").fit(x, np.exp(3 * x[:, 0]) * 10)
-        typical, factors = model.contributions(x[:7])
-        assert typical * factors.prod(axis=1) == pytest.approx(model.predict(x[:7]), rel=1e-4)
-        assert np.abs(np.log(factors)).sum(axis=0).argmax() == 0
+    model = Surrogate(profile="fine").fit(x, np.exp(3 * x[:, 0]) * 10)
+    typical, factors = model.contributions(x[:7])
+    assert typical * factors.prod(axis=1) == pytest.approx(model.predict(x[:7]), rel=1e-4)
+    assert np.abs(np.log(factors)).sum(axis=0).argmax() == 0
 
 
 def test_one_more_node_is_simulated_and_paid():
@@ -179,9 +178,9 @@ def test_explain_and_against():
     lacked = one["binding"]["day-1"]
     n_ran = 300 - lacked["n_unrunnable"]
     assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
-    text, _ = run("explain", str(swept()), first, second, "--no-marginal")
+    text, _ = run("explain", str(swept()), first, second)
     assert "what jobs waited for on day-1" in text and "less on" in text and "than on" in text
-    rows = run("explain", str(swept()), first, "--no-marginal", "--format", "csv")[0].splitlines()
+    rows = run("explain", str(swept()), first, "--format", "csv")[0].splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
 
 
@@ -189,8 +188,8 @@ def test_a_library_user_gets_what_the_command_prints():
     """`procure.explain` takes a path or results; its dictionary is the command's JSON, its text holds the sentences."""
     results = load_results(swept())
     first, second = results.cases[0].packages["package_id"].iloc[[0, 40]]
-    explanation = procure.explain(results, first, second, marginal=False)
-    printed = run("explain", str(swept()), first, second, "--no-marginal", "--format", "json")[0]
+    explanation = procure.explain(results, first, second)
+    printed = run("explain", str(swept()), first, second, "--format", "json")[0]
     assert json.loads(printed) == plain(explanation.to_dict()) | {"made_up": ["day-1"]}
     text = explanation.summary()
     assert f"small: {first}" in text and "what jobs waited for on day-1" in text and "less on" in text

@@ -107,12 +107,9 @@ def test_a_comma_in_a_quoted_cell_is_no_field(tmp_path):
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
 def test_standard_input_is_read(name, procure, monkeypatch):
-    """A quote table, Slurm's nodes and a log can come from standard input."""
-    slurm = "NodeName=n1 CPUTot=4 RealMemory=1000 State=IDLE\n"
+    """A quote table and a log can come from standard input."""
     for command, text, wanted in (
         (["quotes", "check", name], QUOTES, "2 types"),
-        (["quotes", "nodes", name], slurm, "1 of 1"),
-        (["quotes", "nodes", name], NODES, "2 of 2"),
         (["workload", "import", name, "--log-format", "csv"], JOBS, "2 jobs kept"),
     ):
         _standard_input.cache_clear()  # a process reads it once

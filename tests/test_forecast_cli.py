@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.main import app
+from procure.forecast import PatternSettings
+from procure.forecast.forecaster import pattern_table
 from procure.schemas import JOB
-from procure.tables import read
+from procure.tables import check, read
 from tests.test_forecast import MONDAY, habits
 
 RUN = CliRunner()
@@ -29,23 +32,11 @@ def ok(*arguments):
     return found.stdout
 
 
-def test_patterns_are_listed(jobs):
-    """A record per pattern: who, how often, since when, size, confidence."""
-    rows = json.loads(ok("patterns", jobs, "--format", "json"))
-    wanted = {"user", "every", "length", "since", "jobs_per_burst", "confidence"}
-    assert rows and all(wanted <= row.keys() for row in rows)
-    assert any(row["confidence"] is not None for row in rows)
-    assert "every" in ok("patterns", jobs)
-
-
-def test_next_writes_a_job_table(jobs, tmp_path):
-    """What is expected is a job table with confidence, the same as JSON."""
-    out = tmp_path / "coming.parquet"
-    when = ["--at", "2026-01-20T00:00", "--days", "2", "--confidence", "hazard"]
-    rows = json.loads(ok("next", jobs, *when, "--out", str(out), "--format", "json"))
-    table = read(out, JOB)
-    assert len(table) == len(rows) > 0
-    assert table["submit_time"].between(MONDAY + 15 * 86_400, MONDAY + 17 * 86_400).all()
+def test_what_is_expected_is_a_job_table(jobs):
+    """With confidence, and only what comes after the moment."""
+    moment = MONDAY + 15 * 86_400
+    table = check(procure.forecast_jobs(read(jobs, JOB), 2, at=moment, confidence="hazard").table, JOB)
+    assert len(table) and table["submit_time"].between(moment, moment + 2 * 86_400).all()
     assert {"confidence", "submit_spread", "run_time_10", "run_time_90"} <= set(table)
 
 
@@ -60,13 +51,11 @@ def test_evaluate_gives_a_row_per_period_and_mode(jobs):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("next", "--days", "0"), 2, "must be above 0"),
-        (("next", "--at", "soon"), 2, "'soon' is not a time"),
-        (("next", "--at", "2026-01-05T06:00"), 1, "2 days, are needed"),
-        (("patterns", "--by", "usr"), 2, "'usr' is not known; did you mean"),
-        (("patterns", "--tz", "Europe/Bonn"), 2, "unknown time zone"),
+        (("evaluate", "--set", 'by=["usr"]'), 2, "'usr' is not known; did you mean"),
+        (("evaluate", "--set", "tz=Europe/Bonn"), 2, "unknown time zone"),
+        (("evaluate", "--set", "zone=UTC"), 2, "zone: unknown key"),
         (("evaluate", "--report", "f.html"), 2, "--format json"),
-        (("next", "--confidence", "sure"), 2, "'sure' is not known"),
+        (("next", "--days", "1"), 2, "forecast_jobs"),
     ],
 )
 def test_bad_input_is_one_error(jobs, arguments, code, message):
@@ -83,8 +72,8 @@ def test_log_without_dates(tmp_path):
     path = tmp_path / "jobs.csv"
     frame = habits(days=10)
     pd.DataFrame(frame).assign(submit_time=frame["submit_time"] - MONDAY).to_csv(path, index=False)
-    assert RUN.invoke(app, ["forecast", "patterns", str(path), "--tz", "UTC"]).exit_code == 2
-    found = RUN.invoke(app, ["forecast", "patterns", str(path)])
+    assert RUN.invoke(app, ["forecast", "evaluate", str(path), "--set", "tz=UTC"]).exit_code == 2
+    found = RUN.invoke(app, ["forecast", "evaluate", str(path)])
     assert found.exit_code == 0 and "no dates" in found.stderr
 
 
@@ -97,12 +86,15 @@ def test_days_follow_the_clock_of_the_zone(tmp_path):
     frame = pd.DataFrame(sorted(rows), columns=["submit_time", "user"])
     frame.assign(job_id=range(18), run_time=60, cpus_per_node=1, requested_time=600).to_csv(path, index=False)
 
-    def expected(*zone):
-        when = ["--days", "1", "--confidence", "hazard", "--least", "0", "--format", "json"]
-        found = json.loads(ok("next", str(path), "--at", "2026-03-28T12:00", *when, *zone))
-        return {row["user"]: pd.Timestamp(row["submit_time"], unit="s").strftime("%H:%M") for row in found}
+    table = read(path, JOB)
 
-    assert expected("--tz", "Europe/Berlin") == {"a": "07:00", "b": "05:30"}
-    assert expected() == {"a": "08:00", "b": "06:30"}
-    listed = json.loads(ok("patterns", str(path), "--tz", "Europe/Berlin", "--format", "json"))
-    assert {row["user"]: row["at"] for row in listed if row["every"] == "day"} == {"a": "09:00", "b": "08:30"}
+    def expected(zone):
+        found = procure.forecast_jobs(
+            table, 1, at=1774699200, confidence="hazard", least=0, settings=PatternSettings(tz=zone)
+        )
+        return {row.user: pd.Timestamp(row.submit_time, unit="s").strftime("%H:%M") for row in found.table.itertuples()}
+
+    assert expected("Europe/Berlin") == {"a": "07:00", "b": "05:30"}
+    assert expected(None) == {"a": "08:00", "b": "06:30"}
+    listed = pattern_table(procure.find_patterns(table, PatternSettings(tz="Europe/Berlin")), 3, "hazard")
+    assert {row.user: row.at for row in listed.itertuples() if row.every == "day"} == {"a": "09:00", "b": "08:30"}

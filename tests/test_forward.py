@@ -114,7 +114,7 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
 
 @pytest.mark.slow
 def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure):
-    arguments = ["evaluate", str(study), "--forward", "--cut", "2021-04-05", "--packages", "12"]
+    arguments = ["evaluate", str(study), "--forward", "--cut", "2021-04-05"]
     code, out, err = procure(*arguments, "--format", "json")
     assert code == 0, err
     rows = json.loads(out)
@@ -124,13 +124,13 @@ def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure):
     assert code == 0 and "hindsight" in out and "rank correlation" in err
 
 
-@pytest.mark.parametrize("more", [["--cut", CUT], ["--horizon", "7d"], ["--packages", "9"]])
+@pytest.mark.parametrize("more", [["--cut", CUT]])
 def test_options_of_the_backtest_need_it(study, procure, more):
     code, _, err = procure("evaluate", str(study), *more)
     assert code == 2 and "belongs to --forward" in err
 
 
-@pytest.mark.parametrize("more", [["--truth", "t.toml"], ["--rule", "published"], ["--apart"]])
+@pytest.mark.parametrize("more", [["--truth", "t.toml"], ["--rule", "published"]])
 def test_what_the_backtest_does_not_use_is_refused(study, procure, more):
     code, _, err = procure("evaluate", str(study), "--forward", *more)
     assert code == 2 and more[0] in err and "does not use it" in err

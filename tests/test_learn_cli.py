@@ -24,8 +24,14 @@ from procure.sweep.results import policy_of
 from procure.tables import JOB, read, write
 from procure.window.network import write_network
 
-SMALL = ("--min-jobs", 10, "--min-wait", 0)
-QUICK = ("--generations", 1, "--processes", 1, *SMALL)
+
+def settings(**given):
+    """Write options."""
+    return [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+
+
+SMALL = settings(min_jobs=10, min_wait=0)
+QUICK = settings(generations=1, processes=1) + SMALL
 
 
 @pytest.fixture
@@ -37,18 +43,17 @@ def files(tmp_path):
 
 
 @pytest.mark.slow
-def test_train_then_describe_evaluate_and_use(procure, files):
-    """A policy is trained on a week, described, judged on others, and runs by name wherever policies run."""
+def test_train_then_evaluate_and_use(procure, files):
+    """A policy is trained on a week, judged on others, and runs by name wherever policies run."""
     folder, tables = files
     policy = folder / "site.policy"
     code, out, _ = procure(
-        "learn", "train", *tables, *QUICK, "--days", "..2021-05-09", "--out", policy, "--format", "json"
+        "learn", "train", *tables, *QUICK, *settings(days="..2021-05-09"), "--out", policy, "--format", "json"
     )
     record = json.loads(out)
     assert code == 0 and set(record) - {"untrained"} == {"seconds", "n_simulations", "objective", "file"}
-    described = json.loads(procure("learn", "describe", policy, "--format", "json")[1])
-    assert described["trained"]["weeks"] and described["weights"][0]["what"] == "run_time"
-    assert procure("learn", "describe", policy)[0] == 0 == procure("learn", "evaluate", policy, *tables)[0]
+    assert read_policy(policy).trained["weeks"]
+    assert procure("learn", "evaluate", policy, *tables)[0] == 0
     assert procure("simulate", *tables, "--policy", f"learned:file={policy}")[0] == 0
     code, out, _ = procure("compare", *tables, "--policies", f"best-fit,sjf,learned:file={policy}", "--format", "csv")
     assert code == 0 and f"learned:file={policy}" in out
@@ -60,7 +65,7 @@ def test_the_same_seed_writes_the_same_bytes(procure, files):
     folder, tables = files
     for name in ("a", "b"):
         assert procure("learn", "train", *tables, *QUICK, "--out", folder / name)[0] == 0
-    assert procure("learn", "train", *tables, *QUICK, "--seed", 2, "--out", folder / "c")[0] == 0
+    assert procure("learn", "train", *tables, *QUICK, *settings(seed=2), "--out", folder / "c")[0] == 0
     first, same, other = ((folder / name).read_bytes() for name in "abc")
     assert first == same != other
 
@@ -68,7 +73,7 @@ def test_the_same_seed_writes_the_same_bytes(procure, files):
 def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):
     """Days without waiting jobs, and days that are not there, end with one line and exit code 1."""
     folder, tables = files
-    for options in (("--min-jobs", 10, "--min-wait", 10**9), ("--days", "2020-01", *SMALL)):
+    for options in (settings(min_jobs=10, min_wait=10**9), settings(days="2020-01") + SMALL):
         code, out, err = procure("learn", "train", *tables, *options, "--out", folder / "x.policy")
         assert code == 1 and out == "" and "nothing to learn from" in err and "Traceback" not in err
         assert not (folder / "x.policy").exists()
@@ -77,15 +82,14 @@ def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):
 def test_a_span_that_is_none_is_bad_usage(procure, files):
     """The option is named, exit code 2."""
     folder, tables = files
-    code, _, err = procure("learn", "train", *tables, "--days", "May", "--out", folder / "x.policy")
-    assert code == 2 and "--days" in err
+    code, _, err = procure("learn", "train", *tables, *settings(days="May"), "--out", folder / "x.policy")
+    assert code == 2 and "--set" in err and "May" in err
 
 
 def test_a_missing_policy_file_is_one_error(procure, files):
-    """Evaluate, describe and simulate name the file; exit code 1, or 2 where an option holds it."""
+    """Evaluate and simulate name the file; exit code 1, or 2 where an option holds it."""
     folder, tables = files
     nowhere = folder / "nowhere.policy"
-    assert procure("learn", "describe", nowhere)[0] == 1
     assert procure("learn", "evaluate", nowhere, *tables)[0] == 1
     code, _, err = procure("simulate", *tables, "--policy", f"learned:file={nowhere}")
     assert code in (1, 2) and "no such file" in err and "Traceback" not in err
@@ -189,11 +193,11 @@ def _fit(files):
 
 
 def test_a_training_that_ended_early_or_learnt_nothing_says_so(procure, files):
-    """Stopped by --minutes, stderr says after how many generations; a file that holds the start is not trained."""
+    """Stopped by its minutes, stderr says after how many generations; a file that holds the start is not trained."""
     folder, tables = files
     path = folder / "x.policy"
-    given = ("learn", "train", *tables, *SMALL, "--processes", 1, "--out", path)
-    code, out, err = procure(*given, "--generations", 5, "--minutes", 0.01, "--days", "2021-05-03..")
+    given = ("learn", "train", *tables, *SMALL, *settings(processes=1), "--out", path)
+    code, out, err = procure(*given, *settings(generations=5, minutes=0.01, days="2021-05-03.."))
     done = read_policy(path).trained
     assert code == 0 and (done["generations"] == 5 or f"after {done['generations']} of 5 generations" in err)
     assert ("nothing was learnt" in err) == done["untrained"] == ("not trained" in out)
@@ -202,9 +206,9 @@ def test_a_training_that_ended_early_or_learnt_nothing_says_so(procure, files):
 @pytest.mark.parametrize(
     ("given", "code", "words"),
     [
-        (("--days", "2021-05-09..2021-05-01"), 2, "--days"),
-        (("--days", "2030-01.."), 1, "no week from 2030-01 on (UTC)"),
-        (("--min-jobs", 5000), 1, "no week in the log has 5000 jobs"),
+        (settings(days="2021-05-09..2021-05-01"), 2, "2021-05-09"),
+        (settings(days="2030-01.."), 1, "no week from 2030-01 on (UTC)"),
+        (settings(min_jobs=5000), 1, "no week in the log has 5000 jobs"),
         (("--out", "nowhere/x.policy"), 1, "no such folder"),
     ],
 )

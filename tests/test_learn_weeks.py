@@ -120,8 +120,8 @@ def test_evaluate_as_scripts_rely_on_it(procure, trained, tmp_path, daily):
     write(nodes, tmp_path / "nodes.csv")
     write_policy(tmp_path / "site.policy", trained)
     given = ("learn", "evaluate", tmp_path / "site.policy", "--jobs", tmp_path / "jobs.parquet", "--nodes")
-    given = (*given, tmp_path / "nodes.csv", "--days", "2021-05-17..2021-05-23")
-    of_days = ("--daily", "--min-jobs", 5, "--min-wait", 0) if daily else ()
+    given = (*given, tmp_path / "nodes.csv", "--set", "days=2021-05-17..2021-05-23")
+    of_days = ("--daily", "--set", "min_jobs=5", "--set", "min_wait=0") if daily else ()
     code, out, _ = procure(*given, *of_days, "--format", "json")
     record = json.loads(out)
     names = {"policy", "mean_wait", "bounded_slowdown", "p95_wait", "max_wait", "widest_wait", "utilization"}
@@ -129,5 +129,5 @@ def test_evaluate_as_scripts_rely_on_it(procure, trained, tmp_path, daily):
     policies = {row["policy"] for row in record["policies"]}
     assert {"easy:place=best", "conservative:place=best", UNTRAINED, LEARNED} <= policies
     assert record["best_rival"] in policies and len(record["days" if daily else "weeks"]) >= len(policies)
-    code, _, err = procure(*given, "--min-jobs", 5)
-    assert code == 2 and "--min-jobs" in err
+    code, _, err = procure(*given, "--set", "min_jobs=5")
+    assert code == 2 and "min_jobs" in err

@@ -19,12 +19,12 @@ from procure.errors import TableError
 from procure.files import check_parquet, read_archive, read_bytes
 from procure.files.archive import _head_with_digest
 from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
-from procure.packages.enumerate import TooManyPackages, Work, blocks
-from procure.packages.offer import Offer
+from procure.packages.constraints import PackageConstraints, build_constraints
+from procure.packages.enumerate import EnumerationLimit, TooManyPackages, blocks
 from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
 from procure.site.network import read_slurm_topology
 from procure.study import load_study
+from procure.study.existing import read_existing
 from procure.window.problem import read_window
 from procure.workload.slurm_text import expand_nodes, node_names
 
@@ -145,7 +145,8 @@ def test_pending_arrays(tmp_path):
 def test_retired_nodes(tmp_path):
     """A range of 10^11 nodes to retire is refused."""
     (tmp_path / "nodes.csv").write_text("node_id,cpus,mem_mb\nn01,8,1000\n")
-    refused("at most 1,000,000", "quotes", "nodes", tmp_path / "nodes.csv", "--retire", "n[01-99999999999]")
+    with pytest.raises(TableError, match="at most 1,000,000"):
+        read_existing(tmp_path / "nodes.csv", ["n[01-99999999999]"])
 
 
 @pytest.mark.slow
@@ -153,7 +154,7 @@ def test_loads_and_made_up_days(tmp_path):
     """A load of 10^9, or one that makes too many jobs, and a day of 10^12 jobs are refused."""
     jobs, out = tmp_path / "jobs.csv", tmp_path / "o.csv"
     jobs.write_text(JOBS)
-    refused("at most 1,000", "workload", "load", jobs, "--load", "1e9", "--out", out, code=2)
+    refused("at most 1,000", "workload", "slice", jobs, "--load", "1e9", "--out", out, code=2)
     refused("at most 1,000,000", "workload", "generate", "--n-jobs", 10**12, "--out", out, code=2)
     from procure.schemas import JOB
     from procure.tables import read
@@ -230,9 +231,9 @@ C,gpu,32,128,2,20000
 def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
     """Packages are counted, written or held up to a stated number; the error says what allows more."""
     (tmp_path / "q.csv").write_text(QUOTES)
-    rules = ("--rules", "published", "--budget", "2e6")
-    code, _, said = procure("packages", tmp_path / "q.csv", *rules, "--max-packages", 5_000)
-    assert code == 1 and re.search(r"more than [\d,]+ packages", said) and "--max-packages allows more" in said
+    rules = ("--set", "packages.rules=published", "--budget", "2e6")
+    code, _, said = procure("packages", tmp_path / "q.csv", *rules, "--set", "sweep.max_packages=5000")
+    assert code == 1 and re.search(r"more than [\d,]+ packages", said) and "sweep.max_packages allows more" in said
     quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(rules="published", budget_usd=1e12)
     out = tmp_path / "p.parquet"
     for call in (
@@ -259,14 +260,14 @@ def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
 
 
 def test_what_allows_more_packages_is_named_only_where_it_helps(tmp_path, procure, monkeypatch):
-    """Types that combine in too many ways are as many whatever --max-packages and sweep.max_packages say."""
+    """Types that combine in too many ways are as many whatever sweep.max_packages says."""
     monkeypatch.setattr("procure.packages.enumerate.MOST_COMBINATIONS", 10)
     many_types(12).to_csv(tmp_path / "q.csv", index=False)
     (tmp_path / "s.toml").write_text(
         'quotes = "q.csv"\n[packages]\nbudget_usd = 700\nmin_gpu_nodes = 0\ntypes_per_category = 3\n'
         '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
     )
-    rules = ("--budget", 700, "--types-per-category", 3, "--min-gpu-nodes", 0)
+    rules = ("--budget", 700, "--set", "packages.types_per_category=3", "--set", "packages.min_gpu_nodes=0")
     for words in (("packages", tmp_path / "q.csv", *rules), ("study", "status", tmp_path / "s.toml")):
         code, _, said = procure(*words)
         assert code == 1 and "combine in more than 10 ways" in said and "allows more" not in said
@@ -288,13 +289,13 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
     text = 'quotes = "q.csv"\n[packages]\nbudget_usd = 40000\nmin_gpu_nodes = 0\ntypes_per_category = "any"\n'
     (tmp_path / "s.toml").write_text(text + '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n')
     monkeypatch.setattr("procure.packages.expand.blocks", lambda *given, **more: pytest.fail("they are listed"))
-    rules = ("--budget", 40000, "--types-per-category", "any", "--min-gpu-nodes", 0)
+    rules = ("--budget", 40000, "--set", "packages.types_per_category=any", "--set", "packages.min_gpu_nodes=0")
     for out in ((), ("--out", tmp_path / "p.csv")):
         code, _, said = procure("packages", path, *rules, *out)
         assert (
             code == 1
             and re.search(r"there are more than \de\+\d\d packages", said)
-            and "--max-packages allows more" in said
+            and "sweep.max_packages allows more" in said
         )
     code, _, said = procure("study", "status", tmp_path / "s.toml")
     assert (
@@ -310,10 +311,10 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
 def test_a_list_ends_where_it_takes_longer_than_so_many_packages_of_few_types():
     """Packages of many types, combinations of types and rows that lead to no package count for what they take."""
     with pytest.raises(TooManyPackages, match="would exceed the limit of 1,000 packages of 25 types"):
-        list(blocks(offered(many_types(300), budget_usd=700), work=Work(1_000)))
+        list(blocks(offered(many_types(300), budget_usd=700), limit=EnumerationLimit(1_000)))
     lots = many_types(60, lot=[f"L{i % 20}" for i in range(60)], vendor=[f"V{i // 20}" for i in range(60)])
     with pytest.raises(TooManyPackages, match="would exceed"):
-        list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), work=Work(1_000)))
+        list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), limit=EnumerationLimit(1_000)))
 
 
 @pytest.mark.slow
@@ -336,8 +337,8 @@ def test_why_there_is_no_package_is_not_looked_for_without_an_end():
         )
 
 
-def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
-    return make_offer(
+def offered(quotes: pd.DataFrame, **rules: object) -> PackageConstraints:
+    return build_constraints(
         check_quotes(quotes),
         PackageRules(rules="published", **{"min_gpu_nodes": 0, "types_per_category": "any"} | rules),
     )

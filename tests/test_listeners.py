@@ -70,7 +70,7 @@ def while_running(process: subprocess.Popen[str], path: Path, n_ports: int = 0) 
 
 
 @pytest.mark.parametrize(
-    ("farm", "n_http"), [(("serial",), 0), (("local",), 0), (("local", "--dashboard"), 1)], ids=str
+    ("farm", "n_http"), [(("serial",), 0), (("local",), 0), (("local", "--set", "farm.dashboard=true"), 1)], ids=str
 )
 @pytest.mark.slow
 def test_farms_open_no_http_server_unless_asked(tmp_path, farm, n_http):

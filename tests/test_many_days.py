@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from procure.errors import TableError
+import procure as library
+from procure.errors import ArgumentError, TableError
 from procure.evaluation.many_days import (
     Days,
     day_hits,
@@ -228,8 +229,8 @@ def test_evaluate_judges_the_days_together(procure, swept):
 @pytest.mark.slow
 def test_evaluate_refuses_what_cannot_be(procure, swept, tmp_path):
     """A workload that is not there, and hits over the days of a study with one."""
-    code, _, err = procure("evaluate", swept, "--train-on", "monda")
-    assert (code, "mean monday" in " ".join(err.replace("│", " ").split())) == (2, True)
+    with pytest.raises(ArgumentError, match="mean monday"):
+        library.evaluate(swept, train_on=["monda"])
     one = tmp_path / "one.toml"
     text = STUDY[: STUDY.index('[[workloads]]\nname = "tuesday"')] + STUDY[STUDY.index("[sweep]") :]
     one.write_text(text.replace("sample = 12", "sample = 200").replace('"monday"', '"only"'))

@@ -13,7 +13,7 @@ from test_workload_swf import HEADER as SWF_HEADER
 from test_workload_swf import row
 from typer.testing import CliRunner
 
-from procure.cli import common, days
+from procure.cli import common
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.schemas import JOB
@@ -100,6 +100,7 @@ def test_study_import_queue_learn_and_forecast_read_one_table(folder, monkeypatc
     name, text, settings = LOGS[kind]
     (folder / name).write_text(text)
     options = [part for key, value in settings.items() for part in (OPTIONS[key], value)]
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     found = CliRunner().invoke(app, ["workload", "import", name, *options, "--out", "jobs.parquet"])
     assert found.exit_code == 0, found.output
     imported = read("jobs.parquet", JOB)
@@ -112,12 +113,9 @@ def test_study_import_queue_learn_and_forecast_read_one_table(folder, monkeypatc
         ["queue", "train", name, "--out", "m"],
         ["queue", "evaluate", name],
         ["learn", "train", "--jobs", name, "--nodes", "nodes.csv", "--out", "p"],
-        ["forecast", "patterns", name],
         ["forecast", "evaluate", name],
-        ["workload", "days", name],
     ):
-        module = days if command[1] == "days" else common
-        tables[" ".join(command[:2])] = _caught(monkeypatch, module, [*command, *options])
+        tables[" ".join(command[:2])] = _caught(monkeypatch, common, [*command, *given])
     for who, table in tables.items():
         pd.testing.assert_frame_equal(table, imported, check_dtype=True, obj=who)
 
@@ -128,12 +126,9 @@ def test_days_of_another_zone_do_not_move_the_dates_of_a_log(folder, monkeypatch
     submitted = import_log("log.csv", preset="ccr").jobs["submit_time"].tolist()
     workload = Workload(name="w", jobs="log.csv", preset="ccr", tz="Asia/Tokyo", day="2017-03-02")
     assert read_workload(workload)["submit_time"].tolist() == submitted
-    for module, command in [
-        (days, ["workload", "days", "log.csv"]),
-        (common, ["forecast", "patterns", "log.csv"]),
-    ]:
-        table = _caught(monkeypatch, module, [*command, "--preset", "ccr", "--tz", "Asia/Tokyo"])
-        assert table["submit_time"].tolist() == submitted
+    given = ["--set", "preset=ccr", "--set", "tz=Asia/Tokyo"]
+    table = _caught(monkeypatch, common, ["forecast", "evaluate", "log.csv", *given])
+    assert table["submit_time"].tolist() == submitted
     in_tokyo = read_log("log.csv", LogSettings(preset="ccr", log_tz="Asia/Tokyo")).jobs["submit_time"]
     assert in_tokyo.tolist() == [second - 14 * 3600 for second in submitted]
     (folder / "dates.csv").write_text(SITE_CSV)

@@ -67,7 +67,7 @@ def test_a_study_replays_the_jobs_that_it_is_given(folder: Path) -> None:
     assert study.workloads[0].jobs == folder / "jobs.parquet" and not study.made_up
     (folder / "log.swf").write_text(SWF)
     (folder / "deep").mkdir()
-    log = ("--jobs", "log.swf", "--log-format", "swf", "--cpus-per-node", 2, "--tz", "Europe/Berlin")
+    log = ("--jobs", "log.swf", "--set", "format=swf", "--set", "cpus_per_node=2", "--tz", "Europe/Berlin")
     said = run("study", "init", "deep/t.toml", *log, "--budget", 300_000).stderr
     workload = load_study(folder / "deep/t.toml").workloads[0]
     assert workload.jobs == folder / "deep/t-jobs.parquet" and workload.tz == "Europe/Berlin"
@@ -86,16 +86,16 @@ def test_columns_of_a_log_and_of_offers_are_told_apart(folder: Path) -> None:
     names |= {"price_usd": "Preis EUR", "job_id": "id", "submit_time": "sub", "run_time": "el:min"}
     names |= {"requested_time": "req:min", "n_nodes": "n", "cpus_per_node": "c", "mem_mb_per_node": "m:MB"}
     columns = [word for field, heading in names.items() for word in ("--column", f"{field}={heading}")]
-    log = ("--jobs", "log.csv", "--log-format", "csv", "--clock", "log")
+    log = ("--jobs", "log.csv", "--set", "format=csv", "--set", "clock=log")
     run("study", "init", "s.toml", *log, "--quotes", "offers.csv", "--rate", "EUR=1.08", *columns, "--budget", 50_000)
     study = load_study(folder / "s.toml")
     assert study.offers.rates == {"EUR": 1.08} and study.read_quotes()["price_usd"].tolist() == [9720]
     assert procure.read_log(study.workloads[0].jobs).jobs["run_time"].tolist() == [3600, 3600]
     wrong = ("study", "init", "t.toml", *log, "--column", "gpu_type=x")
     assert "import the log first" in " ".join(run(*wrong, code=2).stderr.replace("│", " ").split())
-    assert "--jobs" in run("study", "init", "t.toml", "--log-format", "swf", code=2).stderr
-    refused = run("study", "init", "t.toml", "--jobs", "jobs.parquet", "--cpus-per-node", 4, code=2)
-    assert "--cpus-per-node" in refused.stderr and not (folder / "t.toml").exists()
+    assert "--jobs" in run("study", "init", "t.toml", "--set", "format=swf", code=2).stderr
+    refused = run("study", "init", "t.toml", "--jobs", "jobs.parquet", "--set", "cpus_per_node=4", code=2)
+    assert "--set" in refused.stderr and not (folder / "t.toml").exists()
 
 
 def test_made_up_jobs_are_said_first_by_every_command(folder: Path) -> None:

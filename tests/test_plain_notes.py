@@ -59,11 +59,4 @@ def test_help_shows_no_type_of_a_switch(procure, monkeypatch):
     """A switch takes no value, so help names none; an option that takes one keeps its type."""
     monkeypatch.setenv("COLUMNS", "80")  # narrower, help breaks within the words looked for
     said = procure("simulate", "--help")[1]
-    assert "<bool>" not in said and "--exclusive" in said and "--help" in said
-    assert "<int range>" in said
-
-
-def test_one_node_stays(procure, tmp_path):
-    """The singular where it is one."""
-    (tmp_path / "n.csv").write_text("node_id,cpus,mem_mb\na,4,1000\n")
-    assert "1 of 1 node stays" in procure("quotes", "nodes", tmp_path / "n.csv")[1].replace("\n", " ")
+    assert "<bool>" not in said and "--kill-at-limit" in said and "--help" in said

@@ -82,7 +82,9 @@ def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:
 @pytest.mark.slow
 def test_trend_watch_and_update(folder: Path) -> None:
     """The other commands answer, too."""
-    assert json.loads(ask(folder, "trend", "--model", str(folder / "site.model"), "--format", "json"))["direction"]
+    assert json.loads(ask(folder, "predict", "--trend", "--model", str(folder / "site.model"), "--format", "json"))[
+        "direction"
+    ]
     words = ["--state", str(folder / "squeue.txt"), "--user", "alice", "--count", "1"]
     assert "8" in ask(folder, "watch", "--model", str(folder / "site.model"), *words)
     later = busy_site(900)
@@ -90,7 +92,7 @@ def test_trend_watch_and_update(folder: Path) -> None:
         later[name] += 50 * 86400
     later.to_parquet(folder / "later.parquet")
     ask(
-        folder, "update", str(folder / "later.parquet"), "--model", str(folder / "site.model"),
+        folder, "train", str(folder / "later.parquet"), "--update", str(folder / "site.model"),
         "--out", str(folder / "new.model"),
     )  # fmt: skip
     assert (folder / "new.model").is_file()
@@ -98,18 +100,17 @@ def test_trend_watch_and_update(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default at a fifth more than they learnt from, if all of that is at hand; otherwise it is said, by `update`
-    and by a caution; --no-refit never."""
+    """By default at a fifth more than they learnt from, if all of that is at hand; otherwise `train --update` and
+    a caution say so."""
     monkeypatch.setattr(training, "Settings", lambda: QUICK)
     whole, site = busy_site(1000), str(folder / "cost.model")
     whole.iloc[:800].to_parquet(folder / "first.parquet")
     whole.iloc[700:].to_parquet(folder / "more.parquet")
     whole.iloc[700:950].to_parquet(folder / "less.parquet")
     asked(folder, "train", "first.parquet", "--out", site)
-    words = ["update", "more.parquet", "--model", site, "--out"]
+    words = ["train", "more.parquet", "--update", site, "--out"]
     assert "trained again on 1,000 jobs" in asked(folder, *words, str(folder / "due.model"))
-    assert "trained again" not in asked(folder, *words, str(folder / "not.model"), "--no-refit")
-    assert "trained again" not in asked(folder, "update", "less.parquet", *words[2:], str(folder / "less.model"))
+    assert "trained again" not in asked(folder, "train", "less.parquet", *words[2:], str(folder / "less.model"))
     one = store.load(Path(site))
     store.save(replace(one, history=one.history.tail(300)), Path(site))
     told = asked(folder, *words, str(folder / "short.model"))
@@ -161,33 +162,26 @@ def test_a_report_says_where_most_jobs_do_not_wait() -> None:
 
 
 def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mixture's weights by month stand in our rows, naive guesses beside; without updates weights stay."""
+    """The mixture's weights by month stand in our rows, naive guesses beside."""
     monkeypatch.setattr(evaluation, "Settings", lambda **given: QUICK)
     words = ["evaluate", str(folder / "jobs.parquet"), "--method", "procure", "--format", "json"]
-    result = RUN.invoke(app, ["queue", *words, "--update-every", "never"])
+    result = RUN.invoke(app, ["queue", *words])
     rows = json.loads(result.stdout)
     assert {"zero", "last_like", "user_5", "partition_5", "recent", "hgb"} < {row["method"] for row in rows}
     ours = next(row for row in rows if row["method"] == "procure")
     assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in ours["weights"].values())
-    assert len({str(month) for month in ours["weights"].values()}) == 1
-    assert "chronological: procure was trained at the cut and was never updated" in result.stderr
+    assert "chronological: procure was trained at the cut and learnt from each outcome" in result.stderr
     assert "chronological: procure's pinball loss is" in result.stderr
-    assert RUN.invoke(app, ["queue", *words, "--update-every", "often"]).exit_code == 2
-    assert "at the first of every month" in queue_evaluate._cadence("rolling", "1d")
+    assert "at the first of every month" in queue_evaluate._cadence("rolling")
 
 
-def test_evaluate_takes_a_moment_or_a_log_to_test_on(folder: Path) -> None:
-    """--test-from and --test-log name the test rows."""
+def test_evaluate_takes_a_moment_to_test_from(folder: Path) -> None:
+    """--test-from names the test rows."""
     jobs = pd.read_parquet(folder / "jobs.parquet")
     cut = int(jobs["submit_time"].iloc[600])
     words = ["--method", "gbt", "--format", "json"]
     rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), "--test-from", str(cut), *words))
     assert rows[0]["n_test"] == int((jobs["submit_time"] >= cut).sum())
-    jobs.iloc[:700].to_parquet(folder / "one.parquet")
-    jobs.iloc[700:].to_parquet(folder / "two.parquet")
-    two = ["--test-log", str(folder / "two.parquet")]
-    rows = json.loads(ask(folder, "evaluate", str(folder / "one.parquet"), *two, *words))
-    assert rows[0]["n_test"] == 200
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
-from procure.queue_time.meanings import feature_names, meaning
+from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
 from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model, busy_site
@@ -370,13 +370,10 @@ def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  #
     assert "just now" in said
 
 
-def test_features_command(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_every_feature_is_described(site) -> None:  # type: ignore[no-untyped-def]
     """All features, or those of a model, with a meaning and a topic each."""
-    store.save(site, tmp_path / "site.model")
-    every = json.loads(RUN.invoke(app, ["queue", "features", "--format", "json"]).stdout)
-    assert {row["feature"] for row in every} >= set(site_features(busy_site(30)).columns)
-    words = ["queue", "features", "--model", str(tmp_path / "site.model"), "--format", "json"]
-    assert [row["feature"] for row in json.loads(RUN.invoke(app, words).stdout)] == site.model.names
+    assert set(describe_features()["feature"]) >= set(site_features(busy_site(30)).columns)
+    assert describe_features(site.model.names)["feature"].tolist() == site.model.names
 
 
 def test_a_model_file_keeps_what_the_features_need() -> None:

@@ -170,7 +170,7 @@ def test_command(folder: Path) -> None:
     assert [one["way"] for one in document["ways"]][-2:] == ["burst over 30 min", "burst over 2 h"]
     assert document["ways"][-1]["usd"] == document["ways"][0]["usd"]
     assert set(document["break_even_load"]) == {"on demand", "reserved"}
-    for more in (["--boot", "-3min"], ["--uncertainty", "20"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
+    for more in (["--uncertainty", "20"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
         assert CliRunner().invoke(app, [*asked, *more]).exit_code == 2
 
 

@@ -278,7 +278,7 @@ def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
 
 def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: Path) -> None:
     path = make_study(tmp_path, budget="250_000", n_jobs="400")
-    run = runner.invoke(app, ["search", str(path), "--runs", "80", "-k", "4", "--format", "json"])
+    run = runner.invoke(app, ["search", str(path), "--set", "search.runs=80", "-k", "4", "--format", "json"])
     assert run.exit_code == 0, run.output
     document = json.loads(run.stdout)
     assert [one["rank"] for one in document["packages"]] == [1, 2, 3, 4]
@@ -289,10 +289,9 @@ def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--runs", "5", "--share", "0.1"], "give runs or share"),
-        (["--share", "2"], "a share is above 0 and at most 1"),
+        (["--set", "search.share=2"], "search.share: 2 was given"),
         (["--policy", "fcfsx"], "is not in the study"),
-        (["--method", "magic"], "is not one of"),
+        (["--method", "magic"], "is unknown"),
     ],
 )
 def test_bad_usage_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -246,20 +246,20 @@ def test_bad_configuration(tmp_path, conf, wrong):
 
 
 def test_commands_read_and_show(folder, procure, tmp_path):
-    """`site read` writes a folder that `site show` reads; scripts find the documented keys."""
+    """`site read` writes a folder that `site check` shows; scripts find the documented keys."""
     code, out, err = procure("site", "read", folder, "--out", tmp_path / "site", "--format", "json")
     assert code == 0 and "not understood" in err
     document = json.loads(out)
     assert {"partitions", "qos", "accounts", "nodes", "not_understood"} <= set(document)
-    code, out, _ = procure("site", "show", tmp_path / "site")
+    code, out, _ = procure("site", "check", tmp_path / "site")
     assert code == 0 and "grp tres cpu ≤ 20" in out
 
 
 def test_commands_refuse(procure, tmp_path):
-    """A missing folder is one line and exit code 1; no choice at all is bad usage."""
-    code, _, err = procure("site", "show", tmp_path / "none")
+    """A missing folder is one line and exit code 1; no folder to write is bad usage."""
+    code, _, err = procure("site", "check", tmp_path / "none")
     assert code == 1 and "no such folder" in err
-    code, _, err = procure("site", "collect")
+    code, _, err = procure("site", "read", tmp_path)
     assert code == 2
 
 

@@ -30,7 +30,7 @@ from procure.study import load_study
 from procure.sweep.connect import job_name
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUED = ("--farm", "slurm", "--jobs", "2", "--walltime", "0:10:00", "--memory", "1 GB")
+QUEUED = ("--farm", "slurm", "--jobs", "2", "--set", "farm.memory=1 GB", "--walltime", "0:10:00")
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
 
@@ -59,7 +59,7 @@ def long(tmp_path_factory) -> pd.DataFrame:
 
 def same(path: Path, expected: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(results(path), expected, check_exact=True)
-    code, said = finish(start("study", "verify", path))
+    code, said = finish(start("study", "status", path))
     assert code == 0, said
 
 
@@ -90,21 +90,17 @@ def submit(folder: Path, script: str, *arguments: object, **variables: str) -> N
 
 
 def test_farm_slurm(tmp_path, example):
-    """Jobs submitted by the sweep itself give the serial table, with keys for their owner alone."""
+    """Jobs submitted by the sweep itself give the serial table, and leave no keys."""
     path = make_example(tmp_path)
     code, said = finish(start("sweep", path, *QUEUED))
     assert code == 0, said
     same(path, example)
-    keys = sorted((load_study(path).folder / "tls").glob("*.pem"))
-    assert [(key.name, key.stat().st_mode & 0o777) for key in keys] == [
-        ("cert.pem", 0o600),
-        ("key.pem", 0o600),
-    ]
+    assert not [log for log in (load_study(path).folder / "logs").iterdir() if "PRIVATE KEY" in log.read_text()]
     no_jobs(path)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="connecting as another user needs root")
-@pytest.mark.parametrize("options", [(), ("--interface", "lo")])
+@pytest.mark.parametrize("options", [(), ("--set", "farm.interface=lo")])
 def test_nobody_else_can_use_any_listener_of_a_queued_farm(tmp_path, options):
     """Whatever listens while jobs of a sweep run, here and in the jobs, runs no code for another user."""
     path = make_long_study(tmp_path)
@@ -139,11 +135,10 @@ def _belongs_to(process: psutil.Process, name: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("tls", ["", "0"])
-def test_sbatch_sweep(tmp_path, example, tls):
+def test_sbatch_sweep(tmp_path, example):
     """sweep.sbatch: scheduler, workers and driver in one allocation give the serial table, and end with it."""
     path = make_example(tmp_path)
-    submit(tmp_path, "sweep.sbatch", "--ntasks=3", "SCRIPT", path, PROCURE_TLS=tls)
+    submit(tmp_path, "sweep.sbatch", "--ntasks=3", "SCRIPT", path)
     same(path, example)
     assert not list(tmp_path.glob(".procure-*"))
 
@@ -152,11 +147,11 @@ def test_sbatch_shards(tmp_path, example):
     """shard.sbatch: an array without Dask; merge says what is missing until all shards ran."""
     path = make_example(tmp_path)
     submit(tmp_path, "shard.sbatch", "--array=1-3", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "merge", path))
+    code, said = finish(start("study", "status", path, "--merge"))
     assert code == 1
-    assert "runs are missing" in said
+    assert "planned runs have no result" in said
     submit(tmp_path, "shard.sbatch", "--array=0", "--cpus-per-task=2", "SCRIPT", path, PROCURE_SHARDS="4")
-    code, said = finish(start("study", "merge", path))
+    code, said = finish(start("study", "status", path, "--merge"))
     assert code == 0, said
     same(path, example)
 
@@ -176,7 +171,7 @@ def test_running_dask_on_slurm(tmp_path, example):
         )  # fmt: skip
         job = asked.stdout.strip()
         path = make_example(tmp_path)
-        code, said = finish(start("sweep", path, "--scheduler-file", file, "--wait", "60"))
+        code, said = finish(start("sweep", path, "--set", f"farm.scheduler_file={file}", "--set", "farm.wait=60"))
         assert code == 0, said
         same(path, example)
     finally:
@@ -255,7 +250,7 @@ def test_interrupted_twice_leaves_no_jobs(tmp_path, number):
 def test_refused_job(tmp_path):
     """A job that Slurm refuses: its words at once, and nothing is left."""
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, *QUEUED, "--account", "nosuch"))
+    code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.account=nosuch"))
     assert code == 1
     assert "Invalid account" in said
     code, said = finish(start("sweep", path, *QUEUED, "--partition", "nosuch"))
@@ -264,11 +259,11 @@ def test_refused_job(tmp_path):
 
 
 def test_no_worker_comes(tmp_path):
-    """Jobs that wait in the queue: the user hears why, in Slurm's words, and --wait gives up."""
+    """Jobs that wait in the queue: the user hears why, in Slurm's words, and farm.wait gives up."""
     path = make_long_study(tmp_path)
     # Nobody's other jobs are disturbed: these ask for more time than the partition gives, and wait for ever.
-    queued = [*QUEUED[:-3], "200:00:00", *QUEUED[-2:]]
-    code, said = finish(start("sweep", path, *queued, "--wait", "5"), 90)
+    queued = [*QUEUED[:-1], "200:00:00"]
+    code, said = finish(start("sweep", path, *queued, "--set", "farm.wait=5"), 90)
     assert code == 1, said
     assert "PENDING (PartitionTimeLimit)" in said
     no_jobs(path)

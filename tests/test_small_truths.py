@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import procure
-from procure.cli.main import app
 from procure.cli.progress import line
 from procure.errors import TableError
 from procure.page.gantt import bars, fitting_step, gantt_figure, gantt_text
@@ -78,17 +76,6 @@ def test_jobs_that_share_a_node_stand_above_each_other():
     """Two lines of one node, its name on the first."""
     run = procure.simulate(JOBS, NODES, "fcfs")
     assert gantt_text(run.schedule) == "n0 |1111.|\n   |22333|\n"
-
-
-def test_a_chart_on_the_terminal_is_no_wider_than_it(files):
-    """Without --step, a line has at most 120 characters; how long one is stands on stderr."""
-    long = JOBS.assign(run_time=[90_000, 40_000, 3])
-    write(procure.simulate(long, NODES, "fcfs").schedule, files / "s.parquet")
-    found = CliRunner().invoke(app, ["gantt", str(files / "s.parquet")])
-    assert found.exit_code == 0 and max(map(len, found.stdout.splitlines())) <= 120
-    assert "a character is 13 min" in found.stderr
-    one = CliRunner().invoke(app, ["gantt", str(files / "s.parquet"), "--step", "30000"])
-    assert one.stdout == "n0 |111|\n   |22.|\n" or one.stdout.count("\n") == 2
 
 
 def test_the_figure_has_a_bar_per_lane(tmp_path):

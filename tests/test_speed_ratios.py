@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -145,17 +143,3 @@ def test_check_and_sweep_say_the_same_of_speeds(header, cells, tmp_path):
     assert [text for text in read_inputs(load_study(path), ["best-fit"]).notes if "workload" in text] == notes
     wanted = "run times are multiplied by 1 on x" if cells == ",7" else "no speed is given for every type"
     assert any(wanted in text for text in notes)
-
-
-def test_quotes_check_prints_the_ratio_of_each_type(procure, tmp_path):
-    """JSON has it by category and by type; without a logged speed nothing is added."""
-    study(tmp_path, "", ",spec_rate", ",7")
-    path = tmp_path / "q.csv"
-    assert "speed_ratio_min" not in json.loads(procure("quotes", "check", path, "--format", "json")[1])["categories"][0]
-    said = procure("quotes", "check", path, "--format", "json", "--logged-speed", "14", "--logged-speed", "3.5")
-    found = json.loads(said[1])["categories"][0]
-    assert (found["speed_ratio_min"], found["speed_ratio_max"]) == (0.5, 2.0)
-    assert found["types"] == [{"name": "x", "spec_rate": 7.0, "speed_ratio_min": 0.5, "speed_ratio_max": 2.0}]
-    assert procure("quotes", "check", path, "--logged-speed", "0")[0] == 2
-    code, out, err = procure("quotes", "check", path, "--logged-processor", "AMD EPYC 7542")
-    assert (code, "0.933" in out, "0.933 on x" in err) == (0, True, True)

@@ -28,7 +28,6 @@ from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
-from procure.sweep.tls import dask_options, make_keys
 
 
 def small_plan(folder, **changes):
@@ -149,7 +148,7 @@ def test_verify(tmp_path):
     counts, problems = verify(plan)
     assert f"{path}: damaged" in problems[0]
     assert problems[1] == f"{plan.n_runs - 5:,} planned runs have no result"
-    assert CliRunner().invoke(app, ["study", "verify", str(plan.study.path)]).exit_code == 1
+    assert CliRunner().invoke(app, ["study", "status", str(plan.study.path)]).exit_code == 1
 
 
 def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
@@ -300,16 +299,6 @@ def test_job_scripts(tmp_path, farm, lines, monkeypatch):
     assert job_name(options.folder) in script
 
 
-def test_keys_are_for_their_owner(tmp_path):
-    """TLS keys are made once, readable by their owner only."""
-    cert, key = make_keys(tmp_path)
-    before = key.read_bytes()
-    assert make_keys(tmp_path) == (cert, key)
-    assert key.read_bytes() == before
-    assert [path.stat().st_mode & 0o777 for path in (cert.parent, cert, key)] == [0o700, 0o600, 0o600]
-    assert f"--tls-key {key}" in dask_options(tmp_path)
-
-
 def test_scheduler_file(tmp_path, monkeypatch):
     """A scheduler file gives its address; one that never comes is an error that says who writes it."""
     path = tmp_path / "s.json"
@@ -331,8 +320,8 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     [
         ("--shard", "8/8"),
         ("--shard", "x"),
-        ("--tls",),
-        ("--farm", "slurm", "--scheduler-file", "f"),
+        ("--set", "farm.wait=-1"),
+        ("--farm", "slurm", "--set", "farm.scheduler_file=f"),
         ("--jobs", "0"),
     ],
 )
@@ -343,12 +332,12 @@ def test_bad_usage(tmp_path, options):
 
 
 def test_merge_command_fails_while_runs_are_missing(tmp_path):
-    """`study merge` exits with 1 until every shard ran."""
+    """`study status --merge` exits with 1 until every shard ran."""
     path = str(small_plan(tmp_path).study.path)
     for shard, expected in (("0/2", 1), ("1/2", 0)):
         done = CliRunner().invoke(app, ["sweep", path, "--farm", "serial", "--shard", shard])
         assert done.exit_code == 0, done.output
-        assert CliRunner().invoke(app, ["study", "merge", path]).exit_code == expected
+        assert CliRunner().invoke(app, ["study", "status", path, "--merge"]).exit_code == expected
 
 
 def test_a_large_plan_is_light(tmp_path):

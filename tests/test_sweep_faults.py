@@ -197,12 +197,12 @@ def dask_farm(tmp_path):
 
 
 def test_clock_set_apart(tmp_path, undisturbed, dask_farm):
-    """Workers whose clock is a day ahead give the same table; --scheduler-file finds the scheduler."""
+    """Workers whose clock is a day ahead give the same table; a scheduler file finds the scheduler."""
     file, worker = dask_farm
     worker(FAULT_CLOCK="86400")
     worker()
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, "--scheduler-file", file))
+    code, said = finish(start("sweep", path, "--set", f"farm.scheduler_file={file}"))
     assert code == 0, said
     same(path, undisturbed)
 
@@ -212,7 +212,7 @@ def test_worker_of_another_version(tmp_path, dask_farm):
     file, worker = dask_farm
     worker(FAULT_VERSION="0.0.1")
     address = json.loads(file.read_text())["address"]
-    code, said = finish(start("sweep", make_long_study(tmp_path), "--farm", address, "--wait", "60"))
+    code, said = finish(start("sweep", make_long_study(tmp_path), "--farm", address, "--set", "farm.wait=60"))
     assert code == 1
     assert "runs procure 0.0.1, this sweep " in said
 
@@ -222,7 +222,7 @@ def test_scheduler_goes_away(tmp_path, dask_farm):
     file, worker = dask_farm
     worker()
     path = make_long_study(tmp_path)
-    sweep = start("sweep", path, "--scheduler-file", file, FAULT_SLEEP="0.01")
+    sweep = start("sweep", path, "--set", f"farm.scheduler_file={file}", FAULT_SLEEP="0.01")
     under_way(path, sweep, 20)
     from distributed import Client
 

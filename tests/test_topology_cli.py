@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.main import app
 from procure.comparison.isolation import crossing
 from procure.errors import TableError
+from procure.topology.metrics import hops_by_size
 
 pytestmark = pytest.mark.plain
 
@@ -27,43 +29,30 @@ def run(*arguments):
     return CliRunner().invoke(app, ["topology", *arguments])
 
 
-def test_make_show_attach_agree(folder):
+def test_made_and_read_trees_agree(folder):
     """A made tree is shown as it was asked for; what Slurm says of the same nodes gives the same columns."""
     assert run("make", "--pods", "1", "--leaves", "2", "--nodes", "2", "--out", "tree.csv").exit_code == 0
-    shown = json.loads(run("show", "tree.csv", "--format", "json").stdout)
+    shown = json.loads(run("make", "tree.csv", "--format", "json").stdout)
     assert (shown["n_pods"], shown["n_leaves"], shown["n_nodes"], shown["uneven"]) == (1, 2, 4, [])
-    assert "pod 0: 2 2" in run("show", "tree.csv").stdout
+    assert "pod 0: 2 2" in run("make", "tree.csv").stdout
     (folder / "topology.conf").write_text(CONF)
     bare = pd.read_csv("tree.csv").drop(columns=["leaf", "pod"])
     bare.to_csv("nodes.csv", index=False)
-    assert run("attach", "nodes.csv", "--from", "topology.conf", "--out", "placed.csv").exit_code == 0
+    assert run("make", "nodes.csv", "--from", "topology.conf", "--out", "placed.csv").exit_code == 0
     made, placed = pd.read_csv("tree.csv"), pd.read_csv("placed.csv")
     assert placed[["node_id", "leaf", "pod"]].equals(made[["node_id", "leaf", "pod"]])
-    assert json.loads(run("show", "topology.conf", "--format", "json").stdout)["leaves"][1]["leaf_switch"] == "s1"
+    assert (
+        json.loads(run("make", "--from", "topology.conf", "--format", "json").stdout)["leaves"][1]["leaf_switch"]
+        == "s1"
+    )
 
 
 def test_uneven_tree_is_shown(folder):
     """What differs from most is marked in the picture and named."""
     (folder / "t.conf").write_text("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n")
-    shown = run("show", "t.conf").stdout
+    shown = run("make", "--from", "t.conf").stdout
     assert "pod 0: 2 1* 2" in shown
     assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown
-
-
-def test_tree_is_drawn(folder):
-    """The picture names every pod, has each leaf's number of nodes as text, and is the same bytes twice."""
-    (folder / "t.conf").write_text(
-        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-7]\n"
-        "SwitchName=p Switches=a,b\nSwitchName=q Switches=c\nSwitchName=top Switches=p,q\n"
-    )
-    for name in ("one.svg", "two.svg"):
-        assert run("show", "t.conf", "--plot", name).exit_code == 0
-    drawn = (folder / "one.svg").read_text()
-    assert drawn == (folder / "two.svg").read_text()
-    for text in ("pod 0", "pod 1", "spine switches", "<!-- 2 -->", "<!-- 1 -->", "<!-- 4 -->"):
-        assert text in drawn
-    assert run("show", "t.conf", "--plot", "tree.png").exit_code == 2
-    assert not (folder / "tree.png").exists()
 
 
 def test_bad_input_writes_nothing(folder):
@@ -71,12 +60,12 @@ def test_bad_input_writes_nothing(folder):
     (folder / "bad.conf").write_text("SwitchName=a Nodes=n[1-2\n")
     (folder / "nodes.csv").write_text("node_id,cpus,mem_mb\nn1,1,100\n")
     for arguments, message in (
-        (("attach", "nodes.csv", "--from", "bad.conf", "--out", "out.csv"), "line 1: host list 'n[1-2'"),
+        (("make", "nodes.csv", "--from", "bad.conf", "--out", "out.csv"), "line 1: host list 'n[1-2'"),
         (
-            ("attach", "nodes.csv", "--from", "nodes.csv", "--out", "out.csv"),
+            ("make", "nodes.csv", "--from", "nodes.csv", "--out", "out.csv"),
             "no line that begins with SwitchName=",
         ),
-        (("show", "nodes.csv"), "row 1, column leaf: the value is missing"),
+        (("make", "nodes.csv"), "row 1, column leaf: the value is missing"),
     ):
         failed = run(*arguments)
         assert isinstance(failed.exception, TableError) and message in str(failed.exception)
@@ -85,7 +74,7 @@ def test_bad_input_writes_nothing(folder):
     assert not (folder / "out.csv").exists()
 
 
-def test_check_and_penalty(folder):
+def test_check_and_hops(folder):
     """Two jobs on the same two leaves share links: exit code 1 and both named; hops are counted by size."""
     run("make", "--pods", "1", "--leaves", "2", "--nodes", "2", "--out", "tree.csv")
     schedule = pd.DataFrame(
@@ -107,15 +96,13 @@ def test_check_and_penalty(folder):
     assert verdict["first_conflicts"][0]["jobs"] == ["a", "b"]
     schedule.assign(node_ids=["n1,n2", "n3,n4"]).to_csv("apart.csv", index=False)
     assert run("check", "apart.csv", "--nodes", "tree.csv").exit_code == 0
-    hops = json.loads(run("penalty", "shared.csv", "--nodes", "tree.csv", "--format", "json").stdout)
-    assert hops["mean_aph"] == 2 and hops["ideal_aph"] == 0
-    assert hops["by_size"] == [
+    nodes = pd.read_csv("tree.csv")
+    hops = procure.count_hops(schedule, nodes)
+    assert hops["aph"].tolist() == [2, 2] and hops["ideal_aph"].tolist() == [0, 0]
+    assert hops_by_size(hops).to_dict(orient="records") == [
         {"nodes": "2–4", "n_jobs": 2, "mean_aph": 2, "median_aph": 2, "max_aph": 2, "ideal_aph": 0}
     ]
-    nobody = schedule.assign(start_time=None, end_time=None, node_ids="")
-    nobody.to_csv("nobody.csv", index=False)
-    found = run("penalty", "nobody.csv", "--nodes", "tree.csv", "--format", "json")
-    assert found.exit_code == 0 and json.loads(found.stdout)["n_jobs"] == 0
+    assert procure.count_hops(schedule.assign(start_time=None, end_time=None, node_ids=""), nodes).empty
     schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
     assert run("check", "shared.csv", "--nodes", "tree.csv", "--uplinks", "1").exit_code == 1
     assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)
@@ -142,15 +129,13 @@ def test_check_reads_host_lists_and_sacct(folder, text):
     assert "job a ran on node n9" in str(run("check", "bad.psv", "--nodes", "tree.csv").exception)
 
 
-def test_attach_makes_a_node_table(folder):
+def test_make_makes_a_node_table(folder):
     """Without a node table the network's own nodes are one, printed or written."""
     (folder / "topology.yaml").write_text(
         "- topology: t\n  tree:\n    switches: [{switch: a, nodes: 'n[1-2]'}, {switch: b, nodes: n3}]\n"
     )
-    printed = run("attach", "--from", "topology.yaml")
-    assert printed.exit_code == 0 and "leaf 1 (pod 0) has 1 node, not 2" in printed.stderr
-    assert run("attach", "--from", "topology.yaml", "--out", "tree.csv").exit_code == 0
-    assert (folder / "tree.csv").read_text() == printed.stdout
+    done = run("make", "--from", "topology.yaml", "--out", "tree.csv")
+    assert done.exit_code == 0 and "leaf 1 (pod 0) has 1 node, not 2" in done.stdout
     assert pd.read_csv("tree.csv")["leaf"].tolist() == [0, 0, 1]
 
 

@@ -16,11 +16,10 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
+from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
-from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
+from procure.packages.quotes import check_quotes, validity_notes
 from procure.study import load_study
 
 LETTERS = "ABC"
@@ -173,7 +172,7 @@ def test_block_size_changes_nothing() -> None:
     """The example's rows do not depend on how many are held at a time."""
     study = load_study(ROOT / "pipelines" / "vendor-rules.toml")
     rules = study.packages.model_copy(update={"budget_usd": 250_000.0})
-    offer = make_offer(study.read_quotes(), rules)
+    offer = build_constraints(study.read_quotes(), rules)
 
     def listed(size: int) -> list:
         return [
@@ -186,16 +185,18 @@ def test_block_size_changes_nothing() -> None:
 
 
 def test_command_takes_a_study_and_the_day() -> None:
-    """A study file may stand where quotes do; --as-of and --strict decide on expired quotes."""
+    """A study file may stand where quotes do; packages.as_of and packages.expired decide on expired quotes."""
     study = str(ROOT / "pipelines" / "vendor-rules.toml")
     result = CliRunner().invoke(app, ["packages", study, "--format", "json"])
     assert json.loads(result.stdout)["n_packages"] > 0
     assert "left out: CedarG8" in result.stderr
-    early = CliRunner().invoke(app, ["packages", study, "--as-of", "2024-03-01", "--format", "json"])
+    early = CliRunner().invoke(app, ["packages", study, "--set", "packages.as_of=2024-03-01", "--format", "json"])
     assert "left out" not in early.stderr
     assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"]
-    assert "CedarG8 was valid until" in str(CliRunner().invoke(app, ["packages", study, "--strict"]).exception)
-    for wrong in (["--as-of", "soon"], ["--types-per-category", "0"], ["--study", study]):
+    assert "CedarG8 was valid until" in str(
+        CliRunner().invoke(app, ["packages", study, "--set", "packages.expired=error"]).exception
+    )
+    for wrong in (["--set", "packages.as_of=soon"], ["--set", "packages.types_per_category=0"], ["--study", study]):
         assert CliRunner().invoke(app, ["packages", study, *wrong]).exit_code == 2
 
 
@@ -311,7 +312,7 @@ def test_discounts_at_full_size() -> None:
     )
     rules = PackageRules(rules="published", budget_usd=1_000_000, discounts=tiers)
     found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for block in blocks(make_offer(quotes, rules)):
+    for block in blocks(build_constraints(quotes, rules)):
         rows = found.setdefault(block.types, set())
         rows.update(map(tuple, block.counts.tolist()))
     prices = quotes["price_usd"].to_numpy()

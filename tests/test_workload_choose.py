@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from test_workload_cli import procure  # noqa: F401
 from procure.errors import TableError
 from procure.schemas import JOB
 from procure.study import load_study
+from procure.sweep.choose_days import Probe
 from procure.tables import check, read, write
 from procure.workload import day_table, generate, import_log, merge, slice_day, split_days
 from procure.workload.days import by_calendar, by_group, by_hand, hardest, local_days, without_quiet
@@ -156,16 +158,17 @@ def log(tmp_path):
     return days
 
 
-def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path):  # noqa: F811
+def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path, monkeypatch):  # noqa: F811
     """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
     arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
-    code, out, err = procure(*arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--format", "json")
+    monkeypatch.setattr("procure.cli.days.Probe", partial(Probe, every=3, farm="serial"))
+    code, out, err = procure(*arguments, "--out", "d", "--format", "json")
     assert code == 0, err
     listed = {row["day"]: row for row in json.loads(out)}
     assert list(listed) == ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"]
     assert [row["chosen"] for row in listed.values()].count(True) == 2
     assert listed["2024-01-02"]["median_wait"] == 0
-    assert "2024-01-02; to see them under more load: procure workload load d/probe/jobs-2024-01-02" in err
+    assert "2024-01-02; to see them under more load: procure workload slice d/probe/jobs-2024-01-02" in err
     chosen = [day for day, row in listed.items() if row["chosen"]]
     (tmp_path / "many.toml").write_text(
         'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
@@ -230,7 +233,10 @@ def test_the_25_hardest_days_of_a_real_log(procure, shared_data, tmp_path):  # n
         f'quotes = "{quotes}"\n[packages]\nrules = "published"\n'
         f'budget_usd = 1_000_000\n[[workloads]]\nname = "any"\ngenerate = {{}}\n'
     )
-    options = ("--preset", "beocat", "--tz", "America/Chicago", "--by", "hardest", "--study", "s.toml")
-    code, out, err = procure("days", *files, *options, "--farm", "serial", "--format", "json")
+    options = ("--tz", "America/Chicago", "--by", "hardest", "--study", "s.toml")
+    tables = [tmp_path / f"{month}.parquet" for month in (3, 4, 5)]
+    for file, table in zip(files, tables, strict=True):
+        write(import_log(file, "csv", "beocat").jobs, table)
+    code, out, err = procure("days", *tables, *options, "--format", "json")
     assert code == 0, err
     assert [row["day"] for row in json.loads(out) if row["chosen"]] == HARDEST.split()

@@ -28,9 +28,9 @@ def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_p
     assert "dropped 1: negative run time" in out
     assert len(read("jobs.parquet", JOB)) == 1
     (tmp_path / "jobs.parquet").unlink()
-    code, out, err = procure(*arguments, "--strict")
+    code, out, err = procure(*arguments, "--set", "strict=true")
     assert (code, out) == (1, "")
-    assert "--strict" in err
+    assert "strict" in err
     assert not (tmp_path / "jobs.parquet").exists()
 
 
@@ -57,7 +57,7 @@ def test_the_sacct_command_needs_no_log(procure):
     assert out.startswith("SLURM_TIME_FORMAT=%s sacct ")
 
 
-def test_generate_describe_slice_and_merge_follow_one_another(procure):
+def test_generate_describe_and_slice_follow_one_another(procure):
     assert procure("generate", "--out", "jobs.parquet", "--n-jobs", 50, "--seed", 3)[0] == 0
     code, out, _ = procure("describe", "jobs.parquet", "--format", "json")
     document = json.loads(out)
@@ -65,7 +65,7 @@ def test_generate_describe_slice_and_merge_follow_one_another(procure):
     assert {row["quantity"] for row in document["quantities"]} >= {"requested_mem", "run_time"}
     code, out, _ = procure("slice", "jobs.parquet", "--day", "2024-01-02", "--out", "day.parquet", "--format", "json")
     assert (code, json.loads(out)["n_jobs"]) == (0, 50)
-    code, out, err = procure("merge", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet")
+    code, out, err = procure("slice", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet")
     assert (code, "wrote 50 jobs" in out, "left out 50" in err) == (0, True, True)
     moments = ("--from", "2024-01-02T12:00", "--to", "2024-01-02T14:00+00:00")
     assert procure("slice", "jobs.parquet", *moments, "--out", "noon.parquet")[0] == 0
@@ -78,7 +78,6 @@ def test_generate_describe_slice_and_merge_follow_one_another(procure):
     ("arguments", "code", "message"),
     [
         (("import",), 2, "LOG"),
-        (("import", "log.csv"), 2, "--log-format"),
         (("import", "none.csv", "--log-format", "csv"), 1, "none.csv: no such file"),
         (("import", "log.csv", "--log-format", "csv", "--preset", "beocta"), 2, "did you mean beocat"),
         (("import", "log.csv", "--preset", "beocat", "--out", "no/jobs.parquet"), 1, "cannot be written"),

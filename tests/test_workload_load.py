@@ -151,16 +151,16 @@ def test_a_load_must_be_above_zero(factor):
 def test_the_command_says_what_load_was_reached(procure, tmp_path):  # noqa: F811
     """The file is the same byte for byte for the same seed; a load that whole bursts cannot give is said."""
     write(generate(1, 2_000), tmp_path / "jobs.parquet")
-    code, out, _ = procure("load", "jobs.parquet", "--load", "1.5", "--out", "a.parquet")
+    code, out, _ = procure("slice", "jobs.parquet", "--load", "1.5", "--out", "a.parquet")
     assert code == 0
     assert "load reached   1.50" in out
-    procure("load", "jobs.parquet", "--load", "1.5", "--out", "b.parquet")
+    procure("slice", "jobs.parquet", "--load", "1.5", "--out", "b.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     total = cpu_seconds(read(tmp_path / "a.parquet", JOB)).sum() / cpu_seconds(generate(1, 2_000)).sum()
     assert total == pytest.approx(1.5, abs=0.01)
     write(table([(0, 100, 1, "a"), (9, 50, 1, "a")]), tmp_path / "one.parquet")
-    code, _, err = procure("load", "one.parquet", "--load", "1.4", "--out", "c.parquet")
+    code, _, err = procure("slice", "one.parquet", "--load", "1.4", "--out", "c.parquet")
     assert code == 0
     assert "not 1.4: whole bursts allow no nearer" in err
-    assert procure("load", "one.parquet", "--load", "0", "--out", "d.parquet")[0] == 2
+    assert procure("slice", "one.parquet", "--load", "0", "--out", "d.parquet")[0] == 2
     assert not (tmp_path / "d.parquet").exists()

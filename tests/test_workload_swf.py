@@ -159,8 +159,8 @@ def test_times_that_are_unix_seconds_already_stay(swf, header):
 def test_nodes_of_the_header_are_named(swf):
     """Where the header counts several processors a node, the import says which option makes such nodes."""
     header = HEADER + "; MaxNodes: 24\n; MaxProcs: 1728\n"
-    assert [note for note in swf(row(), header=header).notes if "--cpus-per-node 72" in note]
-    assert not [note for note in swf(row(), header=header, cpus_per_node=72).notes if "--cpus-per-node" in note]
+    assert [note for note in swf(row(), header=header).notes if "cpus_per_node=72" in note]
+    assert not [note for note in swf(row(), header=header, cpus_per_node=72).notes if "cpus_per_node" in note]
 
 
 def test_a_log_without_waits_is_said_at_the_import(swf):

@@ -41,7 +41,7 @@ workload describe jobs.parquet
 workload slice jobs.parquet --day 2024-03-12 --tz UTC --out day.parquet
 workload days jobs.parquet --tz UTC --by clustering -n 4 --out days
 quotes check {ROOT}/quotes/example-2023.csv
-packages {ROOT}/quotes/example-2023.csv --rules published --budget 100000
+packages {ROOT}/quotes/example-2023.csv --set packages.rules=published --budget 100000
 ! study init new.toml --quotes {ROOT}/quotes/example-2023.csv --budget 100000
 study check new.toml
 ! sweep study.toml --farm serial
@@ -52,13 +52,12 @@ recommend study.toml -k 3 --objective p95-wait --constraint 'price_usd<=$99,000'
 recommend study.toml -k 3 --pareto wait,price
 explain study.toml {BOUGHT}
 what-if study.toml --package {BOUGHT} --growth 1.3 --policy easy
-search study.toml --runs 80
+search study.toml --set search.runs=80
 compare-rent study.toml --prices {ROOT}/quotes/example-cloud.csv
 """
 QUEUE = f"""{LOGGED}
 queue train log.parquet --out site.model
 queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
-queue features
 """
 SCHEDULERS = f"""{JOBS}
 simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
@@ -77,19 +76,18 @@ site fit log.parquet --nodes nodes.csv --out fitted
 site check fitted --jobs log.parquet
 """
 LEARN = f"""{LOGGED}
-forecast evaluate log.parquet --tz UTC
-learn train --jobs log.parquet --nodes nodes.csv --out site.policy --generations 2 --min-jobs 20 --processes 1
+forecast evaluate log.parquet --set tz=UTC
+learn train --jobs log.parquet --nodes nodes.csv --out site.policy --set generations=2 --set min_jobs=20 \
+  --set processes=1
 learn evaluate site.policy --jobs log.parquet --nodes nodes.csv
 compare --jobs jobs.parquet --nodes nodes.csv --policies easy:place=best,easy:order=learned,file=site.policy
 """
 NETWORK = """! topology make --pods 2 --leaves 3 --nodes 4 --out tree.csv
-! window generate --jobs 120 --out jobs.csv
+! workload generate --recipe window --n-jobs 120 --seed 0 --out jobs.csv
 simulate --jobs jobs.csv --nodes tree.csv --policy isolated --schedule plan.csv
 topology check plan.csv --nodes tree.csv
-topology penalty plan.csv --nodes tree.csv
 topology worth --jobs jobs.csv --nodes tree.csv
 compare --jobs jobs.csv --nodes tree.csv --policies closest,window:method=lns,length=10
-window compare --jobs jobs.csv --nodes tree.csv --methods seq,greedy,exact,lns
 """
 
 

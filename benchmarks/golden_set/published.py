@@ -13,9 +13,13 @@ import pandas as pd
 
 import procure
 from golden_set.base import Part, Place
-from golden_set.doors import ROOT, answer, command, published_schedule, ranking, schedule
+from golden_set.doors import ROOT, answer, published_schedule, ranking, schedule
 from golden_set.schedules import shown
 from golden_set.tables import LOGS
+from procure.coschedule.regret import regret
+from procure.text import plain
+from procure.workload import LogSettings
+from procure.workload.coschedule_study import system, workflows
 
 RELEASED = "synthetic/data_large_1800_40.txt.xz"
 FCFS = [
@@ -85,16 +89,14 @@ def rankings(_: Place) -> dict[str, object]:
 
 def forecast(place: Place) -> dict[str, object]:
     """Judge what recurs on wagap by each confidence."""
-    rows = answer("forecast", "evaluate", place.data / LOGS["wagap"][0], "--preset", "metacentrum")
+    rows = answer("forecast", "evaluate", place.data / LOGS["wagap"][0], "--set", "preset=metacentrum")
     keys = ("n_forecasts", "n_hits", "auc", "brier", "brier_constant")
     return {f"{row['period']} {row['confidence']}": {key: row[key] for key in keys} for row in rows}
 
 
 def coschedule(cores: int, place: Place) -> dict[str, object]:
     """Run the study's 45 workflows: backfilling, fixed halves and each learner, under both forms of contention."""
-    jobs, nodes = place.folder / "jobs.csv", place.folder / "nodes.csv"
-    command("coschedule", "example", "--cores", cores, "--out", jobs, "--nodes", nodes)
-    jobs, nodes = pd.read_csv(jobs, dtype={"job_id": str}), pd.read_csv(nodes)
+    jobs, nodes = workflows(cores), system(cores)
     forms = [f"coschedule:{one},contention={form}" for form in ("share", "bandwidth") for one in LEARNERS]
     found = {}
     for policy in ("easy:exclusive=true", "first-fit", *forms):
@@ -108,7 +110,7 @@ def coschedule(cores: int, place: Place) -> dict[str, object]:
 
 def bounds(_: Place) -> dict[str, object]:
     """Set each learner's excess risk against its bound."""
-    rows = answer("coschedule", "regret", "--seeds", 10)
+    rows = json.loads(json.dumps(plain(regret(seeds=10).to_dict(orient="records"))))
     return {f"{row.pop('mode')} {row.pop('losses')} {row.pop('T')}": row for row in rows}
 
 
@@ -156,10 +158,9 @@ def rlscheduler(backfill: bool, place: Place) -> dict[str, object]:
 
 def queue_time(name: str, place: Place) -> dict[str, object]:
     """Judge k-means with boosted trees, the published pipeline, on both kinds of split."""
-    rows = answer(
-        "queue", "evaluate", place.data / LOGS[name][0], *(("--preset", "metacentrum") if name == "wagap" else ()),
-        *("--method", "kmeans-gbt", "--split", "random", "--split", "chronological", "--k", 57, "--last", 8000),
-    )  # fmt: skip
+    how = LogSettings(preset="metacentrum" if name == "wagap" else None)
+    jobs = procure.read_log(place.data / LOGS[name][0], how, keep_unfinished="sacct").jobs
+    rows = procure.evaluate_queue(jobs, ("random", "chronological"), ("kmeans-gbt",), k=57, last=8000).rows
     keys = "deadline n_train n_test k mae rmse deadline_accuracy majority_accuracy tp fp fn tn".split()
     rows = [row for row in rows if row["method"] == "kmeans-gbt" and row["deadline_label"] == "mean"]
     return {row["split"]: {key: row[key] for key in keys} for row in rows}

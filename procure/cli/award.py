@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from procure.cli import common, study_options
-from procure.recommender.award import AwardMatrix
 from procure.recommender.award import award as award_offers
 
 
 def award(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     k: study_options.LengthOption = None,
-    verify: study_options.VerifyOption = True,
-    workload: study_options.WorkloadOption = None,
     policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -24,11 +22,12 @@ def award(
     procure award pipelines/tender.toml
     procure award pipelines/tender.toml --format json
     """
-    found = award_offers(study, k=k, verify=verify, workload=workload, policy=policy, note=common.note)
-    common.tell(output, found.notes, found.document, found.table, lambda: _print(found))
+    study = study_options.load(path, settings)
+    found = award_offers(study, k=k, policy=policy, note=common.note)
 
+    def people() -> None:
+        common.print_table(found.shown(), output, found.title)
+        for line in found.sentences():
+            common.echo(line)
 
-def _print(found: AwardMatrix) -> None:
-    common.print_table(found.shown(), common.Format.TABLE, found.title)
-    for line in found.sentences():
-        common.echo(line)
+    common.tell(output, found.notes, found.to_dict, found.table, people)

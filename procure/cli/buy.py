@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, farm_options, log_options, study_options
-from procure.cli.from_settings import options
-from procure.cli.quotes import (
-    CategoryOption,
-    CurrencyOption,
-    DecimalOption,
-    IgnoreOption,
-    RateOption,
-    TaxOption,
-    offer_reading,
-)
+from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.cli.study import columns_of_both
+from procure.packages.quote_file import OfferReading
 from procure.reports import Report
 from procure.reports.buying import Inputs
 from procure.reports.buying import buy as buy_all
-from procure.settings import MOST_PROCESSES
-from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
 from procure.workload import LogSettings
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""
-_FARM = {name: option for name, option in farm_options.FARM.items() if name != "jobs"}
 
 
-@options(how=log_options.LOG, workers=_FARM)
 def buy(
     context: typer.Context,
     study: Annotated[Path, typer.Argument(metavar="[STUDY.toml]", help="The study file.")] = Path("study.toml"),
-    *,
     jobs: Annotated[
         Path | None, typer.Option(help="A log of the jobs, or a job table; then the file is written.")
     ] = None,
@@ -52,11 +38,8 @@ def buy(
     logged_processor: Annotated[
         str | None, typer.Option(metavar="NAME", help="The processor on which the jobs ran, e.g. 'AMD EPYC 7542'.")
     ] = None,
-    how: LogSettings,
+    tz: Annotated[str | None, common.zone_option("Zone of a log's dates without an offset.")] = None,
     rate: RateOption = None,
-    currency: CurrencyOption = None,
-    decimal: DecimalOption = None,
-    tax: TaxOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,11 +48,17 @@ def buy(
         ),
     ] = None,
     category: CategoryOption = None,
-    ignore: IgnoreOption = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
+            f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
+        ),
+    ] = None,
     k: study_options.LengthOption = None,
     farm: farm_options.FarmOption = "local",
-    farm_jobs: Annotated[int, typer.Option(min=1, max=MOST_PROCESSES, help="Queued jobs to keep running.")] = 1,
-    workers: FarmOptions,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The report; default: RESULTS/NAME/report.html.")
     ] = None,
@@ -90,16 +79,17 @@ def buy(
 
     Examples:
     procure buy --jobs sacct.psv --quotes offers.xlsx --budget 1000000
-    procure buy hpc.toml --jobs log.swf --quotes offers.xlsx --rate EUR=1.08 --budget €900,000 --tz Europe/Berlin
+    procure buy hpc.toml --jobs log.swf --quotes offers.xlsx --rate EUR=1.08 --budget €900,000 --set cpus_per_node=32
     procure buy study.toml
     """
+    texts, workers = farm_options.farm_options(farm, settings)
     inputs = None
     if jobs is None and quotes is None and budget is None:
-        new = ("site", "logged_processor", "rate", "currency", "decimal", "tax", "column", "category", "ignore")
-        common.refuse_given(
-            context, f"it belongs to --jobs and --quotes; in {study} the key says it", *new, *log_options.LOG
-        )
-        study_options.say_made_up(context, study)
+        why = f"it belongs to --jobs and --quotes; in {study} the key says it"
+        common.refuse_given(context, why, "site", "logged_processor", "tz", "rate", "column", "category")
+        if texts:
+            raise typer.BadParameter(f"{texts[0]}: {why}", param_hint="--set")
+        study_options.say_made_up(study_options.load(study))
     elif jobs is None or quotes is None or budget is None:
         raise typer.BadParameter(
             f"--jobs, --quotes and --budget belong together; another budget of {study} is budget_usd in it, or "
@@ -107,15 +97,16 @@ def buy(
             param_hint="--jobs / --quotes / --budget",
         )
     else:
-        of_log, of_offers = columns_of_both(column or [], True)
-        how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
-        reading = offer_reading(rate, currency, decimal, tax, of_offers, category, ignore)
+        of_offers = [one for one in texts if one.partition("=")[0].strip() in OfferReading.model_fields]
+        how = common.settings_of([one for one in texts if one not in of_offers], LogSettings, log_tz=tz)
+        of_log, headings = columns_of_both(column or [], True)
+        how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
+        reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
-    farm_options.check_options(farm, workers)
     with one_interrupt(last=True):
         try:
             done = buy_all(
-                study, inputs, k=k, farm=farm, options=replace(workers, jobs=farm_jobs), out=out, pdf=pdf, bill=bill,
+                study, inputs, k=k, farm=farm, options=workers, out=out, pdf=pdf, bill=bill,
                 say=common.note, note=lambda text: common.note(f"  {text}"),
             )  # fmt: skip
         except KeyboardInterrupt:

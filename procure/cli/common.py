@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pandas as pd
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from procure.cli import layout
 from procure.cli.human_format import amount, cell, head
+from procure.cli.lazy import MADE_UP
 from procure.errors import ArgumentError, TableError
+from procure.settings import merged, problems
 from procure.tables import JOB, as_csv, check_name, read
-from procure.text import money, plain, printable, seconds
+from procure.text import money, nearest, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
@@ -37,8 +40,6 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
 ]
-MADE_UP: list[str] = []
-"""The workloads of the command's study whose jobs are made up: a key of every JSON document that it prints."""
 
 
 @contextmanager
@@ -100,26 +101,60 @@ def zone_option(of_what: str) -> Any:
     return typer.Option("--tz", callback=checked(zone), help=of_what)
 
 
+JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
 LogFormatOption = Annotated[
     LogFormat | None,
     typer.Option("--log-format", help="Format of a log; by default a preset's, or what its name says."),
 ]
-JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
 PresetOption = Annotated[
-    str | None,
-    typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
+    str | None, typer.Option(help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file.")
 ]
-LOG = {"format": LogFormatOption, "preset": PresetOption}
-"""Options by field of `procure.workload.LogSettings`; a command adds its zone."""
 JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]
 LoggedJobsOption = Annotated[
     Path, typer.Option("--jobs", help="Job table, Parquet or CSV (see `procure workload import`).")
 ]
-ExclusiveOption = Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")]
 KillAtLimitOption = Annotated[
     bool, typer.Option("--kill-at-limit/--no-kill-at-limit", help="End a job at its requested time.")
 ]
 ReportOption = Annotated[Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")]
+Kind = TypeVar("Kind")
+
+
+def settings_of(texts: Sequence[str] | None, kind: type[Kind], *, under: str = "", **given: Any) -> Kind:
+    """Make settings of what ``--set`` says, and of options that were given (not None)."""
+    return several(texts, kind, under=under, **given)[0]
+
+
+def with_zone(how: LogSettings, tz: str | None) -> LogSettings:
+    """Return how a log is read with the zone of its days."""
+    return settings_of(None, LogSettings, **how.model_dump(exclude_unset=True) | {"tz": tz})
+
+
+def several(texts: Sequence[str] | None, *kinds: type, under: str = "", **given: Any) -> tuple[Any, ...]:
+    """Make several settings of what ``--set`` says: a key is of the first that has such a field."""
+    with named(settings="--set"):
+        values = merged({name: one for name, one in given.items() if one is not None}, texts or ())
+    found: list[Any] = []
+    legal: list[str] = []
+    for kind in kinds:
+        names = [*getattr(kind, "model_fields", ()), *getattr(kind, "__dataclass_fields__", ())]
+        own = {name: values.pop(name) for name in names if name in values}
+        legal += names
+        try:
+            found.append(TypeAdapter(kind).validate_python(own))
+        except ValidationError as error:
+            said = "\n".join(under + text for text in problems(error))
+            raise typer.BadParameter(printable(said, kept="\n"), param_hint="--set") from None
+    for name in values:
+        raise typer.BadParameter(printable(f"{under}{name}: unknown key; {nearest(name, legal)}"), param_hint="--set")
+    return tuple(found)
+
+
+def refuse_set(texts: Sequence[str] | None, why: str, *keys: str) -> None:
+    """Refuse keys of ``--set`` that others make void."""
+    for key in (text.partition("=")[0].strip() for text in texts or ()):
+        if key in keys:
+            raise typer.BadParameter(f"{key}: {why}", param_hint="--set")
 
 
 def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogFormat = False) -> Imported:

@@ -31,7 +31,7 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies list`); the "
+            help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies`); the "
             "first is the one that the others are tested against. …@oracle: with run times as requests."
         ),
     ] = ",".join(RIVALS),
@@ -46,7 +46,6 @@ def compare(
     replay: Annotated[
         bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
     ] = False,
-    exclusive: common.ExclusiveOption = False,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None, typer.Option(help="Speed of the logged system, in the unit of the nodes' speed.")
@@ -76,8 +75,6 @@ def compare(
         exact_speed(logged_speed, "logged speed")
     job_table, node_table = site_options.read_system(jobs, nodes, site)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
-    if exclusive:
-        options["options"] = {"exclusive": 1}
     comparison = compare_policies(
         job_table,
         node_table,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, study_options
-from procure.recommender.rent import RentComparison
 from procure.recommender.rent import compare_rent as compare_ways
 
 
 def compare_rent(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
     prices: Annotated[Path, typer.Option(metavar="FILE", help="A price list of rented nodes, .csv or .parquet.")],
+    settings: study_options.SetOption = None,
     package: Annotated[
         str | None, typer.Option(metavar="ID", help="What is bought; default: the first that is recommended.")
     ] = None,
@@ -22,12 +23,6 @@ def compare_rent(
         list[str] | None,
         typer.Option(metavar="TIME", help="Rent for what would wait longer; default 4h. Repeatable."),
     ] = None,
-    boot: Annotated[str, typer.Option(metavar="TIME", help="From submission to start of a rented job.")] = "3min",
-    beside: Annotated[
-        str | None,
-        typer.Option(metavar="USD", callback=common.usd, help="US$ a year that renting costs besides."),
-    ] = None,
-    policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Compare buying with renting on demand, reserved, and with renting only for long waits.
@@ -39,19 +34,13 @@ def compare_rent(
     procure compare-rent pipelines/vendor-rules.toml --prices quotes/example-cloud.csv
     procure compare-rent pipelines/vendor-rules.toml --prices quotes/example-cloud.csv --wait-bound 1h --format json
     """
-    with common.named(wait_bounds="--wait-bound", usd_per_year="--beside"):
+    with common.named(wait_bounds="--wait-bound"):
         found = compare_ways(
-            study,
+            study_options.load(path, settings),
             prices,
             package=package,
             wait_bounds=[common.seconds_of(text, "--wait-bound") for text in wait_bound or ["4h"]],
-            boot=common.seconds_of(boot, "--boot"),
-            usd_per_year=float(beside or 0),
-            policy=policy,
             note=common.note,
         )
-    common.tell(output, found.notes, found.document, found.table, lambda: _print(found))
-
-
-def _print(found: RentComparison) -> None:
-    common.print_table(found.shown(), common.Format.TABLE, found.title)
+    people = partial(common.print_table, found.shown(), output, found.title)
+    common.tell(output, found.notes, found.to_dict, found.table, people)

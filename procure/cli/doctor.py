@@ -10,7 +10,7 @@ import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -20,7 +20,7 @@ import procure
 from procure._version import __version__
 from procure.cli import common
 from procure.errors import TableError
-from procure.files.caches import kernel_places, kernels_kept
+from procure.files.caches import VARIABLE, kernel_places, kernels_kept, prepare_site
 
 DISTRIBUTION = "procure-hpc"
 _MODULES = {
@@ -36,13 +36,29 @@ _IN_PLACE_OF = {"xgboost-cpu": "xgboost", "xgboost": "xgboost-cpu"}
 _MAIN_JOB = ("simulator.batch", "simulator.fast_lane")
 
 
-def doctor(output: common.FormatOption = common.Format.TABLE) -> None:
+def doctor(
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Compile every policy now, in parallel, so that no first use waits for it.")
+    ] = False,
+    site: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="--warm: keep them in this folder, for every user to read, none to change."),
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
     """Print versions, packages, extras, and where compiled code is kept; exit code 1 if the main job cannot run.
 
+    Compiled kernels are kept on the disk. With --warm --site a centre compiles them for its users, once for each type
+    of processor; users name the folder in PROCURE_CACHE.
+
     Examples:
-    procure doctor
     procure doctor --format json
+    procure doctor --warm
+    procure doctor --warm --site /opt/procure/cache
     """
+    if warm or site is not None:
+        _compile(site, output)
+        return
     found = examine()
     if output is common.Format.JSON:
         common.print_json(found)
@@ -53,6 +69,18 @@ def doctor(output: common.FormatOption = common.Format.TABLE) -> None:
     if output is not common.Format.JSON:
         common.note(f"the main job {'can' if found['ok'] else 'cannot'} run here")
     raise typer.Exit(0 if found["ok"] else 1)
+
+
+def _compile(site: Path | None, output: common.Format) -> None:
+    """Compile the policies, into a site's folder or the user's own."""
+    from procure.sweep.warm import warm  # which imports all that is to be examined
+
+    if site is not None:
+        prepare_site(site.absolute())
+        os.environ[VARIABLE] = str(site.absolute())  # which the processes that compile inherit
+    common.print_table(warm().round({"seconds": 1}), output, "compiled")
+    if site is not None:
+        common.note(f"users read it with: export {VARIABLE}={site.absolute()}")
 
 
 def examine() -> dict[str, Any]:
@@ -160,5 +188,5 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines += [("kernels of the site", caches["site"] or "none named"), ("kernels of your own", own)]
     kernels = compiled.get("kernels", {})
     lines.append(("compiled", f"{sum(kernels.values())} kernels of this code, {caches.get('size_mb', 0)} MB in all"))
-    ready = "compiled" if compiled.get("main_job") else "compiled at first use; `procure warm` does so now"
+    ready = "compiled" if compiled.get("main_job") else "compiled at first use; `procure doctor --warm` does so now"
     return [*lines, ("main job", ready)]

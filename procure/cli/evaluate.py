@@ -8,28 +8,22 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, study_options
-from procure.recommender.backtest import evaluate as evaluate_study
-from procure.recommender.forward import N_PACKAGES, forward
-from procure.settings import LAST_SEED, MOST_COUNTED
+from procure.recommender.evaluate import evaluate as evaluate_study
+from procure.recommender.forward import forward
+from procure.settings import MOST_COUNTED
 
-_OF_SWEEP = ("truth", "feature_set", "rule", "hit_threshold", "train_on", "apart")
-_OF_FORWARD = ("cut", "horizon", "packages", "seed")
+_OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
 
 
 def evaluate(
     context: typer.Context,
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     truth: Annotated[
         Path | None,
         typer.Option(
             metavar="STUDY_OR_PARQUET",
             help="A study or result table that simulated more packages: hits and regret are taken from it.",
-        ),
-    ] = None,
-    feature_set: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="composition or totals; repeat; default: both; with a threshold the study's."
         ),
     ] = None,
     policy: study_options.PolicyOption = None,
@@ -44,16 +38,6 @@ def evaluate(
             "default: the study's evaluate.hit_threshold.",
         ),
     ] = None,
-    train_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WORKLOAD",
-            help="With a threshold: also judge a model of this one workload; repeat; default: the first.",
-        ),
-    ] = None,
-    apart: Annotated[
-        bool, typer.Option("--apart", help="Judge each workload by itself, though the study has a threshold.")
-    ] = False,
     ahead: Annotated[
         bool,
         typer.Option(
@@ -68,20 +52,6 @@ def evaluate(
             help="--forward: buy as of this local day or moment; repeat; default: every first of a month.",
         ),
     ] = None,
-    horizon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="--forward: how long after a cut is judged; default: 28d.",
-        ),
-    ] = None,
-    packages: Annotated[
-        int,
-        typer.Option(
-            min=1, max=MOST_COUNTED, help="--forward: packages drawn at random from those that run every job."
-        ),
-    ] = N_PACKAGES,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="--forward: of the packages drawn.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
@@ -100,29 +70,25 @@ def evaluate(
 
     Examples:
     procure evaluate pipelines/example.toml
-    procure evaluate pipelines/example.toml --feature-set composition --format json
+    procure evaluate pipelines/example.toml --set evaluate.hit_share=0.01 --format json
     procure evaluate pipelines/example.toml --rule published
     procure evaluate sampled.toml --truth exhaustive.toml
     procure evaluate pipelines/year.toml --hit-threshold 6 --hit-threshold 16
     procure evaluate spring.toml --forward --cut 2021-05-05 --format json
     """
+    study = study_options.load(path, settings)
     if ahead:
         common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
-        span = common.seconds_of(horizon, "--horizon") or None
-        with common.named(n_packages="--packages"):
-            done = forward(study, cut, horizon=span, n_packages=packages, seed=seed, policy=policy, note=common.note)
+        done = forward(study, cut, policy=policy, note=common.note)
         common.show(done, output)
         return
     common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
     evaluation = evaluate_study(
         study,
         truth=truth,
-        feature_set=feature_set,
         policy=policy,
         rule=rule,
         hit_threshold=hit_threshold,
-        train_on=train_on,
-        apart=apart,
         note=common.note,
     )
 

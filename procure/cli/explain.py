@@ -16,21 +16,18 @@ _SHOWN = 8
 
 
 def explain(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
     package: Annotated[str, typer.Argument(metavar="ID", help="A package id, as recommend prints it.")],
+    settings: study_options.SetOption = None,
     against: Annotated[
         str | None, typer.Argument(metavar="[ID2]", help="Another package, to see why not that one.")
     ] = None,
-    workload: study_options.WorkloadOption = None,
     policy: study_options.PolicyOption = None,
-    marginal: Annotated[
-        bool, typer.Option("--marginal/--no-marginal", help="Simulate one more node of each type.")
-    ] = True,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Explain why jobs wait as long as they do on a package: the model's factors, the bottleneck, one more node.
 
-    The schedule of the workload with the longest wait is replayed (or of --workload): each second that a
+    The schedule of the workload with the longest wait is replayed: each second that a
     job waits is booked under the resource that the nearest node was short of. A package that was not simulated
     is simulated now.
 
@@ -40,10 +37,9 @@ def explain(
         ComputeNode4=56,BigMemNode2=7,GPUNode8=16
     procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --format json
     """
+    study = study_options.load(path, settings)
     with common.named(package_id="ID", other="ID2"):
-        explanation = explain_packages(
-            study, package, against, workload=workload, policy=policy, marginal=marginal, note=common.note
-        )
+        explanation = explain_packages(study, package, against, policy=policy, note=common.note)
     common.show(explanation, output, lambda: _print_all(explanation))
 
 

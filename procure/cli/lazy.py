@@ -19,6 +19,9 @@ _EXAMPLES = r"\n\n(Examples?):\n"
 GROUP = "procure.commands"
 """The entry-point group in which rooms and installed packages offer commands: NAME = a module."""
 
+MADE_UP: list[str] = []
+"""The workloads of the command's study whose jobs are made up: a key of every JSON document that it prints."""
+
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 

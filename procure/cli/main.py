@@ -15,39 +15,55 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli.lazy import SETTINGS, LazyGroup, offered
+from procure.cli.lazy import MADE_UP, SETTINGS, LazyGroup, offered
 from procure.cli.progress import shown
 from procure.errors import INTERRUPTED, ArgumentError, TableError
 from procure.text import given_and_needed, printable
 
 COMMANDS = {
-    "buy": "Everything at once: from a log, offers and a budget to a recommendation and its report.",
-    "ask": "Rank the packages again under another budget or bound, from what was simulated.",
-    "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
-    "packages": "List every package that a budget allows: any types in any count, or as the rules say.",
-    "workload": "Job logs in, job tables out: import, days, generate, slice, merge, load …",
-    "simulate": "Simulate a workload on nodes under a policy; times in seconds, utilization as a share.",
-    "study": "Study files: write one, check one, see how far its sweep is.",
-    "sweep": "Simulate the packages of a study; an interrupted sweep computes only what is missing.",
-    "search": "Find the best packages with few simulations: a model proposes, the simulator answers.",
-    "train": "Cross-validate the study's model on the simulated packages, and keep it.",
-    "evaluate": "Judge the study's model against what was simulated, beside a random and a naive choice.",
-    "recommend": "Rank every package by mean wait or another objective; those that run every job first.",
-    "award": "Score offers by the weights of a tender, and see how far the winner turns on each.",
-    "compare-rent": "Buy, rent, or rent for long waits only: the same jobs, the same years.",
-    "what-if": "Simulate a package as it is, under each change alone, and under all together.",
-    "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
-    "report": "Write the report: one HTML file that refers to nothing outside itself.",
-    "compare": "Compare schedulers on one workload.",
-    "policies": "List and describe the scheduling policies.",
-    "gantt": "Draw which job ran on which node, and when.",
-    "warm": "Compile the policies now, so that the first use of none has to wait for it.",
-    "doctor": "What is installed here, where compiled code is kept, and whether the main job can run.",
+    "Buy": {
+        "buy": "Everything at once: from a log, offers and a budget to a recommendation and its report.",
+        "ask": "Rank the packages again under another budget or bound, from what was simulated.",
+        "quotes": "Vendors' offers: check a quote file, write an empty one.",
+        "packages": "List every package that a budget allows: any types in any count, or as the rules say.",
+        "study": "Study files: write one, check one, see how far its sweep is.",
+        "sweep": "Simulate the packages of a study; an interrupted sweep computes only what is missing.",
+        "search": "Find the best packages with few simulations: a model proposes, the simulator answers.",
+        "train": "Cross-validate the study's model on the simulated packages, and keep it.",
+        "evaluate": "Judge the study's model against what was simulated, beside a random and a naive choice.",
+        "recommend": "Rank every package by mean wait or another objective; those that run every job first.",
+        "award": "Score offers by the weights of a tender, and see how far the winner turns on each.",
+        "compare-rent": "Buy, rent, or rent for long waits only: the same jobs, the same years.",
+        "what-if": "Simulate a package as it is, under each change alone, and under all together.",
+        "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
+        "report": "Write the report: one HTML file that refers to nothing outside itself.",
+    },
+    "Queue time": {
+        "queue": "When will my job start? Train on a log, predict, watch, judge.",
+        "serve": "Queue times for a cluster's users: collect, keep a model fresh, answer, be judged in public.",
+    },
+    "Schedulers": {
+        "simulate": "Simulate a workload on nodes under a policy; times in seconds, utilization as a share.",
+        "compare": "Compare schedulers on one workload.",
+        "policies": "List the scheduling policies, or describe one.",
+        "learn": "Train a scheduling policy on a centre's own log, and judge it on weeks it has not seen.",
+        "topology": "Where in the network: trees in, allocations checked, worth of isolation.",
+        "coschedule": "Run a second job inside another's idle time.",
+    },
+    "Your centre": {
+        "workload": "Job logs in, job tables out: import, describe, generate, slice, days.",
+        "site": "The centre's own rules: read from Slurm, checked, inferred from a log; why its jobs waited.",
+        "forecast": "Which jobs will come, and how good such forecasts are.",
+    },
+    "Tools": {
+        "doctor": "What is installed here, whether the main job can run; --warm compiles the policies.",
+    },
 }
-"""Every command in the order of the flow, with its line of help: its module is imported when it is used.
+"""Every command by its panel of help, with its line of help: its module is imported when it is used.
 
-Rooms beside the flow, and installed packages, offer theirs by entry points (`procure.cli.lazy.offered`).
+Installed packages offer theirs by entry points (`procure.cli.lazy.offered`).
 """
+PANEL = {name: panel for panel, commands in COMMANDS.items() for name in commands}
 
 
 UsageError: Any = typer.BadParameter.__base__  # of Typer's own copy of Click
@@ -57,12 +73,20 @@ class Flow(LazyGroup):
     """The commands in the order of the flow; errors of whichever is called become one line."""
 
     _called: Any = None
-    COMMANDS: ClassVar = {name: (name.replace("-", "_"), line) for name, line in COMMANDS.items()} | offered(
-        set(COMMANDS)
-    )
+    COMMANDS: ClassVar = {
+        name: (name.replace("-", "_"), line) for commands in COMMANDS.values() for name, line in commands.items()
+    } | offered(set(PANEL))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what a listing needs of a command: its name, line of help and panel."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            found.rich_help_panel = PANEL.get(cmd_name, "Installed")
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an argument that the library refuses is bad usage of the option of that name."""
+        MADE_UP.clear()
         try:
             with shown():
                 return super().invoke(ctx)
@@ -93,20 +117,22 @@ class Flow(LazyGroup):
     def _option(self, argument: str) -> str | None:
         """Return how the command that ran calls an argument of the library; None where it has no such option."""
         option = f"--{argument.replace('_', '-')}"
-        params = getattr(self._called, "params", ())
-        if any(option in one.opts for one in params):
-            return option
-        return next((one.metavar or one.opts[0] for one in params if one.name == argument), None)
+        for one in getattr(self._called, "params", ()):
+            if option in one.opts:
+                return option
+            if one.name == argument:
+                return one.opts[0] if one.opts[0].startswith("-") else one.metavar or one.opts[0]
+        return None
 
 
 def _name_what_took_its_place(error: Any) -> None:
     """Say what to do instead of a command or an option of an earlier version."""
-    from procure.policies.removed import REMOVED
+    from procure.cli.removed import instead
 
     asked = getattr(error, "option_name", None) or error.message.partition("'")[2].partition("'")[0]
     path = getattr(error.ctx, "command_path", "")
-    if instead := REMOVED.get(f"{path} {asked}"):
-        error.message, error.possibilities = f"{path} {asked} was removed: {instead}", None
+    if said := instead(path.partition(" ")[2], asked):
+        error.message, error.possibilities = f"{path} {asked} was removed: {said}", None
 
 
 def _type_shown(option: Any, ctx: Any) -> str | None:

@@ -2,74 +2,46 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import typer
 
-from procure.cli import common
+from procure.cli import common, study_options
 from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.cost_notes import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.expiry import validity_notes
-from procure.packages.quotes import price_notes
-from procure.settings import LARGEST, validated
-from procure.study import load_study
+from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import price_notes, validity_notes
+from procure.settings import Settings
+from procure.study import Study
 from procure.study.costs import package_costs
+from procure.study.study import Sweep
 from procure.tables import write
+
+
+class OfOffers(Settings):
+    """What of a study a quote file alone needs."""
+
+    packages: PackageRules
+    offers: OfferReading = OfferReading()
+    sweep: Sweep = Sweep()
+
+
+def _most(sweep: Sweep) -> int:
+    return sweep.max_packages if "max_packages" in sweep.model_fields_set else MOST_PACKAGES
 
 
 def packages(
     context: typer.Context,
-    source: Annotated[
-        Path | None,
-        typer.Argument(metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml) with its quotes and rules."),
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml).")],
     budget: Annotated[
         str | None, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
     ] = None,
-    study: Annotated[
-        Path | None, typer.Option(help="Take rules, and quotes if none are given, from a study file.")
-    ] = None,
-    fixed_cost: Annotated[
-        str | None, typer.Option(metavar="USD", callback=common.usd, help="US$ taken off the budget first.")
-    ] = None,
-    rules: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Rules by name: published, one type of a category and one GPU node."),
-    ] = None,
-    min_gpu_nodes: Annotated[
-        int | None, typer.Option(max=LARGEST, help="Least number of nodes with a GPU (default 0).")
-    ] = None,
-    types_per_category: Annotated[
-        str | None, typer.Option(metavar="N|any", help="At most this many types of a category (default any).")
-    ] = None,
-    max_power_w: Annotated[float | None, typer.Option("--max-power", metavar="W", help="Cap in W.")] = None,
-    max_rack_units: Annotated[float | None, typer.Option(metavar="U", help="Cap in rack units.")] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(metavar="DATE|today", help="Leave out quotes whose valid_until is before this day."),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="An expired quote is an error instead of being left out.")
-    ] = False,
-    maximal: Annotated[
-        bool | None,
-        typer.Option("--maximal/--all", help="Only packages to which no node can be added (default), or all."),
-    ] = None,
-    max_packages: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            max=LARGEST,
-            help="Give up beyond this many, or where listing takes as long as this many of 25 types each.",
-        ),
-    ] = MOST_PACKAGES,
+    settings: study_options.SetOption = None,
     costs: Annotated[
         bool, typer.Option("--costs", help="Show what packages cost to buy and to run; needs a study.")
     ] = False,
@@ -88,43 +60,34 @@ def packages(
 
     Examples:
     procure packages quotes/example-2023.csv --budget 100000
-    procure packages quotes/example-2023.csv --budget 1000000 --rules published --out packages.parquet
-    procure packages pipelines/example.toml --format json
+    procure packages quotes/example-2023.csv --budget 1M --set packages.rules=published --out packages.parquet
+    procure packages pipelines/example.toml --set packages.max_power_w=20000 --format json
     procure packages pipelines/vendor-rules.toml --costs
     """
-    if source is not None and source.suffix == ".toml":
-        if study is not None:
-            raise typer.BadParameter("two study files were given", param_hint="--study")
-        source, study = None, source
-    if study is None and source is None:
-        raise typer.BadParameter("a quote file or a study file is needed", param_hint="QUOTES|STUDY")
-    if study is None and budget is None:
-        raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
-    if study is None and costs:
+    of_study = source.suffix == ".toml"
+    if costs and not of_study:
         raise typer.BadParameter("costs need a study: its [costs] and its workloads", param_hint="--costs")
-    if costs:
-        common.refuse_given(context, "--costs lists as many as the study allows", "max_packages")
-    else:
+    if not costs:
         common.refuse_given(context, "it belongs to --costs", "package")
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
-    given = {
-        "budget_usd": budget,
-        "fixed_cost_usd": fixed_cost,
-        "rules": rules,
-        "min_gpu_nodes": min_gpu_nodes,
-        "types_per_category": _types(types_per_category),
-        "max_power_w": max_power_w,
-        "max_rack_units": max_rack_units,
-        "as_of": _day(as_of),
-        "expired": "error" if strict else None,
-        "maximal": maximal,
-    }
-    table, chosen = _quotes_and_rules(source, study, {k: v for k, v in given.items() if v is not None})
-    if costs and study is not None:
-        _show_costs(study, table, chosen, package or [], out, output)
+    settings = [*(settings or []), *([] if budget is None else [f"packages.budget_usd={budget}"])]
+    if of_study:
+        study = study_options.load(source, settings)
+        table, rules, most = study.read_quotes(), study.packages, _most(study.sweep)
+        notes = budget_notes(rules, study.costs)
     else:
-        _show_packages(table, chosen, out, output, max_packages)
+        if not any(text.startswith("packages.budget_usd") for text in settings):
+            raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
+        of_offers = common.settings_of(settings, OfOffers)
+        table, rules, notes = read_quotes(source, of_offers.offers), of_offers.packages, []
+        most = _most(of_offers.sweep)
+    for text in [*notes, *price_notes(table), *validity_notes(table, rules)]:
+        common.note(text)
+    if costs:
+        _show_costs(study, table, package or [], out, output)
+    else:
+        _show_packages(table, rules, out, output, most)
 
 
 def _show_packages(
@@ -136,31 +99,22 @@ def _show_packages(
         else:
             summary = write_packages(table, rules, out, most)
     except TooManyPackages as error:
-        raise TableError(f"{error}{error.hint('--max-packages')}") from None
+        raise TableError(f"{error}{error.hint('--set sweep.max_packages')}") from None
     common.print_record({**summary, "out": str(out)} if out else summary, output, "packages")
 
 
 def _show_costs(
-    study_path: Path,
-    quotes: pd.DataFrame,
-    rules: PackageRules,
-    package_ids: list[str],
-    out: Path | None,
-    output: common.Format,
+    study: Study, quotes: pd.DataFrame, package_ids: list[str], out: Path | None, output: common.Format
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
-    found = package_costs(study_path, package_ids, quotes=quotes, rules=rules, note=common.note)
+    found = package_costs(study, package_ids, quotes=quotes, note=common.note)
     for text in found.notes:
         common.note(text)
     if out is not None:
         write(found.packages, out)
         common.note(f"wrote {out}")
-    _print_costs(found.table, output, found.title)
-
-
-def _print_costs(table: pd.DataFrame, output: common.Format, title: str) -> None:
-    """Print a cost per row, for people each in its unit."""
-    if output is common.Format.TABLE:
+    table = found.table
+    if output is common.Format.TABLE:  # each cost in its unit
         values = [
             [amount(value, unit) for value in row]
             for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
@@ -168,47 +122,4 @@ def _print_costs(table: pd.DataFrame, output: common.Format, title: str) -> None
         names = table.columns.drop(["cost", "unit"])
         heads = table[["cost", "unit"]].assign(cost=[head(name, "")[0] for name in table["cost"]])
         table = heads.join(pd.DataFrame(values, columns=names))
-    common.print_table(table, output, title)
-
-
-def _types(text: str | None) -> int | str | None:
-    """Read a number of types per category."""
-    if text is None or text == "any":
-        return text
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise typer.BadParameter(f"{text!r} is neither any nor a number above 0", param_hint="--types-per-category")
-    return int(text)
-
-
-def _day(text: str | None) -> str | None:
-    """Read a day; ``today`` is the clock's."""
-    if text is None:
-        return None
-    if text == "today":
-        return datetime.date.today().isoformat()
-    try:
-        return datetime.date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a day; write 2023-06-30 or today", param_hint="--as-of") from None
-
-
-def _quotes_and_rules(
-    quotes: Path | None, study: Path | None, given: dict[str, Any]
-) -> tuple[pd.DataFrame, PackageRules]:
-    """Read the quotes, put the options over the study's rules, and say which quotes have expired."""
-    if study is None:
-        table = read_quotes(quotes or "")
-        with common.bad_option():
-            rules = validated(PackageRules, given, "packages")
-    else:
-        loaded = load_study(study)
-        values = loaded.packages.model_dump(exclude_unset=True)
-        table = loaded.read_quotes(quotes)
-        # The study's own rules were checked when it was read.
-        with common.bad_option():
-            rules = validated(type(loaded.packages), values | given, str(study))
-        for text in budget_notes(rules, loaded.costs):
-            common.note(text)
-    for text in price_notes(table) + validity_notes(table, rules):
-        common.note(text)
-    return table, rules
+    common.print_table(table, output, found.title)

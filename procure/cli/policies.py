@@ -7,50 +7,39 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, lazy
+from procure.cli import common
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.policies.names import FITS, ORDERS
 
-app = lazy.command_group()
 
-
-@app.command("list")
-def list_policies(output: common.FormatOption = common.Format.TABLE) -> None:
-    """List the policies that --policy and --policies know.
+def policies(
+    name: Annotated[str | None, typer.Argument(help="One of them: its rule and its parameters.")] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """List the policies that --policy and --policies know, or describe one.
 
     Examples:
-    procure policies list
-    procure policies list --format json
+    procure policies
+    procure policies easy
     """
+    if name in ("list", "describe"):
+        raise typer.BadParameter("was removed: procure policies lists them, procure policies NAME describes one")
+    if name is not None:
+        _describe(name, output)
+        return
     rows = []
-    for name in catalog.names():
+    for one in catalog.names():
         try:
-            entry = catalog.entry(name)
+            entry = catalog.entry(one)
         except TableError as error:  # of an installed package; the others are listed all the same
             common.note(str(error))
             continue
-        rows.append(
-            {
-                "name": name,
-                "summary": entry.summary,
-                "compiled": entry.compiled,
-                "multi_node": entry.multi_node,
-            }
-        )
+        rows.append({"name": one, "summary": entry.summary, "compiled": entry.compiled, "multi_node": entry.multi_node})
     common.print_table(pd.DataFrame(rows), output, "policies")
 
 
-@app.command("describe")
-def describe(
-    name: Annotated[str, typer.Argument(help="A name from `procure policies list`.")],
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Describe one policy: its rule, its parameters and where it stands.
-
-    Examples:
-    procure policies describe easy
-    """
+def _describe(name: str, output: common.Format) -> None:
     entry, model = catalog.entry(name), catalog.model_of(name)
     record = {
         "name": name,

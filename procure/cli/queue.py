@@ -14,9 +14,6 @@ class Queue(LazyGroup):
         "train": ("queue_train", "Train a model of a site's waits on its job log."),
         "predict": ("queue_predict", "Predict when a job would start if it were submitted now, and say why."),
         "watch": ("queue_predict", "Show your pending jobs and when each may start, again every minute."),
-        "trend": ("queue_predict", "Predict whether the mean wait of the next four hours rises."),
-        "features": ("queue_features", "List every feature of a job with its meaning and unit."),
-        "update": ("queue_train", "Continue a model with newer log rows; warn of drift."),
         "evaluate": (
             "queue_evaluate",
             "Judge predictions of a log's waits on splits by time, by month or at random.",

@@ -1,4 +1,4 @@
-"""`procure queue predict`, `watch` and `trend`: ask a trained model about now."""
+"""`procure queue predict` and `watch`: ask a trained model about now."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from procure.cli import common
-from procure.cli.queue_inputs import deadline_of
-from procure.cli.queue_options import ModelOption, TzOption
+from procure.cli.queue_options import ModelOption, TzOption, deadline_of
 from procure.errors import TableError
 from procure.queue_time import predict as room
 from procure.queue_time import store
@@ -28,7 +27,7 @@ from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.queue_time.trend import describe_call
-from procure.settings import LARGEST, MOST_COUNTED
+from procure.settings import LARGEST
 from procure.text import duration, printable, roughly
 from procure.workload.clock import FIRST_DATE, utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
@@ -46,13 +45,14 @@ def predict(
     ] = None,
     mem: Annotated[str | None, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = None,
     gpus: Annotated[int | None, typer.Option(min=0, max=LARGEST, help="GPUs in all.")] = None,
-    gpu_type: Annotated[str, typer.Option(help="Their model, as in --gres=gpu:a100:2.")] = "",
-    nodes: Annotated[int | None, typer.Option(min=1, max=LARGEST, help="Nodes.")] = None,
     partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
-    user: Annotated[str, typer.Option(help="Who submits.")] = "",
     deadline: Annotated[str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")] = None,
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
+    trend: Annotated[
+        bool,
+        typer.Option("--trend", help="Only: does the mean wait of the next four hours rise?"),
+    ] = False,
     what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
     tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -65,10 +65,14 @@ def predict(
     procure queue predict job.sh --model site.model --live
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
+    procure queue predict --model site.model --trend
     """
     site = store.load(model)
-    given: dict[str, Any] = {"cpus": cpus, "nodes": nodes, "gpus": gpus, "gpu_type": gpu_type or None}
-    given |= {"partition": partition or None, "user": user or None}
+    if trend:
+        _trend(site, model, output)
+        return
+    given: dict[str, Any] = {"cpus": cpus, "gpus": gpus}
+    given["partition"] = partition or None
     if time is not None:
         with common.bad_option("--time"):
             given["requested_time"] = slurm_limit(time)
@@ -171,16 +175,8 @@ def _between(said: Any, share: int) -> str:
     return f"within {high}" if said[f"lower_{share}"] < 1 else f"{low} to {high}"
 
 
-def trend(
-    model: ModelOption,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Predict whether the mean wait of the next four hours rises; show how accurate past calls were.
-
-    Example:
-    procure queue trend --model site.model
-    """
-    site = store.load(model)
+def _trend(site: store.SiteModel, model: Path, output: common.Format) -> None:
+    """Say whether the mean wait of the next four hours rises, and how accurate past calls were."""
     if not site.trend:
         raise TableError(f"{model}: its log was too short to learn a trend from")
     answer = describe_call(site.trend)
@@ -189,17 +185,15 @@ def trend(
     common.print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
 
 
+_EVERY, _SHOWN = 60, 30
+"""Seconds between two looks, and jobs that are shown."""
+
+
 def watch(
     model: ModelOption,
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
-    every: Annotated[int, typer.Option(min=5, max=LARGEST, help="Seconds between two looks.")] = 60,
     count: Annotated[int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
-    limit: Annotated[
-        int,
-        typer.Option(min=1, max=MOST_COUNTED, help="Show at most N jobs, those that wait longest.", metavar="N"),
-    ] = 30,
-    show_all: Annotated[bool, typer.Option("--all", help="Show all pending jobs.")] = False,
     tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -212,7 +206,7 @@ def watch(
     procure queue watch --model site.model --state squeue.txt --user alice --count 1
     """
     site, who, looks = store.load(model), user or getpass.getuser(), 0
-    most = None if show_all else limit
+    most = _SHOWN if output is common.Format.TABLE else None
     with Live(console=Console(), auto_refresh=False) if output is common.Format.TABLE else nullcontext() as live:
         while True:
             whole, now = _state(state, state is None, tz, held=True)
@@ -226,7 +220,7 @@ def watch(
             looks += 1
             if count and looks >= count:
                 return
-            clock.sleep(every)
+            clock.sleep(_EVERY)
 
 
 def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
@@ -243,7 +237,7 @@ def _pending_table(
     n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
     notes = [f"Careful: {one.text}" for one in age_of(site, now)]
     if len(waits) < n:
-        notes.append(f"{len(waits):,} of {n:,} shown, those that wait longest; --all or --limit N shows more")
+        notes.append(f"{len(waits):,} of {n:,} shown, those that wait longest; --format json has all")
     table = Table(title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left")
     table.caption = escape(printable("\n".join(notes), kept="\n")) or None
     for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):

@@ -1,13 +1,13 @@
-"""`procure quotes`: look at the vendors' offers, and at the nodes that you own already."""
+"""`procure quotes`: look at the vendors' offers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import pandas as pd
 import typer
 
 from procure.cli import common, lazy
@@ -17,39 +17,16 @@ from procure.offers.template import write_template
 from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
 from procure.packages.quotes import price_notes, summarise_quotes
 from procure.settings import validated
-from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
-from procure.text import counted
-from procure.workload.speed import exact_speed, logged_processor_speed
-from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
+from procure.text import NUMBER, counted
 
 app = lazy.command_group()
-
-
-class Decimals(StrEnum):
-    """The mark that separates decimals."""
-
-    COMMA = "comma"
-    POINT = "point"
+_KEYS = ", ".join(OfferReading.model_fields)
 
 
 RateOption = Annotated[
     list[str] | None,
     typer.Option("--rate", metavar="CODE=USD", help="US$ for one unit of a currency, e.g. EUR=1.08. Repeatable."),
-]
-CurrencyOption = Annotated[
-    str | None,
-    typer.Option(metavar="CODE", callback=common.checked(currency_code), help="Of prices that name no currency."),
-]
-DecimalOption = Annotated[
-    Decimals | None, typer.Option("--decimal", help="The mark that separates decimals in text such as 14.950.")
-]
-TaxOption = Annotated[
-    float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in all prices of the file; it is taken out.")
-]
-IgnoreOption = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."),
 ]
 ColumnOption = Annotated[
     list[str] | None,
@@ -75,22 +52,17 @@ def check_(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="A quote file, .xlsx, .ods, .csv or .parquet; - for stdin.")
     ],
-    logged_speed: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="SPEED", help="Speed of one core of the logged system, in the unit of spec_rate. Repeatable."
-        ),
-    ] = None,
-    logged_processor: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable.")
-    ] = None,
-    rate: RateOption = None,
-    currency: CurrencyOption = None,
-    decimal: DecimalOption = None,
-    tax: TaxOption = None,
     column: ColumnOption = None,
     category: CategoryOption = None,
-    ignore: IgnoreOption = None,
+    rate: RateOption = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."),
+    ] = None,
     out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -99,15 +71,14 @@ def check_(
     A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
     (US$ of one node; text such as $6,960 is accepted). In other sheets a column is read by its name, a
     synonym (English, German) or --column; prices by their currency and --rate. Ranges are of one node.
-    With a logged speed, run times are multiplied by logged speed / spec_rate: speed_ratio.
 
     Examples:
     procure quotes check quotes/example-2023.csv
     procure quotes check offers.xlsx --rate EUR=1.08 --category 'GPU*=gpu' --category '*=compute' --out quotes.csv
     procure quotes check teklif.xlsx --column name=Ürün --column price_usd='Birim Fiyat' --rate TRY=0.024
-    procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
+    procure quotes check angebot.csv --set decimal=comma --set tax_percent=19 --set currency=EUR --rate EUR=1.08
     """
-    found = read_quote_file(path, offer_reading(rate, currency, decimal, tax, column, category, ignore))
+    found = read_quote_file(path, offer_reading(settings, rate, column, category, ignore))
     if found.errors:
         if output is common.Format.JSON:
             common.print_json(_document(found))
@@ -118,36 +89,27 @@ def check_(
     if out is not None:
         write(table, out)
         common.note(f"wrote {out}" + ("; the order's other lines are not in it" if found.lines else ""))
-    with common.bad_option("--logged-speed"):
-        speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
-    with common.bad_option("--logged-processor"):
-        speeds += [logged_processor_speed(name, table)[0] for name in logged_processor or []]
-    ratios = speed_ratios(table, speeds) if speeds else None
-    summary = summarise_quotes(table, ratios)
+    summary = summarise_quotes(table)
     for text in price_notes(table):
         common.note(text)
-    for text in rate_warnings(table, speeds):
-        common.note(f"careful: {text}")
     if output is common.Format.JSON:
-        if ratios is not None:
-            by_category = ratios.groupby(table["category"], sort=False)
-            summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
         common.print_json(_document(found) | {"categories": summary.to_dict(orient="records")})
         return
     _say_unread(found)
     if output is common.Format.CSV:
         common.print_table(summary, output)
         return
-    _print_ranges(path, table, summary)
-    if ratios is not None:
-        common.note(f"run times are multiplied by {ratio_text(ratios)}")
+    people = summary[["category", "n_types"]].copy()
+    for name in summary.columns[2::2].str.removesuffix("_min"):
+        low, high = summary[f"{name}_min"], summary[f"{name}_max"]
+        people[name] = [f"{a:,.12g}" if a == b else f"{a:,.12g}–{b:,.12g}" for a, b in zip(low, high, strict=True)]
+    title = f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}"
+    common.print_table(people, output, title)
 
 
 def offer_reading(
+    settings: Sequence[str] | None = None,
     rates: list[str] | None = None,
-    currency: str | None = None,
-    decimal: Decimals | None = None,
-    tax: float | None = None,
     columns: list[str] | None = None,
     categories: list[str] | None = None,
     ignore: list[str] | None = None,
@@ -156,37 +118,24 @@ def offer_reading(
     headings: dict[str, list[str]] = {}
     for name, heading in _pairs("--column", columns, "FIELD=HEADING, e.g. name='Ürün'"):
         headings.setdefault(name, []).append(heading)
-    given: dict[str, float] = {}
+    given: dict[str, str] = {}
     for code, value in _pairs("--rate", rates, "CODE=USD, e.g. EUR=1.08"):
         with common.bad_option("--rate"):
             if currency_code(code) in given:
                 raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
-            try:
-                given[currency_code(code)] = float(value)
-            except ValueError:
-                raise ValueError(f"{value!r} is no number; write CODE=USD, e.g. EUR=1.08") from None
-    values: dict[str, object] = {
-        "currency": currency,
-        "rates": given,
-        "decimal": None if decimal is None else decimal.value,
-        "tax_percent": tax,
-        "columns": headings,
-        "category": dict(_pairs("--category", categories, "NAMES=CATEGORY, e.g. 'GPU*=gpu'")),
-        "ignore": ignore or [],
+            if not re.fullmatch(NUMBER, value):
+                raise ValueError(f"{value!r} is no number; write CODE=USD, e.g. EUR=1.08")
+        given[currency_code(code)] = value
+    spelled: dict[str, dict[str, Any]] = {
+        "--rate": {"rates": given},
+        "--column": {"columns": headings},
+        "--category": {"category": dict(_pairs("--category", categories, "NAMES=CATEGORY, e.g. 'GPU*=gpu'"))},
     }
-    with common.bad_option(_blamed(values)):
-        return validated(OfferReading, values, "option")
-
-
-def _blamed(values: dict[str, object]) -> str:
-    """Return the option whose value is not allowed, of those that the settings check."""
-    options = {"rates": "--rate", "tax_percent": "--tax", "columns": "--column"}
-    for key, option in options.items():
-        try:
-            OfferReading.model_validate({key: values[key]})
-        except ValueError:
-            return option
-    return "--column"
+    for option, values in spelled.items():
+        with common.bad_option(option):
+            validated(OfferReading, values, "option")
+    given_too = {"ignore": ignore} | {key: one for values in spelled.values() for key, one in values.items()}
+    return common.settings_of(settings, OfferReading, **given_too)
 
 
 def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, str]]:
@@ -214,15 +163,6 @@ def _say_unread(found: QuoteFile) -> None:
         common.note(f"not read: {text}")
 
 
-def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:
-    people = summary[["category", "n_types"]].copy()
-    for name in summary.columns[2::2].str.removesuffix("_min"):
-        low, high = summary[f"{name}_min"], summary[f"{name}_max"]
-        people[name] = [_range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)]
-    title = f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}"
-    common.print_table(people, common.Format.TABLE, title)
-
-
 @app.command("template")
 def template(out: Annotated[Path, typer.Option(metavar="FILE", help="The template to write, .xlsx or .csv.")]) -> None:
     """Write an empty quote file for vendors: columns with notes, drop-downs and an example row.
@@ -235,43 +175,3 @@ def template(out: Annotated[Path, typer.Option(metavar="FILE", help="The templat
     """
     write_template(out)
     common.note(f"wrote {out}")
-
-
-def _range(low: float, high: float, digits: int) -> str:
-    return f"{low:,.{digits}g}" if low == high else f"{low:,.{digits}g}–{high:,.{digits}g}"
-
-
-@app.command("nodes")
-def nodes(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A node table, or what `scontrol show node -o` prints.")],
-    retire: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Nodes to retire: node01, node[10-19], or a kind. Repeatable."),
-    ] = None,
-    leave_out_down: Annotated[
-        bool, typer.Option("--leave-out-down", help="Leave out nodes that are down, drained or failing.")
-    ] = False,
-    out: Annotated[Path | None, common.table_option("Write the nodes that stay as a node table")] = None,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Look at the nodes of an existing system, by kind: what a study adds to every package.
-
-    Memory is in MB per node. Slurm names no server types, so kinds are spelled from the figures. The
-    table that --out writes can be given watts (power_w, idle_power_w) and a speed by hand; a study
-    names the file, or Slurm's text itself, as existing_nodes in its \\[packages].
-
-    Examples:
-    scontrol show node -o > nodes.txt
-    procure quotes nodes nodes.txt
-    procure quotes nodes nodes.txt --retire 'node[10-19]' --out nodes.csv
-    """
-    system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")
-    for text in system.notes:
-        common.note(text)
-    if out is not None:
-        write(system.nodes, out)
-        common.note(f"wrote {out}")
-    summary = summarise_nodes(system)
-    n = len(system.nodes)
-    title = f"{path}: {n:,} of {counted(len(system.listed), 'node')} {'stays' if n == 1 else 'stay'}"
-    common.print_table(summary, output, title)

@@ -13,20 +13,21 @@ from procure.recommender.objections import objections
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
-from procure.settings import LAST_SEED, MOST_COUNTED
+from procure.settings import MOST_COUNTED
 from procure.tables import write
 from procure.text import counted
 
 
 def recommend(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     k: study_options.LengthOption = None,
     verify: study_options.VerifyOption = True,
     workload: study_options.WorkloadOption = None,
     policy: study_options.PolicyOption = None,
     rule: study_options.RuleOption = "runs-all",
     objective: study_options.ObjectiveOption = None,
-    constraint: study_options.ConstraintOption = None,
+    constraints: study_options.ConstraintOption = None,
     pareto: Annotated[
         str | None,
         typer.Option(
@@ -39,23 +40,11 @@ def recommend(
     resamples: Annotated[
         int | None,
         typer.Option(
-            "--resamples",
-            "--redraws",
             min=0,
             max=MOST_COUNTED,
             help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
             "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
             "resampled instead.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the resampling.")] = 1,
-    exchanges: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=MOST_COUNTED,
-            help="How many packages at most, one exchange away from the first (nodes of one type for others), are "
-            "simulated once the list is confirmed; one that is better leads; default: 50, 0 = none.",
         ),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -72,12 +61,13 @@ def recommend(
     procure recommend pipelines/example.toml --no-verify --out ranking.parquet
     procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
     procure recommend pipelines/example.toml --pareto wait,cost --format csv
+    procure recommend pipelines/example.toml --set recommend.cvar_share=0.1 --objective cvar
     """
     done = recommend_packages(
-        study,
+        study_options.load(path, settings),
         k=k,
         objective=objective,
-        constraints=constraint,
+        constraints=constraints,
         pareto=pareto,
         verify=verify,
         rule=rule,
@@ -85,8 +75,6 @@ def recommend(
         policy=policy,
         workload=workload,
         resamples=resamples,
-        seed=seed,
-        exchanges=exchanges,
     )
     if out is not None:
         table = done.ranking if done.front is None else done.front

@@ -12,7 +12,8 @@ from procure.reports import report as write_report
 
 
 def report(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     k: study_options.LengthOption = None,
     verify: study_options.VerifyOption = True,
     workload: study_options.WorkloadOption = None,
@@ -46,7 +47,15 @@ def report(
     procure report pipelines/example.toml --pdf purchase.pdf
     """
     done = write_report(
-        study, out, k=k, verify=verify, workload=workload, policy=policy, bill=bill, pdf=pdf, note=common.note
+        study_options.load(path, settings),
+        out,
+        k=k,
+        verify=verify,
+        workload=workload,
+        policy=policy,
+        bill=bill,
+        pdf=pdf,
+        note=common.note,
     )
     if output is common.Format.JSON:
         common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})

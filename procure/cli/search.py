@@ -6,42 +6,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+import typer
 
 from procure.cli import common, farm_options, study_options
-from procure.cli.from_settings import GIVEN_ONLY, options
-from procure.explorer.propose import Method
 from procure.explorer.run import search as search_packages
-from procure.study import load_study
-from procure.study.study import Search
+from procure.study import Study
 from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
 from procure.tables import write
 from procure.text import counted
 
 
-class Asked(Search):
-    """What a call asks for beside the study."""
-
-    method: Annotated[
-        Method,
-        Field(
-            description="model, or a baseline: random, every-tenth (the published rule: every n-th package, a model of "
-            "their totals); default: model."
-        ),
-    ]
-    policy: study_options.PolicyOption
-    objective: study_options.ObjectiveOption
-    constraints: study_options.ConstraintOption
-
-
-@options(asked=None, workers=farm_options.FARM)
 def search(
-    study: Annotated[Path, study_options.study_argument("The study file.")],
-    *,
-    asked: Annotated[Asked, GIVEN_ONLY],
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    k: study_options.LengthOption = None,
+    objective: study_options.ObjectiveOption = None,
+    constraints: study_options.ConstraintOption = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="model, or a baseline: random, every-tenth (the published rule: every n-th package, a model of "
+            "their totals)."
+        ),
+    ] = "model",
+    policy: study_options.PolicyOption = None,
     farm: farm_options.FarmOption = "serial",
-    workers: FarmOptions,
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -52,27 +42,27 @@ def search(
     on where the first ended; nothing is simulated twice, what the study's own sweep has simulated is known
     from the start and free, and `procure recommend` uses what is simulated here.
 
-    [bold]When it ends.[/bold] When the budget is spent; or, by the model, when for --stable-rounds rounds in
-    a row (5) no package of the round came among the first k of the list (at least 50); or when every
-    package is simulated. A round is a sixth of the packages so far, but at least 24; the first is 64.
+    [bold]When it ends.[/bold] When the budget is spent (search.runs, or search.share of all packages: 0.01); or, by
+    the model, when for search.stable_rounds rounds in a row (5; 0 = never) no package of the round came among the
+    first k of the list (at least 50); or when every package is simulated. A round is a sixth of the packages so far,
+    but at least search.batch (24); the first is 64.
 
     Examples:
-    procure search pipelines/example.toml --runs 250
-    procure search pipelines/example.toml --share 0.01 -k 10 --format json
-    procure search pipelines/large.toml --runs 2000 --farm local
-    procure search pipelines/large.toml --runs 5000 --stable-rounds 0
-    procure search pipelines/example.toml --method random --runs 250
+    procure search pipelines/example.toml --set search.runs=250
+    procure search pipelines/example.toml --set search.share=0.01 -k 10 --format json
+    procure search pipelines/large.toml --set search.runs=2000 --farm local
+    procure search pipelines/example.toml --method random --set search.runs=250
     procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
-    find(study, asked.model_dump(exclude_unset=True, warnings=False), farm, workers, out, output)
+    of_study, workers = farm_options.farm_options(farm, settings)
+    study = study_options.load(path, of_study)
+    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method, "policy": policy}
+    find(study, farm, workers, out, output, **asked)
 
 
-def find(
-    study: Path, asked: dict[str, Any], farm: str, workers: FarmOptions, out: Path | None, output: common.Format
-) -> None:
+def find(study: Study, farm: str, workers: FarmOptions, out: Path | None, output: common.Format, **asked: Any) -> None:
     """Search a study's packages, and print what was found."""
-    farm_options.check_options(farm, workers)
-    workers = replace(workers, folder=load_study(study).folder)
+    workers = replace(workers, folder=study.folder)
     with one_interrupt(last=True):
         try:
             found = search_packages(study, **asked, farm=farm, options=workers, note=common.note, progress=_progress)

@@ -5,19 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
 from procure import tables
 from procure.cli import common, site_options
 from procure.comparison.owners import say_owners, what_each_got
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
+from procure.files import whole_file
 from procure.policies import catalog
 from procure.policies.catalog import DEFAULT
 from procure.policies.owners import read_owners
 from procure.run import simulate as run_simulation
-from procure.settings import MOST_COUNTED
-from procure.text import counted, limit_note, listed
+from procure.text import counted, duration, limit_note, listed
 from procure.workload.speed import exact_speed
+
+_WIDTH, _CHARTS = 120, (".svg", ".png", ".pdf", ".txt")
+
+
+def _chart(path: Path | None) -> Path | None:
+    if path is not None and path.suffix not in _CHARTS:
+        raise typer.BadParameter(f"{path}: a chart is one of {', '.join(_CHARTS)}")
+    return common.in_folder(path)
 
 
 def simulate(
@@ -31,22 +40,11 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE,…]",
-            help="Which policy decides (see `procure policies list`), e.g. easy:depth=4,order=sjf; best-fit without, "
+            help="Which policy decides (see `procure policies`), e.g. easy:depth=4,order=sjf; best-fit without, "
             "or slurm with --site.",
         ),
     ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(help="Which job is tried first; under easy, behind the reservation. One of the orders."),
-    ] = None,
-    queue_order: Annotated[str | None, typer.Option(help="easy: which job holds the reservation first.")] = None,
-    fit: Annotated[str | None, typer.Option(help="Which nodes a job gets: first, best or worst.")] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST_COUNTED, help="easy: how many waiting jobs hold a reservation."),
-    ] = None,
     rule: site_options.RulesOption = None,
-    exclusive: common.ExclusiveOption = False,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None,
@@ -60,6 +58,14 @@ def simulate(
         Path | None,
         common.table_option("Write the schedule (the job table with its starts) here", "--out", "--schedule"),
     ] = None,
+    gantt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=_chart,
+            help="Draw which job ran on which node, and when: .svg, .png, .pdf or .txt.",
+        ),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate a workload on nodes under a policy; times in seconds, utilization as a share.
@@ -67,17 +73,15 @@ def simulate(
     Examples:
     procure workload generate --out jobs.parquet --seed 1
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
-    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best
+    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best --gantt gantt.svg
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     procure simulate --jobs jobs.parquet --site site/ --schedule schedule.csv
     procure simulate --jobs jobs.parquet --site site/ --rule 'qos long GrpTRES=cpu=20%'
     """
 
     policy = site_options.with_site(policy or (DEFAULT if site is None else "slurm"), site)
-    flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
-    flags |= {"exclusive": exclusive or None}
     with common.bad_option("--policy"):
-        policy = catalog.spec(policy, {key: value for key, value in flags.items() if value is not None}).label
+        policy = catalog.spec(policy).label
     as_it_was = policy
     if rule:
         with common.bad_option("--rule"):
@@ -104,6 +108,8 @@ def simulate(
     if out is not None:
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
+    if gantt is not None:
+        _draw(run.schedule, gantt)
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
     record: dict[str, Any] = run.metrics | {"elapsed": run.elapsed}
     if output is not common.Format.TABLE:
@@ -121,3 +127,17 @@ def simulate(
             common.echo(said)
         else:
             common.note(said)
+
+
+def _draw(schedule: pd.DataFrame, out: Path) -> None:
+    """Draw a schedule as text or as a figure, by the file's name."""
+    from procure.page.gantt import fitting_step, gantt_figure, gantt_text  # which imports matplotlib
+
+    if out.suffix == ".txt":
+        step = fitting_step(schedule, _WIDTH)
+        with whole_file(out) as temporary:
+            temporary.write_text(gantt_text(schedule, step=step), encoding="utf-8")
+        common.note(f"a character is {duration(step)}")
+    else:
+        gantt_figure(schedule, out)
+    common.note(f"chart written to {out}")

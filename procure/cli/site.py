@@ -1,4 +1,4 @@
-"""``procure site``: under which rules a centre starts jobs: collect, read, show, check."""
+"""``procure site``: under which rules a centre starts jobs: read, check, fit, why."""
 
 from __future__ import annotations
 
@@ -13,65 +13,36 @@ from procure.cli import common, lazy, site_options
 from procure.cli.site_fit import fit
 from procure.cli.site_why import why
 from procure.comparison.site_check import site_check
-from procure.fitting.store import REST
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
 from procure.site.collect import collect as collect_commands
 from procure.site.collect import shell_lines
 from procure.site.model import Site
-from procure.site.store import NODES, read_site, write_site
+from procure.site.store import NODES, SiteFolder, read_site, write_site
 from procure.site.understand import read_slurm
 from procure.text import counted
-
-HELP = "Under which rules does this centre start jobs? Collect, read, show, check."
 
 app = lazy.command_group()
 
 SiteArgument = Annotated[Path, typer.Argument(metavar="SITE", help="A site folder: site.toml and nodes.csv.")]
 
 
-@app.command()
-def collect(
-    print_commands: Annotated[
-        bool, typer.Option("--print-commands", help="Only print the commands; all of them only read.")
-    ] = False,
-    run: Annotated[
-        Path | None,
-        typer.Option("--run", metavar="DIR", help="Run them here and keep what they print in DIR."),
+@app.command("read")
+def read_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
+    out: Annotated[Path | None, typer.Option(help="The site folder to write.")] = None,
+    tz: Annotated[
+        str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
+    print_commands: Annotated[
+        bool, typer.Option("--print-commands", help="Only print the commands that fill DIR; all of them only read.")
+    ] = False,
+    run: Annotated[bool, typer.Option("--run", help="Run these commands here first.")] = False,
     begin: Annotated[
         str, typer.Option("--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end.")
     ] = "",
     end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
-) -> None:
-    """Print, or run, the read-only commands that tell a centre's rules and jobs.
-
-    Examples:
-    procure site collect --print-commands --from 2026-03-01 --to 2026-04-01
-    procure site collect --run slurm/ --from 2026-03-01 --to 2026-04-01
-    """
-    with common.bad_option("--from / --to"):
-        lines = shell_lines(str(run or "slurm"), begin, end)
-    if run is None and not print_commands:
-        raise typer.BadParameter("give --print-commands, or --run DIR on a node where scontrol is")
-    if print_commands:
-        for line in lines:
-            common.echo(line)
-        return
-    assert run is not None
-    for line in collect_commands(run, begin, end):
-        common.note(f"careful: {line}")
-    common.note(f"written to {run}; next: procure site read {run} --out site")
-
-
-@app.command("read")
-def read_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
-    out: Annotated[Path, typer.Option(help="The site folder to write.")],
-    tz: Annotated[
-        str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read Slurm's configuration as a site, and list what was not understood and what that may change.
@@ -81,9 +52,24 @@ def read_command(
     sacctmgr, or its --parsable tables.
 
     Examples:
-    procure site read slurm/ --out site/
+    procure site read slurm/ --print-commands --from 2026-03-01 --to 2026-04-01
+    procure site read slurm/ --run --out site/
     procure site read slurm/ --out site/ --tz Europe/Berlin --format json
     """
+    with common.bad_option("--from / --to"):
+        lines = shell_lines(str(folder), begin, end)
+    if print_commands:
+        for line in lines:
+            common.echo(line)
+        return
+    if run:
+        for line in collect_commands(folder, begin, end):
+            common.note(f"careful: {line}")
+        common.note(f"written to {folder}")
+    if out is None:
+        if run:
+            return
+        raise typer.BadParameter("a folder is needed for the site", param_hint="--out")
     site = read_slurm(folder, tz)
     write_site(site.rules, site.nodes, out)
     for each in site.rules.not_understood:
@@ -98,18 +84,57 @@ def read_command(
 
 
 @app.command()
-def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) -> None:
-    """Show partitions, limits, weights and shares as a person reads them.
+def check(
+    site: SiteArgument,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Job table to replay, Parquet or CSV; without, the rules are shown.")
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
+            "fit` wrote: easy,rules]"
+        ),
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Show a site's partitions, limits, weights and shares; or replay a log under them, beside its logged waits.
 
     Examples:
-    procure site show site/
+    procure site check site/
+    procure site check site/ --jobs jobs.parquet
+    procure site check site/ --jobs later.parquet --policy easy,rules --format json
     """
     found = read_site(site)
+    if jobs is None:
+        _show(site, found, output)
+        return
+    table = common.read_job_table(jobs)
+    check_started(table)
+    nodes = found.nodes
+    names = catalog.split_list(policy or _policies_of(found.rules))
+    with common.bad_option("--policy"):
+        labels = [catalog.spec(site_options.with_site(name, site)).label for name in names]
+    checks = []
+    for name, label in zip(names, labels, strict=True):
+        run = simulate(table, nodes, label)
+        site_options.note_rejections(label, run.schedule, nodes)
+        checks.append(site_check(table, run, name))
+    checked = pd.concat(checks, ignore_index=True)
+    if output is common.Format.JSON:
+        common.print_json(checked.to_dict(orient="records"))
+        return
+    seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
+    common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
+
+
+def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
+    """Show partitions, limits, weights and shares as a person reads them."""
     if output is common.Format.JSON:
         common.print_json(showing.document(found))
         return
     rules = found.rules
-    common.print_table(showing.partition_table(found), output, f"{rules.cluster or site}: partitions (* default)")
+    common.print_table(showing.partition_table(found), output, f"{rules.cluster or folder}: partitions (* default)")
     if output is common.Format.CSV:
         return
     common.print_table(showing.qos_table(rules), output, "QOS")
@@ -119,59 +144,13 @@ def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) 
         common.echo(showing.preemption(rules))
     enforced = ", ".join(rules.enforce)
     common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
-    n = len(rules.not_understood)
-    if n:
-        common.echo(f"not understood: {counted(n, 'setting')}; they stand in {site}/site.toml")
+    if n := len(rules.not_understood):
+        common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
 
 
-@app.command()
-def check(
-    site: SiteArgument,
-    jobs: common.LoggedJobsOption,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
-            "fit` wrote: easy,rules,as-logged]"
-        ),
-    ] = None,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Replay a log under the site's rules, beside what the log says of its waits.
-
-    Examples:
-    procure site check site/ --jobs jobs.parquet
-    procure site check site/ --jobs later.parquet --policy easy,rules,as-logged --format json
-    """
-    table = common.read_job_table(jobs)
-    check_started(table)
-    found = read_site(site)
-    nodes = found.nodes
-    names = catalog.split_list(policy or _policies_of(site, found.rules))
-    with common.bad_option("--policy"):
-        labels = [catalog.spec(site_options.with_site(name, site)).label for name in names]
-    checks = []
-    for name, label in zip(names, labels, strict=True):
-        run = simulate(table, nodes, label)
-        site_options.note_rejections(label, run.schedule, nodes)
-        checks.append(site_check(table, run, name))
-    checked = pd.concat(checks, ignore_index=True)
-    for row in checked[(checked["class"] == "all") & checked["share_beyond"].notna()].itertuples():
-        common.note(
-            f"{row.policy}: the holds of {row.share_beyond:.1%} of the jobs were predicted outside the range that was "
-            "learnt from, as at its edge"
-        )
-    if output is common.Format.JSON:
-        common.print_json(checked.to_dict(orient="records"))
-        return
-    seconds = dict.fromkeys(("logged_p90", "simulated_p90", "mean_error"), "s")
-    common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}", seconds)
-
-
-def _policies_of(folder: Path, rules: Site) -> str:
+def _policies_of(rules: Site) -> str:
     """Return the policies by which a site's folder is checked where none is named."""
-    fitted = (folder / REST).is_file() or bool(rules.rules) or not rules.partitions
-    return "easy,rules,as-logged" if fitted else "slurm"
+    return "easy,rules" if rules.rules or not rules.partitions else "slurm"
 
 
 app.command()(fit)

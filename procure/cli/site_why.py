@@ -22,9 +22,6 @@ def why(
         Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")
     ] = None,
     site: Annotated[Path | None, typer.Option(help="A site folder: its nodes, partitions and rules.")] = None,
-    infer: Annotated[
-        bool, typer.Option("--infer/--known-only", help="Infer limits, outages and the pause from the log.")
-    ] = True,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Account for every hour that jobs waited: want of nodes, limits, fragmentation, reservations, the unexplained.
@@ -44,7 +41,7 @@ def why(
         system = None if folder is None else folder.nodes
     if len(table) and table["submit_time"].max() - table["submit_time"].min() < SHORT:
         common.note(f"careful: {jobs.name} is shorter than four days: limits and outages may go unseen")
-    found = account_waits(table, system, None if folder is None else folder.rules, infer=infer)
+    found = account_waits(table, system, None if folder is None else folder.rules)
     common.show(found, output)
     if output is common.Format.TABLE:
         common.echo(found.sentence)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, lazy, log_options, study_options
-from procure.cli.from_settings import options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.errors import TableError
 from procure.offers.reading import in_usd
@@ -17,18 +16,17 @@ from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules
 from procure.schemas import JOB
-from procure.study import Plan, Study, load_plan, load_study
+from procure.study import Study, load_plan, load_study
 from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
+from procure.study.existing import read_existing, summarise_nodes
 from procure.study.init import study_text
 from procure.sweep import store
-from procure.sweep.tls import dask_options
 from procure.tables import write
-from procure.text import be, counted
+from procure.text import counted
 from procure.workload import LogSettings
 from procure.workload.importing import is_job_table
 from procure.workload.presets import WAIT
 
-StudyArgument = Annotated[Path, study_options.study_argument("A study file, .toml.", "STUDY")]
 _OF_BOTH = ("gpu_type",)
 """Columns that a log and an offer may have."""
 
@@ -36,11 +34,9 @@ app = lazy.command_group()
 
 
 @app.command("init")
-@options(how=log_options.LOG)
 def init(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
-    *,
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
         str, typer.Option(metavar="AMOUNT", help="Budget in US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000.")
@@ -48,12 +44,12 @@ def init(
     jobs: Annotated[
         Path | None,
         typer.Option(
-            help="The jobs that are replayed: a job table, .parquet or .csv, or a log, with the options of "
+            help="The jobs that are replayed: a job table, .parquet or .csv, or a log, with --set as in "
             "`procure workload import`; without, jobs are made up."
         ),
     ] = None,
-    how: LogSettings,
-    rate: RateOption = None,
+    tz: Annotated[str | None, common.zone_option("Zone of the days, and of a log's dates without an offset.")] = None,
+    settings: log_options.SetOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,6 +59,7 @@ def init(
         ),
     ] = None,
     category: CategoryOption = None,
+    rate: RateOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
@@ -71,17 +68,18 @@ def init(
     Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
     procure study init mystudy.toml --quotes offers.xlsx --rate EUR=1.08 --budget €1.2M \\
-        --jobs jobs.psv --log-format sacct --tz Europe/Berlin
+        --jobs jobs.psv --set format=sacct --tz Europe/Berlin
     """
+    how = common.settings_of(settings, LogSettings, log_tz=tz)
     if jobs is None:
-        common.refuse_given(context, "it belongs to --jobs", *log_options.LOG)
+        common.refuse_given(context, "it belongs to --jobs", "settings", "tz")
     if path.exists():
         raise TableError(f"{path}: exists already; nothing was written")
     is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
     if jobs is not None and not is_log:
-        common.refuse_given(context, f"{jobs} is a job table already", *(set(log_options.LOG) - {"log_tz"}))
+        common.refuse_given(context, f"{jobs} is a job table already", "settings")
     of_log, of_offers = columns_of_both(column or [], is_log)
-    how = how.model_copy(update={"columns": log_options.columns_of(of_log)})
+    how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
     reading = offer_reading(rates=rate, columns=of_offers, categories=category)
     with common.bad_option("--budget"):
         usd = in_usd(budget, reading.rates)
@@ -92,12 +90,12 @@ def init(
     text = study_text(path, beside[quotes], usd, beside[jobs] if jobs else None, how.log_tz, offers)
     with path.open("x", encoding="utf-8") as stream:
         stream.write(text)
-    study_options.say_made_up(context, path)
-    common.note(f"wrote {path}")
     try:
-        common.note(say_size(load_study(path)))
+        said = say_size(study_options.load(path))
     except TableError as error:
-        common.note(f"careful: {error}")
+        said = f"careful: {error}"
+    common.note(f"wrote {path}")
+    common.note(said)
     common.note(f"next: procure study check {path}")
 
 
@@ -134,7 +132,8 @@ def _checked(jobs: Path) -> Path:
 
 @app.command("check")
 def check_(
-    path: StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     r"""Say everything that is wrong with a study file, or what its sweep comes to and what its rules cost.
@@ -146,12 +145,15 @@ def check_(
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
-    loaded, size = check_study(path)
-    missing = gpu_models(loaded)
-    for text in [*study_notes(loaded), say_size(loaded, size)]:
+    if settings:
+        load_study(path, settings)
+    plan, size = check_study(path, settings or ())
+    study_options.say_made_up(plan.study)
+    loaded, missing = plan.study, gpu_models(plan)
+    for text in [*study_notes(plan), say_size(loaded, size)]:
         common.note(text)
     costs = _rule_costs(loaded)
-    for text in gpu_notes(loaded, missing):
+    for text in gpu_notes(plan, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -164,14 +166,18 @@ def check_(
         **size,
     }
     if not people:
-        record["rules"] = [one.document() for one in costs]
+        record["rules"] = [one._asdict() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
-        record["applications"] = application_table(loaded).to_dict(orient="records")
+        record["applications"] = application_table(plan).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
     open_ = (
         f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
     )
     common.print_record(record, output, f"{path}: {open_}")
+    rules = loaded.packages
+    if rules.existing_nodes is not None and output is common.Format.TABLE:
+        stay = read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
+        common.print_table(summarise_nodes(stay), output, "Existing nodes that stay")
 
 
 def _rule_costs(study: Study) -> list[RuleCost]:
@@ -189,64 +195,27 @@ def _rule_costs(study: Study) -> list[RuleCost]:
 
 @app.command("status")
 def status(
-    path: StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Bring the parts of all shards into the one result table first.")
+    ] = False,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Say how many runs of a study are planned, done, failed and missing.
+    """Say how many runs of a study are done, failed and missing; exit code 1 where one is missing or a file damaged.
 
     Examples:
     procure study status pipelines/example.toml
+    procure study status pipelines/year.toml --merge
     """
-    common.print_record(store.study_status(_plan(path), common.note), output, str(path))
-
-
-@app.command("merge")
-def merge(
-    path: StudyArgument,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Bring the parts of all shards into the one result table; exit code 1 while runs are missing.
-
-    Examples:
-    procure study merge pipelines/example.toml
-    """
-    counts = store.merge(_plan(path), common.note)
-    common.print_record(counts, output, str(path))
-    if counts["n_missing"]:
-        common.note(
-            f"{counted(counts['n_missing'], 'run')} {be(counts['n_missing'])} missing; run the shards again, or: "
-            f"procure sweep {path}"
-        )
-        raise typer.Exit(1)
-
-
-@app.command("verify")
-def verify(
-    path: StudyArgument,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Check that every planned run is there exactly once and every file is whole; exit code 1 if not.
-
-    Examples:
-    procure study verify pipelines/example.toml
-    """
-    counts, problems = store.verify(_plan(path))
+    plan = load_plan(study_options.load(path, settings))
+    if merge:
+        store.merge(plan, common.note)
+    counts, problems = store.verify(plan)
     common.print_record(counts | {"n_problems": len(problems)}, output, str(path))
     for problem in problems:
         common.note(problem)
+    if counts["n_missing"]:
+        common.note(f"run the shards again, or: procure sweep {path}")
     if problems:
         raise typer.Exit(1)
-
-
-@app.command("tls")
-def tls(path: StudyArgument) -> None:
-    """Make a study's TLS keys if there are none; print what Dask's scheduler and workers need.
-
-    Examples:
-    python -m procure.sweep.headless scheduler --protocol tls $(procure study tls mystudy.toml)
-    """
-    common.echo(dask_options(load_study(path).folder))
-
-
-def _plan(path: Path) -> Plan:
-    return load_plan(load_study(path))

@@ -1,61 +1,45 @@
-"""Options that several commands on a swept study share."""
+"""Options that several commands on a study share, and how they read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from procure.cli import common
-from procure.errors import TableError
+from procure.cli.lazy import MADE_UP
 from procure.objectives import OBJECTIVES
 from procure.settings import MOST_COUNTED
-from procure.study.study import read_values
-from procure.study.workloads import made_up
+from procure.study import Study, load_study
 from procure.sweep.results import Rule
 from procure.text import be, listed
 
-
-def say_made_up(context: typer.Context, path: Path) -> Path:
-    """Say in the command's first line that a study's jobs are made up, and have its JSON say so, too."""
-    try:
-        names = made_up(read_values(path).get("workloads"))
-    except TableError:  # which the command itself will say
-        names = []
-    if names:
-        common.note(
-            f"made-up jobs: {listed(names)} {be(len(names))} generated, and no figure is of your own; name those in "
-            "the study: jobs = …"
-        )
-        common.MADE_UP[:] = names
-        context.call_on_close(common.MADE_UP.clear)
-    return path
-
-
-def study_argument(help: str, metavar: str = "STUDY.toml") -> Any:
-    """Return the argument of a study file."""
-    return typer.Argument(metavar=metavar, help=help, callback=say_made_up)
-
-
-StudyArgument = Annotated[Path, study_argument("A study file that was swept.")]
+StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting in place of the study's, as TOML writes it: recommend.k=10, "
+        "'workloads.0.policy=\"easy\"'; paths are relative to the study. Repeatable.",
+    ),
+]
 WorkloadOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One workload of the study; default: all of them together.")
 ]
 PolicyOption = Annotated[str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")]
 LengthOption = Annotated[
     int | None,
-    typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Packages to recommend; default: the study's."),
+    typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Length of the list; default: the study's."),
 ]
 VerifyOption = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")
 ]
-
-
 RuleOption = Annotated[
     Rule,
     typer.Option(
-        "--rule",
         help="runs-all: packages that run every job first; published: all by the mean wait over the jobs "
         "that ran, whatever is left out.",
     ),
@@ -71,7 +55,6 @@ def _objectives_by_unit() -> str:
 ObjectiveOption = Annotated[
     str | None,
     typer.Option(
-        "--objective",
         metavar="NAME",
         help=f"Objective to minimise; default: the study's, else mean-wait. {_objectives_by_unit()}.",
     ),
@@ -80,10 +63,25 @@ ConstraintOption = Annotated[
     list[str] | None,
     typer.Option(
         "--constraint",
-        "--constraints",
         metavar="EXPR",
         help="What every package must satisfy, besides the study's own, e.g. 'p95_wait<=4h', "
         "'price_usd<=$900,000', 'total_gpus>=40', 'energy_kwh_per_year<200MWh'; may be given again. "
         "<= < >= > ==; times in s m h d, money in US$ k M, energy in kWh MWh, power in W kW, shares in %.",
     ),
 ]
+
+
+def load(path: Path, settings: Sequence[str] | None = None) -> Study:
+    """Read a study, with what ``--set`` puts in place of its settings."""
+    return say_made_up(load_study(path, settings or ()))
+
+
+def say_made_up(study: Study) -> Study:
+    """Say which jobs of a study are made up, and have the command's JSON say so, too."""
+    if study.made_up:
+        common.note(
+            f"made-up jobs: {listed(study.made_up)} {be(len(study.made_up))} generated, and no figure is of your own; "
+            "name those in the study: jobs = …"
+        )
+        MADE_UP[:] = study.made_up
+    return study

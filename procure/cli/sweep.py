@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, farm_options, study_options
-from procure.cli.from_settings import options
 from procure.cli.search import find
 from procure.packages.enumerate import TooManyPackages
-from procure.study import load_study
 from procure.study.check import plan_size, say_size
-from procure.sweep import FarmOptions, load_plan, run_sweep
+from procure.sweep import load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
 from procure.sweep.store import study_status
 from procure.text import counted
 
-_WORKERS = farm_options.FARM | {
-    "scheduler_file": Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."),
-    ],
-    "wait": Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Give up after this long without a worker; 0 = never."),
-    ],
-}
 
-
-@options(workers=_WORKERS)
 def sweep(
-    study: Annotated[Path, study_options.study_argument("The study file.")],
-    *,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     farm: farm_options.FarmOption = "local",
+    jobs: farm_options.JobsOption = None,
+    walltime: farm_options.WalltimeOption = None,
+    partition: farm_options.PartitionOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
-    workers: FarmOptions,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Only shard I of 0 … N−1; then: procure study merge STUDY.toml"),
+        typer.Option(metavar="I/N", help="Only shard I of 0 … N−1; then: procure study status STUDY.toml --merge"),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -52,46 +39,45 @@ def sweep(
     Examples:
     procure sweep pipelines/example.toml --dry-run
     procure sweep pipelines/example.toml
-    procure sweep pipelines/example.toml --farm serial
+    procure sweep pipelines/example.toml --farm serial --set sweep.sample=50
     procure sweep pipelines/year.toml --farm slurm --jobs 20 --walltime 1:00:00
     procure sweep pipelines/year.toml --shard 7/32
     """
     part = _shard(shard) if shard else None
-    if workers.scheduler_file is not None and farm != "local":
-        raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
-    farm_options.check_options("tcp://" if workers.scheduler_file else farm, workers)
-
+    spelled = {"jobs": jobs, "walltime": walltime, "partition": partition}
+    of_study, workers = farm_options.farm_options(farm, settings, **spelled)
+    study = study_options.load(path, of_study)
     try:
-        plan = load_plan(loaded := load_study(study))
+        plan = load_plan(study)
     except TooManyPackages:
         if part:
             raise
-        common.note(f"{study}: {say_size(loaded)}")
+        common.note(f"{path}: {say_size(study)}")
         if dry_run:
-            common.print_record(plan_size(loaded), output, f"{study} would search:")
+            common.print_record(plan_size(study), output, f"{path} would search:")
         else:
-            find(study, {}, farm, workers, None, output)
+            find(study, farm, workers, None, output)
         return
     for text in plan.notes:
         common.note(text)
     if dry_run:
-        common.print_record(_planned(plan, study_status(plan, common.note)), output, f"{study} would compute:")
+        common.print_record(_planned(plan, study_status(plan, common.note)), output, f"{path} would compute:")
         return
-    workers = replace(workers, folder=plan.study.folder)
+    workers = replace(workers, folder=study.folder)
     with one_interrupt(last=True):
         try:
             summary = run_sweep(plan, farm, note=common.note, options=workers, shard=part)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"what was computed is kept, and `procure sweep {study}` goes on from there"
+                f"what was computed is kept, and `procure sweep {path}` goes on from there"
             ) from None
     record = summary._asdict() | {"results": str(summary.results)}
     if summary.n_computed and summary.seconds > 0:
         record["runs_per_second"] = summary.n_computed / summary.seconds
         record["kernel_share"] = summary.kernel_seconds / (summary.seconds * max(1, summary.n_workers))
-    common.print_record(record, output, f"{plan.study.name}: sweep finished")
+    common.print_record(record, output, f"{study.name}: sweep finished")
     if part:
-        common.note(f"when all shards are done: procure study merge {study}")
+        common.note(f"when all shards are done: procure study status {path} --merge")
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from procure.cli import common, study_options
 from procure.cli.human_format import head
 from procure.recommender.training import train as train_model
 
 
 def train(
-    study: study_options.StudyArgument,
-    feature_set: Annotated[
-        str | None, typer.Option(metavar="NAME", help="composition or totals; default: the study's.")
-    ] = None,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -26,9 +20,9 @@ def train(
 
     Examples:
     procure train pipelines/example.toml
-    procure train pipelines/example.toml --feature-set totals --format json
+    procure train pipelines/example.toml --set model.feature_set=totals --format json
     """
-    done = train_model(study, feature_set=feature_set, policy=policy, note=common.note)
+    done = train_model(study_options.load(path, settings), policy=policy, note=common.note)
 
     def show() -> None:
         for row in done.table.to_dict(orient="records"):

@@ -8,12 +8,12 @@ import typer
 
 from procure.cli import common, site_options, study_options
 from procure.recommender.what_if import what_if as change_package
-from procure.settings import LAST_SEED
 
 
 def what_if(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
     package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
+    settings: study_options.SetOption = None,
     growth: Annotated[
         float | None,
         typer.Option(help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."),
@@ -27,12 +27,10 @@ def what_if(
         typer.Option(
             "--policy",
             metavar="NAME[:KEY=VALUE,…]",
-            help="Another policy (see `procure policies list`), e.g. easy:depth=4.",
+            help="Another policy (see `procure policies`), e.g. easy:depth=4.",
         ),
     ] = None,
     rule: site_options.RulesOption = None,
-    workload: study_options.WorkloadOption = None,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate a package as it is, under each change alone, and under all together; waits in seconds.
@@ -45,14 +43,12 @@ def what_if(
     """
     with common.named(rules="--rule"):
         found = change_package(
-            study,
+            study_options.load(path, settings),
             package,
             growth=growth,
             gpu_share=gpu_share,
             policy=to_policy,
             rules=rule or (),
-            workload=workload,
-            seed=seed,
             note=common.note,
         )
     if output is not common.Format.TABLE:

@@ -8,8 +8,8 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, days, lazy, log_options
-from procure.cli.from_settings import options
+from procure.cli import common, lazy, log_options
+from procure.cli.days import days
 from procure.cli.human_format import head
 from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.tables import clock_of, write
@@ -21,25 +21,28 @@ from procure.workload import (
     generate,
     merge,
     overview,
+    scale_load,
     slice_day,
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.read_sacct import SACCT_COMMAND
+from procure.workload.read_sacct import sacct_command
+from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
+from procure.workload.window_study import generate_jobs
 
 app = lazy.command_group()
 
 
 @app.command("import")
-@options(how=log_options.LOG)
 def import_(
     log: Annotated[
         Path | None,
         typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
     ] = None,
-    *,
-    how: LogSettings,
-    out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
+    log_format: common.LogFormatOption = None,
+    preset: common.PresetOption = None,
+    tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
+    settings: log_options.SetOption = None,
     column: Annotated[
         list[str] | None, typer.Option(metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP)
     ] = None,
@@ -50,6 +53,9 @@ def import_(
     print_sacct_command: Annotated[
         bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
     ] = False,
+    out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day of that command.")] = "now-30days",
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Its last day.")] = "now",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read a log as a job table; print how many rows were kept, and dropped why.
@@ -58,16 +64,17 @@ def import_(
 
     Examples:
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
-    procure workload import KTH-SP2.swf.xz --log-format swf --out jobs.parquet
+    procure workload import KTH-SP2.swf.xz --log-format swf --set cpus_per_node=8 --out jobs.parquet
     procure workload import jobs.psv --log-format sacct --tz Europe/Berlin --out jobs.parquet
-    procure workload import --print-sacct-command
+    procure workload import --print-sacct-command --from 2026-01-01 --to 2026-02-01
     """
     if print_sacct_command:
-        common.echo(SACCT_COMMAND)
+        common.echo(sacct_command(first, last))
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
-    how = how.model_copy(update={"columns": log_options.columns_of(column or [])})
+    columns = log_options.columns_of(column or [])
+    how = common.settings_of(settings, LogSettings, format=log_format, preset=preset, log_tz=tz, columns=columns)
     imported = log_options.import_log(log, how, keep_unfinished)
     if out is not None:
         write(imported.jobs, out)
@@ -116,20 +123,15 @@ def describe_(
     quantities, facts = describe(table), overview(table)
     if output is common.Format.JSON:
         common.print_json({**facts, "quantities": quantities.to_dict(orient="records")})
-    else:
-        if output is common.Format.TABLE:
-            quantities = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
-        common.print_table(quantities, output, str(jobs))
-        if output is common.Format.TABLE:
-            common.print_record(_readable(facts), output)
-
-
-def _readable(facts: dict[str, object]) -> dict[str, object]:
-    """Write Unix times as dates."""
-    if facts["clock"] != "unix":
-        return facts
-    dates = {name: utc_text(int(str(facts[name]))) for name in ("first_submit", "last_submit")}
-    return {**facts, **dates}
+        return
+    people = output is common.Format.TABLE
+    if people:
+        quantities = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
+    common.print_table(quantities, output, str(jobs))
+    if people and facts["clock"] == "unix":
+        facts |= {name: utc_text(int(str(facts[name]))) for name in ("first_submit", "last_submit")}
+    if people:
+        common.print_record(facts, output)
 
 
 @app.command("generate")
@@ -140,26 +142,28 @@ def generate_(
         int | None, typer.Option(min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="An embedded recipe, published-day or campus, or a .toml file.")
+        str, typer.Option(help="An embedded recipe, published-day, campus or window, or a .toml file.")
     ] = "published-day",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
 
     With --recipe campus, four weeks of 40,000 jobs: 60 users of six kinds, sessions by day and week, memory-heavy and
-    GPU jobs, run times as on an Intel Xeon Gold 5118.
+    GPU jobs, run times as on an Intel Xeon Gold 5118. With window, the study of windows: gaps of 5 to 30 s,
+    run times of 10 to 1,800 s, 1 to 40 nodes, uniform.
 
     Examples:
     procure workload generate --out jobs.parquet --seed 1
     procure workload generate --out small.parquet --n-jobs 500
     procure workload generate --out month.parquet --recipe campus
     """
-    _wrote(generate(seed, n_jobs, recipe), out, output)
+    of_study = recipe == "window"
+    _wrote(generate_jobs(n_jobs or 3000, seed) if of_study else generate(seed, n_jobs, recipe), out, output)
 
 
 @app.command("slice")
 def slice_(
-    jobs: common.JobsArgument,
+    jobs: Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Job tables, in order; several become one.")],
     out: common.JobsOutOption,
     day: Annotated[str | None, typer.Option(help="The local day of submission, YYYY-MM-DD.")] = None,
     tz: Annotated[str, common.zone_option("Time zone of the day and of times without an offset.")] = "UTC",
@@ -169,57 +173,68 @@ def slice_(
     end: Annotated[
         str | None, typer.Option("--to", help="The moment just after the last: an ISO time, or seconds.")
     ] = None,
+    drop_repeated: Annotated[
+        bool, typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds.")
+    ] = False,
+    load: Annotated[
+        float | None,
+        typer.Option(help="CPU-seconds of the result, as a multiple of what they were: whole bursts are superposed."),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Keep the jobs submitted on one day, or between two moments; row order is kept.
+    """Cut, join and scale job tables: the jobs of a day or a span, of several tables, with more or less load.
+
+    Row order is kept. Run times are never stretched: copies of bursts keep the hour of the day (in a log of two weeks
+    or more the weekday too) and lie inside the log's span.
 
     Examples:
     procure workload slice jobs.parquet --day 2021-05-04 --tz America/Chicago --out day.parquet
     procure workload slice jobs.parquet --from 2021-05-04T08:00 --to 2021-05-04T18:00 --out work.parquet
+    procure workload slice march.parquet april.parquet may.parquet --drop-repeated --out spring.parquet
+    procure workload slice jobs.parquet --load 1.5 --out busier.parquet
     """
-    if (day is None) == (start is None and end is None):
+    if day is not None and (start is not None or end is not None):
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
+    if len(jobs) == 1 and day is None and start is None and end is None and load is None:
+        raise typer.BadParameter("give a --day, --from and --to, --load, or several tables", param_hint="--day")
     if day is not None:
         with common.bad_option("--day"):
             day_bounds(day, tz)
     with common.bad_option("--from/--to"):
         first, last = (None if text is None else moment(text, tz) for text in (start, end))
-    table = common.read_job_table(jobs)
-    part = slice_times(table, first, last) if day is None else slice_day(table, day, tz)
-    _wrote(part, out, output)
-
-
-@app.command("merge")
-def merge_(
-    jobs: Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Job tables, in order.")],
-    out: common.JobsOutOption,
-    drop_repeated: Annotated[
-        bool,
-        typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds."),
-    ] = False,
-    output: common.FormatOption = common.Format.TABLE,
-) -> None:
-    """Put several workloads into one, rows in the order given.
-
-    Examples:
-    procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
-    """
     tables = [common.read_job_table(path) for path in jobs]
-    merged = merge(tables, drop_repeated=drop_repeated)
-    left_out = sum(map(len, tables)) - len(merged)
-    if left_out:
+    table = tables[0] if len(tables) == 1 else merge(tables, drop_repeated=drop_repeated)
+    if left_out := sum(map(len, tables)) - len(table):
         common.note(f"left out {counted(left_out, 'job')} that an earlier table holds")
-    _wrote(merged, out, output)
+    if day is not None:
+        table = slice_day(table, day, tz)
+    elif first is not None or last is not None:
+        table = slice_times(table, first, last)
+    if load is None:
+        _wrote(table, out, output)
+    else:
+        with common.named(factor="--load"):
+            scaled = scale_load(table, load)
+        _wrote(scaled, out, output, **_reached(table, scaled, load))
 
 
-app.command("days")(days.days)
-app.command("load")(days.load)
+def _reached(table: pd.DataFrame, scaled: pd.DataFrame, load: float) -> dict[str, object]:
+    """Return what became of a load; say where whole bursts allow no nearer one."""
+    own = float(cpu_seconds(table).sum())
+    got = float(cpu_seconds(scaled).sum()) / own if own else float("nan")
+    if not abs(got - load) <= TOLERANCE:
+        common.note(f"the load is {got:.3f}, not {load:g}: whole bursts allow no nearer")
+    n_bursts = int(bursts(table).max()) + 1
+    return {"n_jobs_before": len(table), "n_bursts_before": n_bursts, "load": load, "load_reached": got}
 
 
-def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format) -> None:
+app.command("days")(days)
+
+
+def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format, **more: object) -> None:
     write(jobs, out)
-    record = {"n_jobs": len(jobs), "out": str(out)}
-    if output is common.Format.TABLE:
+    record = {"n_jobs": len(jobs), "out": str(out)} | more
+    if output is common.Format.TABLE and not more:
         common.echo(f"wrote {counted(len(jobs), 'job')} to {out}")
     else:
-        common.print_record(record, output)
+        common.print_record(record, output, f"wrote {out}")

@@ -5,7 +5,7 @@ pace min(1, s / c) when it may use a share s; both run slower by 1 / (1 + overhe
 caches and switches. ``bandwidth``: besides, each is slowed by ``severity`` times the share of the memory
 bandwidth that it draws itself times the share that the other draws at its pace: who needs no memory
 neither disturbs nor is disturbed (the sensitivity and pressure of Mars et al., "Bubble-Up", 2011).
-`procure coschedule measure` fits ``overhead`` and ``severity`` to real commands.
+`procure.coschedule.run.measure` fits ``overhead`` and ``severity`` to real commands.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class SearchResult(Shown):
             least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
             lines.append(
                 f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
-                "day or `procure workload load` may"
+                "day or `procure workload slice --load` may"
             )
         return [*lines, self.limits]
 

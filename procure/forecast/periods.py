@@ -213,7 +213,9 @@ class Patterns:
         columns = {name: _column(jobs, name) for name in self.settings.by}
         known = tuple(name for name, values in columns.items() if _says_something(name, values))
         if not known:
-            raise TableError(f"the log knows nothing of {', '.join(self.settings.by)}; name other columns with --by")
+            raise TableError(
+                f"the log knows nothing of {', '.join(self.settings.by)}; name other columns: --set by=[…]"
+            )
         if missing := [name for name in self.settings.by if name not in known]:
             self.notes.append(f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}")
         self.settings = self.settings.model_copy(update={"by": known})

@@ -67,7 +67,7 @@ def _one(values: set[Decimal], reading: Reading) -> Decimal:
         return values.pop()
     if reading.decimal is None:
         small, large = sorted(values)
-        raise Unreadable(f"may be {small.normalize():f} or {large:f}; --decimal point or --decimal comma says which")
+        raise Unreadable(f"may be {small.normalize():f} or {large:f}; --set decimal=point or decimal=comma says which")
     return min(values) if reading.decimal == "point" else max(values)
 
 
@@ -110,15 +110,15 @@ def read_money(cell: Cell, heading_unit: str, reading: Reading, *, with_tax: boo
     for text, code in zip([one for one in (own, heading_unit) if one], stated, strict=True):
         if code is None:
             raise Unreadable(
-                f"has {text!r} beside it, which is no one currency; write its code, such as EUR, or --currency"
+                f"has {text!r} beside it, which is no one currency; write its code, such as EUR, or --set currency=EUR"
             )
     if len(set(stated)) > 1:
         raise Unreadable(f"is in {stated[0]}, and its heading in {stated[1]}; write one of them")
     code = stated[0] if stated else reading.currency
     if code is None:
-        raise Unreadable("names no currency; --currency says which, e.g. --currency EUR --rate EUR=1.08")
+        raise Unreadable("names no currency; --set currency=CODE says which, e.g. --set currency=EUR --rate EUR=1.08")
     if with_tax and reading.tax_percent is None:
-        raise Unreadable("is a price with tax; --tax says how many percent it holds, e.g. --tax 19")
+        raise Unreadable("is a price with tax; --set tax_percent=PERCENT says how much it holds, e.g. 19")
     rate = Decimal(1) if code == "USD" else reading.rates.get(code)
     if rate is None:
         raise Unreadable(f"is in {code}, which has no rate; --rate says what one is in US$, e.g. --rate {code}=1.08")

@@ -222,7 +222,9 @@ class _SheetReader:
         if name in MONEY:
             own = self.own_currency(cell, heading)
             if heading.without_tax and self.reading.tax_percent:
-                raise Unreadable("is a price without tax by its heading, and --tax would take tax out of it")
+                raise Unreadable(
+                    "is a price without tax by its heading, and --set tax_percent would take tax out of it"
+                )
             values[name] = cells.read_money(cell, heading.unit or own, self.reading, with_tax=heading.with_tax)
         elif name == "gpus":
             values[name], model = cells.read_gpus(cell, self.reading)

@@ -54,7 +54,7 @@ def cautions(
     if more >= GROWN:
         text = (
             f"{more:.0%} more waits are known than the boosters have learnt from; train them again on the whole "
-            "log with `procure queue update --refit`."
+            "log with `procure queue train --update MODEL --refit`."
         )
         found.append(Caution("old_training", text, 0.1))
     window = (site.about["first"], site.about["last"])
@@ -105,7 +105,7 @@ def age_of(site: SiteModel, now: int) -> list[Caution]:
     if behind > CADENCE:
         text = (
             f"The model's log ends {roughly(behind)} before now, so that recent waits are not known; continue it with "
-            "`procure queue update`."
+            "`procure queue train --update MODEL`."
         )
         return [Caution("old_model", text, 0.2)]
     return []

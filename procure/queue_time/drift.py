@@ -60,6 +60,7 @@ def warnings(known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int
     old = (moment - window[1]) / 86400
     if old > 60:
         lines.append(
-            f"the model's log ended {old:,.0f} days before this one does; `procure queue update --refit` trains again"
+            f"the model's log ended {old:,.0f} days before this one does; `procure queue train --update MODEL --refit` "
+            "trains again"
         )
     return lines

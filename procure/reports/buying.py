@@ -125,8 +125,9 @@ def buy(
     if inputs is not None:
         _write_study(path, inputs, say, note)
     with _step("checked", say) as told:
-        loaded, size = check_study(path)
-        for text in study_notes(loaded):
+        plan, size = check_study(path)
+        loaded = plan.study
+        for text in study_notes(plan):
             note(text)
         told(say_size(loaded, size))
     try:
@@ -307,11 +308,10 @@ def _workload_name(table: Path, base: Path) -> str:
 def _log_settings(inputs: Inputs) -> LogSettings:
     """Return how the log is read; where no option says its format, its first lines do, or the user is asked."""
     how = _with_format(inputs)
-    of_kind = how.format or how.preset
-    if of_kind and merged(how, inputs.jobs.name)[0].format == "swf" and how.cpus_per_node is None:
+    if how.format == "swf" and how.cpus_per_node is None:
         raise TableError(
             f"{inputs.jobs}: how many processors had a node? SWF counts processors, so the shape of jobs is not known. "
-            "Say it with --cpus-per-node, e.g. --cpus-per-node 32; 1 is a node for each processor"
+            "Say it with --set cpus_per_node=32; 1 is a node for each processor"
         )
     return how
 
@@ -320,15 +320,12 @@ def _with_format(inputs: Inputs) -> LogSettings:
     how = inputs.log
     if str(inputs.jobs) == "-":
         raise TableError("-: a purchase is repeated, so its jobs must stay; name a file")
-    if how.format or how.preset or is_job_table(existing_file(inputs.jobs), how):
+    if how.format or is_job_table(existing_file(inputs.jobs), how):
         return how
-    option, _, value = guess(inputs.jobs).partition(" ")
-    if not option:
-        raise TableError(
-            f"{inputs.jobs}: which kind of log is it? Its first lines do not tell. Say --log-format csv, swf or "
-            "sacct; of a csv log also what its columns are: --column run_time=HEADING"
-        )
-    return how.model_copy(update={"preset" if option == "--preset" else "format": value})
+    if how.preset:
+        return how.model_copy(update={"format": merged(how, inputs.jobs.name)[0].format})
+    found = guess(inputs.jobs)
+    return how if found is None else how.model_copy(update={"format": found.name})
 
 
 def _weeks(jobs: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -28,9 +28,8 @@ from procure.page.svg import differ
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
-from procure.recommender.coverage import coverage_notes
 from procure.recommender.criteria import Criteria
-from procure.recommender.day_models import judge_days
+from procure.recommender.evaluate import coverage_notes, judge_days
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible

@@ -75,7 +75,7 @@ def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     """
     if shutil.which("scontrol") is None:
         raise TableError(
-            "there is no scontrol here; run what procure site collect --print-commands prints on a node of the cluster"
+            "there is no scontrol here; run what procure site read DIR --print-commands prints on a node of the cluster"
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

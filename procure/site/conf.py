@@ -78,7 +78,7 @@ def read_folder(folder: str | Path) -> Configuration:
         what = "node" if not found.nodes else "partition"
         raise TableError(
             f"{folder}: no {what} is defined; slurm.conf, or the output of scontrol show config, node and partition, "
-            "should stand there (`procure site collect --print-commands`)"
+            "should stand there (`procure site read DIR --print-commands`)"
         )
     return found
 

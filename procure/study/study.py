@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import (
@@ -19,13 +19,12 @@ from pydantic import (
     model_validator,
 )
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
-from procure.objectives.constraints import parse
+from procure.objectives.constraints import parse, parse_targets
 from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
-from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.order import OrderLines, order_lines, study_lines
@@ -45,6 +44,7 @@ from procure.settings import (
     PositiveInt,
     Seed,
     Settings,
+    merged,
     named,
     read_toml,
     validated,
@@ -125,7 +125,8 @@ class Sweep(Settings):
 class ModelChoice(Settings):
     """Which model predicts the packages that were not simulated."""
 
-    kind: Literal["xgboost", "gbt"] = "xgboost"
+    REMOVED: ClassVar[dict[str, str]] = {"kind": "models are XGBoost's trees; leave it out"}
+
     feature_set: Literal["composition", "totals"] = "composition"
     folds: Annotated[int, Field(ge=2, le=MOST_COUNTED)] = 5
     seed: Seed = 1
@@ -172,21 +173,12 @@ class Recommend(Settings):
 class Search(Settings):
     """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
 
-    runs: Annotated[
-        Count | None, Field(description="Simulations to spend in all, one package on one workload each.")
-    ] = None
-    share: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            description="Instead of --runs: this share of all packages, on every workload; default 0.01.",
-        ),
-    ] = 0.01
-    seed: Annotated[Seed, Field(description="Of all random choices.")] = 1
-    batch: Annotated[Count, Field(description="Least packages of a round.")] = 24
-    k: Annotated[Count, Field(description="Length of the list.")] = 50
-    stable_rounds: Annotated[NaturalInt, Field(description="See the stopping rule; 0 = spend the whole budget.")] = 5
+    runs: Count | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    seed: Seed = 1
+    batch: Count = 24
+    k: Count = 50
+    stable_rounds: NaturalInt = 5
 
 
 UNOWNED = "first-fit"
@@ -238,14 +230,6 @@ class Study(Settings):
             return values | {"packages": {"existing_nodes": f"{site['path']}/{NODES}"} | packages}
         return values
 
-    @model_validator(mode="after")
-    def _award_knows_its_classes(self) -> Study:
-        legal = objectives_of(self.classes)
-        for name, one in self.award.quantities.items() if self.award is not None else ():
-            if one.name not in legal:
-                raise ValueError(f"award.weights.{name}: no class of [classes] has it; {nearest(one.name, legal)}")
-        return self
-
     @field_validator("workloads")
     @classmethod
     def _named_once(cls, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
@@ -265,8 +249,7 @@ class Study(Settings):
     @field_validator("classes")
     @classmethod
     def _classes_can_be_read(cls, classes: dict[str, str]) -> dict[str, str]:
-        parse_classes(classes)
-        return classes
+        return classes if parse_classes(classes) else {}
 
     @field_validator("targets")
     @classmethod
@@ -276,38 +259,15 @@ class Study(Settings):
         return targets
 
     @model_validator(mode="after")
-    def _objective_is_known(self) -> Study:
+    def _classes_are_known(self) -> Study:
+        legal = objectives_of(self.classes)
+        for name, one in self.award.quantities.items() if self.award is not None else ():
+            if one.name not in legal:
+                raise ValueError(f"award.weights.{name}: no class of [classes] has it; {nearest(one.name, legal)}")
         try:
             objective(self.recommend.objective, classes=self.classes)
         except TableError as error:
             raise ValueError(f"recommend.objective: {error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _under_its_site(self) -> Study:
-        """Let the policies that go by a site go by the study's."""
-        if self.site is None:
-            return self
-        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (POLICY,)
-        try:
-            labels = tuple(self.site.label(name) for name in named)
-        except TableError as error:
-            raise ValueError(f"site: {error}") from None
-        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
-        return self
-
-    @model_validator(mode="after")
-    def _owners_first(self) -> Study:
-        """Let the policies go by the owners of nodes."""
-        if not self.owners:
-            return self
-        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (UNOWNED,)
-        held = {"hold": "owners", "owners": written(self.owners)}
-        try:
-            labels = tuple(catalog.spec(name, held).label for name in named)
-        except TableError as error:
-            raise ValueError(f"owners: {error}") from None
-        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
         return self
 
     @cached_property
@@ -342,10 +302,7 @@ class Study(Settings):
         return self.results / self.name
 
     def read_quotes(self, path: Path | None = None) -> pd.DataFrame:
-        """Read the study's quote table, or another by its ``[offers]``.
-
-        Prices are with what the offer and ``[costs]`` charge for each node.
-        """
+        """Read the study's quotes, or others by its ``[offers]``, with what offer and ``[costs]`` charge a node."""
         quotes = read_quotes(self.quotes if path is None else path, self.offers)
         return OrderLines(study_lines(self.costs.lines)).with_services(quotes)
 
@@ -392,7 +349,7 @@ class Study(Settings):
         return self.model_dump(mode="json", context={"folder": self.path.parent})
 
 
-def load_study(path: str | Path | Study) -> Study:
+def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
     """Read a study file; a study is returned as it is.
 
     Parameters
@@ -400,6 +357,8 @@ def load_study(path: str | Path | Study) -> Study:
     path
         A TOML file. Paths inside it are relative to its folder; ``name`` defaults to the file's name
         and ``results`` to the folder ``results`` beside it.
+    settings
+        What is to hold in place of the file's, see `procure.settings.merged`: ``"recommend.k=10"``.
 
     Raises
     ------
@@ -415,8 +374,8 @@ def load_study(path: str | Path | Study) -> Study:
     """
     if isinstance(path, Study):
         return path
-    path = Path(path)
-    study = validated(Study, read_values(path), str(path), folder=path.parent)
+    path, settings = Path(path), tuple(settings)
+    study = _validated(path, settings)
     try:
         lines = study.order_lines()
     except TableError:
@@ -425,15 +384,46 @@ def load_study(path: str | Path | Study) -> Study:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.within_budget:
         study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
+    simulate = study.simulate.model_copy(update={"policies": _labels(study, path)})
+    study = study.model_copy(update={"simulate": simulate})
     study._path = path
     return study
 
 
-def read_values(path: Path) -> dict[str, Any]:
+def _labels(study: Study, path: Path) -> tuple[str, ...]:
+    """Return the policies of a study, which go by its site and by the owners of its nodes."""
+    labels, is_given = study.simulate.policies, "policies" in study.simulate.model_fields_set
+    key = "site"
+    try:
+        if study.site is not None:
+            labels, is_given = tuple(study.site.label(one) for one in (labels if is_given else (POLICY,))), True
+        key, held = "owners", {"hold": "owners", "owners": written(study.owners)}
+        if study.owners:
+            labels = tuple(catalog.spec(one, held).label for one in (labels if is_given else (UNOWNED,)))
+    except TableError as error:
+        raise TableError(f"{path}: {key}: {error}") from None
+    return labels
+
+
+def _validated(path: Path, settings: tuple[str, ...]) -> Study:
+    """Check a study's values; where they are wrong with these settings only, it is these that are wrong."""
+    values = read_values(path, settings)
+    try:
+        return validated(Study, values, str(path), folder=path.parent)
+    except TableError as error:
+        if not settings:
+            raise
+        validated(Study, read_values(path), str(path), folder=path.parent)
+        raise ArgumentError("settings", str(error)) from None
+
+
+def read_values(path: Path, settings: Iterable[str] = ()) -> dict[str, Any]:
     """Read a study file's plain values, not yet checked; a file that is no TOML is an error, which names the line."""
     values = read_toml(path)
-    if isinstance(values.get("workloads"), str):
-        values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
+    for texts in ((), settings):
+        merged(values, texts)
+        if isinstance(values.get("workloads"), str):
+            values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
     return {"name": study_name(path), "results": "results"} | values
 
 

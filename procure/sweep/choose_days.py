@@ -188,5 +188,5 @@ def _about_quiet(days: list[str], out: Path | None) -> str:
     where = out / "probe" / f"jobs-{days[0]}.parquet" if out else Path(f"jobs-{days[0]}.parquet")
     return (
         f"left out, because jobs hardly wait (median mean wait under 60 s), so packages hardly differ: "
-        f"{listed(days)}; to see them under more load: procure workload load {where} --load 1.5 --out busier.parquet"
+        f"{listed(days)}; to see them under more load: procure workload slice {where} --load 1.5 --out busier.parquet"
     )

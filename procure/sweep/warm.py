@@ -1,4 +1,4 @@
-"""Compile every kernel now, so that no first use has to wait for it: what `procure warm` does."""
+"""Compile every kernel now, so that no first use has to wait for it: what `procure doctor --warm` does."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def _check_places(leaf: np.ndarray, pod: np.ndarray) -> None:
             raise TableError(
                 f"node table, row {missing[0] + 1}, column {name}: the value is missing, as in "
                 f"{len(missing) - 1:,} further rows; the network has to be known "
-                "(`procure topology attach` adds leaf and pod)"
+                "(`procure topology make --from` adds leaf and pod)"
             )
     first: dict[int, int] = {}
     for row, (own_leaf, own_pod) in enumerate(zip(leaf.tolist(), pod.tolist(), strict=True)):

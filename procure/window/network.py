@@ -114,7 +114,7 @@ def read_network(path: str | Path) -> Network:
     TableError
         No such file, a damaged one, or a network of another input size than ours.
     """
-    archive = read_archive(path, SCHEMA, "; `procure window train` writes one")
+    archive = read_archive(path, SCHEMA, "; `procure.window.train.train_network` writes one")
     head, arrays = archive.head, archive.arrays
     size = (head.get("positions"), head.get("features"))
     if size != (POSITIONS, FEATURES):

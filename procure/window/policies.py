@@ -72,7 +72,7 @@ class Windows(OnSharedLinks):
 
     rule: ClassVar = window
     method: Annotated[str, AfterValidator(_method)] = Field(
-        "lns", description="how a window's jobs are placed: a method of `procure window solve`"
+        "lns", description="how a window's jobs are placed: a method of `procure.solve_window`"
     )
     length: int = Field(10, ge=1, le=LARGEST, description="s between two windows")
     most_jobs: int = Field(5, ge=1, le=LARGEST, description="jobs of several nodes in one window")

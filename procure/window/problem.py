@@ -164,7 +164,7 @@ class Allocation(Shown):
         return float(sum(self.window.cost(places, "paper") for places in self.places))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `procure window solve --format json` prints."""
+        """Return it as plain values."""
         return {
             "method": self.method,
             "cost_code": self.cost_code,

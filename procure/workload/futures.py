@@ -137,7 +137,7 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
         raise TableError(
             f"futures are drawn from {FEWEST_WEEKS} whole local weeks or more, and these jobs, submitted over {span}, "
             f"have {len(weeks)}; what is possible: replay them as they are ([[workloads]] without day), with days "
-            "chosen by `procure workload days` or another load by `procure workload load`"
+            "chosen by `procure workload days` or another load by `procure workload slice --load`"
         )
     unit = bursts(base, BURST_GAP) * len(CLASSES) + class_of(base)
     order = np.lexsort((np.arange(len(base)), local, unit))

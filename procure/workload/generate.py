@@ -134,7 +134,7 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str
     n_jobs = recipe.n_jobs if n_jobs is None else n_jobs
     if not 1 <= n_jobs <= MOST_JOBS:
         raise TableError(
-            f"n_jobs is {n_jobs:,}; a day of 1 to {MOST_JOBS:,} jobs can be made up, and `procure workload merge` "
+            f"n_jobs is {n_jobs:,}; a day of 1 to {MOST_JOBS:,} jobs can be made up, and `procure workload slice` "
             "puts several together"
         )
     if seed < 0:

@@ -125,10 +125,10 @@ def _look_at_memory(
     if (n := int((per_cpu > MOST_MEMORY).sum())) == 0:
         return
     in_bytes = np.where(ledger.keep, written, 0) / (columns["n_nodes"] * cpus) / 1e6
-    likely = "another unit, see --mem-unit"
+    likely = "another unit, see --set mem_unit=UNIT:PER"
     if in_bytes.max() <= MOST_MEMORY and mem_unit != "B:job":
         likely = "bytes per job, as MetaCentrum's (--preset metacentrum)" if more_fields else "bytes per job"
-        likely += "" if more_fields else " (`procure workload import --mem-unit B:job`)"
+        likely += "" if more_fields else " (`procure workload import --set mem_unit=B:job`)"
     ledger.warnings.append(
         f"memory: read as {mem_unit}, {counted(n, 'job')} of {int(ledger.keep.sum()):,} {'asks' if n == 1 else 'ask'} "
         f"for more than {MOST_MEMORY // 10**6} TB per CPU, up to {per_cpu.max() / 1e6:,.0f} TB; it may be in {likely}"
@@ -185,7 +185,7 @@ def _look_at_header(header: dict[str, str], field: dict[str, np.ndarray], cpus_p
         each = -(-int(processors.group()) // int(nodes.group()))
         ledger.note(
             f"the header says {int(nodes.group()):,} nodes and {int(processors.group()):,} processors; here each "
-            f"processor is a node of its own: --cpus-per-node {each} makes nodes of {each}"
+            f"processor is a node of its own: --set cpus_per_node={each} makes nodes of {each}"
         )
     kept = ledger.keep & (field["run time"] >= 0)
     if kept.any() and not (field["wait time"][kept] >= 0).any():

@@ -1,0 +1,116 @@
+"""Commands and options of earlier versions that a script may hold, and what to do instead."""
+
+from __future__ import annotations
+
+_LIBRARY = "a call of the library: procure."
+_COMMANDS = {
+    "coschedule clean": "the kernel ends what a killed run had started",
+    "coschedule example": f"{_LIBRARY}workload.coschedule_study.workflows",
+    "coschedule measure": f"{_LIBRARY}coschedule.run.measure",
+    "coschedule regret": f"{_LIBRARY}coschedule.regret.regret",
+    "forecast next": f"{_LIBRARY}forecast_jobs",
+    "forecast patterns": f"{_LIBRARY}find_patterns",
+    "gantt": "procure simulate --gantt FILE",
+    "learn describe": f"{_LIBRARY}read_policy",
+    "plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
+    "queue features": f"{_LIBRARY}queue_time.meanings.describe_features",
+    "queue trend": "procure queue predict --trend",
+    "queue update": "procure queue train LOG --update MODEL",
+    "quotes nodes": "name the file as packages.existing_nodes; procure study check lists the nodes that stay",
+    "site collect": "procure site read DIR --print-commands",
+    "site show": "procure site check SITE",
+    "study merge": "procure study status STUDY --merge",
+    "study verify": "procure study status STUDY",
+    "topology attach": "procure topology make NODES --from FILE",
+    "topology penalty": f"{_LIBRARY}count_hops",
+    "topology show": "procure topology make --from FILE",
+    "warm": "procure doctor --warm",
+    "window": f"procure compare --policies window; window by window {_LIBRARY}compare_windows; jobs are made by "
+    "procure workload generate --recipe window",
+    "workload futures": "a study draws its futures itself: [futures] draws = 20",
+    "workload load": "procure workload slice JOBS --load FACTOR",
+    "workload merge": "procure workload slice JOBS JOBS",
+}
+_LOG = "clock cpus-per-node mem-unit cluster strict skip-bad-rows log-format=format preset"
+_FARM = "jobs cores memory walltime partition account interface tls no-tls=tls dashboard scheduler-file wait"
+_SET = {
+    "packages": {
+        "packages.": "fixed-cost=fixed_cost_usd rules min-gpu-nodes types-per-category max-power=max_power_w "
+        "max-rack-units as-of strict=expired maximal all=maximal",
+        "sweep.": "max-packages",
+    },
+    "search": {"search.": "runs share seed batch stable-rounds", "farm.": _FARM},
+    "sweep": {"farm.": _FARM},
+    "train": {"model.": "feature-set"},
+    "evaluate": {"model.": "feature-set"},
+    "quotes check": {"": "currency decimal tax=tax_percent"},
+    "learn train": {"": f"{_LOG} days tz min-jobs min-wait objective minutes generations processes seed steps reward"},
+    "learn evaluate": {"": f"{_LOG} days tz min-jobs min-wait max-jobs"},
+    "forecast evaluate": {"": f"{_LOG} by tz"},
+    **{name: {"": _LOG} for name in ("workload import", "study init", "queue train", "queue evaluate")},
+    "simulate": {"policy": "order queue-order fit depth exclusive"},
+    "compare": {"policy": "exclusive"},
+}
+"""By command and table, options whose keys ``--set`` takes; ``=`` where the key has another name."""
+_OF_LIBRARY = {
+    "award": "verify no-verify workload",
+    "compare-rent": "boot beside policy uncertainty",
+    "coschedule run": "memory seconds",
+    "evaluate": "train-on apart packages seed horizon",
+    "explain": "marginal no-marginal workload",
+    "queue evaluate": "test-log last deadline k seed update-every",
+    "queue train": "no-refit",
+    "recommend": "seed exchanges",
+    "site why": "infer known-only",
+    "topology check": "spines",
+    "topology make": "cpus mem-mb",
+    "topology worth": "shared seed",
+    "what-if": "seed workload",
+    "workload days": "farm seed probe-every",
+}
+"""Options that only arguments of the library's function are now."""
+_SCRIPT = "write it into a batch script's #SBATCH lines: procure queue predict JOB.SH"
+_OPTIONS = {
+    "--report": "--format json or csv has all figures",
+    "--plot": "--format json or csv has all figures",
+    "--out": "--format json or csv has all figures",
+    "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
+    "evaluate --runs": "every rule replays the past once a package; leave it out",
+    "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
+    "forecast evaluate --seed": "nothing is shuffled any more; leave it out",
+    "packages --study": "name the study in place of the quotes; --set quotes=FILE",
+    "queue predict --gpu-type": _SCRIPT,
+    "queue predict --nodes": _SCRIPT,
+    "queue predict --user": _SCRIPT,
+    "queue train --k-sweep": "--k FROM:TO",
+    "queue train --sweep-log": "it stands beside the model, as MODEL.ks",
+    "queue watch --all": "--format json has all",
+    "queue watch --every": "it looks every minute",
+    "queue watch --limit": "--format json has all",
+    "quotes check --fix": "write --out quotes.csv",
+    "quotes check --harmless": "name the cells that you read and that change no price: --ignore CELL",
+    "quotes check --logged-processor": "put simulate.logged_processor into the study, which says the ratios",
+    "quotes check --logged-speed": "put simulate.logged_speed into the study, which says the ratios",
+    "recommend --constraints": "--constraint",
+    "recommend --redraws": "--resamples",
+    "search --constraints": "--constraint",
+    "what-if --budget": "recommend from a study of that budget",
+    "workload days --log-format": "procure workload import makes a job table of a log",
+    "workload days --preset": "procure workload import makes a job table of a log",
+    "workload describe --tz": "shares that recur are no longer counted",
+}
+"""By option, or by command and option."""
+
+
+def instead(command: str, name: str) -> str:
+    """Say what to do instead of a command, or of an option of a command; empty where there never was one."""
+    if said := _COMMANDS.get(f"{command} {name}".strip()) or _OPTIONS.get(f"{command} {name}"):
+        return said
+    option = name.removeprefix("--")
+    for table, words in _SET.get(command, {}).items():
+        keys = {word.partition("=")[0]: word.partition("=")[2] or word.replace("-", "_") for word in words.split()}
+        if key := keys.get(option):
+            return f"--policy NAME:{key}=VALUE" if table == "policy" else f"--set {table}{key}=VALUE"
+    if option in _OF_LIBRARY.get(command, "").split():
+        return "an argument of the library's function of that name"
+    return _OPTIONS.get(name, "")
