@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Matern
 
 _LENGTHS = (0.35, 0.7, 1.4)
 _NOISES = (1e-3, 1e-2)
+_JITTER = 1e-6
 _CHUNK = 4096
 
 
@@ -23,7 +24,7 @@ class GaussianProcess:
         spread = x.std(axis=0)
         self._use = spread > 1e-9
         self._mean, self._spread = x.mean(axis=0)[self._use], spread[self._use]
-        z, root = self._scaled(x), np.sqrt(max(1, x.shape[1]))
+        z, root, self._jitter = self._scaled(x), np.sqrt(max(1, x.shape[1])), _JITTER * float(y.var() or 1.0)
         tried = [
             GaussianProcessRegressor(Matern(root * length, nu=2.5), alpha=noise, optimizer=None, normalize_y=True)
             for length in _LENGTHS
@@ -41,7 +42,8 @@ class GaussianProcess:
     def draw(self, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n functions that agree with what was learnt, at x: float64, shape (rows, n)."""
         mean, covariance = self._model.predict(self._scaled(x), return_cov=True)
-        return rng.multivariate_normal(mean, covariance, n, check_valid="ignore", method="eigh").T
+        covariance[np.diag_indices(len(x))] += self._jitter
+        return rng.multivariate_normal(mean, covariance, n, check_valid="ignore", method="cholesky").T
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         return np.asarray((x[:, self._use] - self._mean) / self._spread)
