@@ -57,6 +57,15 @@ class Truth:
         return float(hits.sum()) / 50
 
 
+class ByChance(Proposer):
+    """Packages drawn at random from those that run every job."""
+
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
+        """Return the first n of a fresh draw that are not known."""
+        drawn = self._candidates.draw(n + len(known), np.random.default_rng([self._seed, 1 + number]))
+        return drawn[~known.has(drawn)][:n]
+
+
 class ByExchange(Proposer):
     """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
 
@@ -76,6 +85,9 @@ class ByExchange(Proposer):
         return found
 
 
+BASELINES = {"greedy": ByExchange, "random": ByChance}
+
+
 def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
     """Search once with the largest budget; a smaller one is its beginning."""
     field = Candidates(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
@@ -87,8 +99,9 @@ def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, f
             stable = len(known)
 
     began = time.perf_counter()
+    baseline = BASELINES.get(method)
     run_rounds(
-        known, field, ByExchange(field, seed) if method == "greedy" else make_proposer(method, field, seed, budget),
+        known, field, baseline(field, seed) if baseline else make_proposer(method, field, seed, budget),
         lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), on_round=on_round,
     )  # fmt: skip
     found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}

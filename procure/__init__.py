@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import typing
 
     from procure.account.account import account_waits
-    from procure.buying import Inputs, ask, buy
     from procure.comparison import compare
     from procure.comparison.isolation import weigh_isolation
     from procure.errors import TableError
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from procure.recommender.training import train
     from procure.recommender.what_if import what_if
     from procure.reports import report
+    from procure.reports.buying import Inputs, ask, buy
     from procure.run import simulate
     from procure.study import load_study
     from procure.study.costs import package_costs
@@ -102,13 +102,13 @@ _HOME = {
     "DayRule": "procure.sweep.choose_days",
     "LearnSettings": "procure.learn.search:Settings",
     "PackageRules": "procure.packages",
-    "Inputs": "procure.buying",
+    "Inputs": "procure.reports.buying",
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
     "account_waits": "procure.account.account",
-    "ask": "procure.buying",
+    "ask": "procure.reports.buying",
     "award": "procure.recommender.award",
-    "buy": "procure.buying",
+    "buy": "procure.reports.buying",
     "check": "procure.tables",
     "check_isolation": "procure.topology.verify:verify",
     "choose_days": "procure.sweep.choose_days",

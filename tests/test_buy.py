@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import procure
-from procure.buying import WEEKS, WHOLE_LOG
 from procure.cli.main import app
+from procure.reports.buying import WEEKS, WHOLE_LOG
 from procure.tables import write
 from procure.workload import LogSettings
 
@@ -93,7 +93,7 @@ def test_ask_ranks_again_from_what_was_simulated(folder: Path) -> None:
     ("jobs", "more", "option"),
     [
         ("log.psv", (), "--tz"),
-        ("log.swf", (), "--cpus-per-node"),
+        ("log.swf", (), "cpus_per_node"),
         ("log.txt", (), "--log-format"),
         ("jobs.parquet", ("--budget", "€5,000"), "--rate EUR="),
         ("jobs.parquet", ("--quotes", "no-category.csv"), "--category"),

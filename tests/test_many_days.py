@@ -22,6 +22,7 @@ from procure.evaluation.many_days import (
 )
 from procure.models import WorkloadWaits, pool_workloads
 from procure.models.crossfit import fold_of
+from procure.reports import sections
 
 NAN = np.nan
 
@@ -139,6 +140,17 @@ def test_workloads_are_taken_together_by_weight():
     assert held.able.tolist() == [[True, False], [True, True]]
     assert held.weight.tolist() == [3, 1]
     assert days_of(cases, "published").able.all()
+
+
+def test_the_report_section_needs_several_days():
+    """Nothing for one day; for two, three figures and the table."""
+    one = days(np.arange(30.0)[None])
+    assert sections.days(one, np.zeros(30), {}, packages(30), 0.1, 0) == ""
+    two = days([np.arange(30.0), np.arange(30.0) ** 2])
+    scores = {("composition", "normalised"): normalised_wait(two)}
+    html = sections.days(two, hit_days(two), scores, packages(30), 0.1, 1)
+    assert html.count("<svg") == 3
+    assert "3 of 30 packages are hits on more than 1 days" in html
 
 
 STUDY = f"""

@@ -13,8 +13,9 @@ import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
 from procure.recommender import waiting
-from procure.reports import answer as answering
+from procure.recommender.objections import objections
 from procure.reports.bill import totals
+from procure.reports.memo import compared, write_memo
 from procure.study import load_study
 from procure.tables import write
 
@@ -155,6 +156,18 @@ def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
     run("explain", "s.toml", first["package_id"])
 
 
+@pytest.mark.slow
+def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) -> None:
+    """The rules allow more than were simulated, and the first page says both numbers."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    text = (folder / "s.toml").read_text().replace("# max_packages = 500_000", "max_packages = 20")
+    (folder / "s.toml").write_text(text.replace("# runs = 2_000 ", "runs = 70 "))
+    run("sweep", "s.toml", "--farm", "serial")
+    page = procure.report("s.toml", k=3).html
+    head = page[: page.index('id="bill"')]
+    assert "A search simulated" in head and "of more than" in head
+
+
 def purchase(name: str, *more: str) -> dict:
     """Sweep a study of 200,000 US$ whose packages obey some more lines; return its first package."""
     run("study", "init", f"{name}.toml", "--jobs", "jobs.parquet", "--budget", 200_000)
@@ -206,11 +219,10 @@ def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -
     run("sweep", path, "--farm", "serial")
     done = procure.recommend(path, k=2, resamples=0)
     assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
-    against = answering.compared(done)
-    page = answering.answer(done, against)
-    assert page.brings[0].startswith("jobs wait longer than today") and "60 s in the log" in page.brings[0]
-    n = len(done.ranking)
-    assert f"the first of {n} packages, all simulated" in page.sure[0]
+    assert "longer-than-logged" in [one.name for one in objections(done)]
+    said = {title: " ".join(lines) for title, _, lines in write_memo(done, compared(done)).parts}
+    assert "In the log they waited 60 s" in said["What it brings"]
+    assert f"All {len(done.ranking)} packages were simulated" in said["How sure this is"]
     told = {one["what"]: one["first"] for one in totals(done)}
     assert told["of it energy, 5 years"] == "not priced" and told["cost over 5 years"] > told["price"]
     assert "not priced" in procure.report(path, k=2).html

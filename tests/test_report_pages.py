@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from small_study import swept
@@ -23,14 +22,11 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages.costs import Costs
-from procure.page.html import as_json, render
+from procure.page.html import as_json
 from procure.page.pdf import write_pdf
-from procure.recommender.other_loads import OtherLoads
-from procure.recommender.recommendation import Recommendation
 from procure.reports import Report
-from procure.reports import answer as answering
-from procure.reports.answer import Compared, compared
 from procure.reports.bill import bill, ended, totals
+from procure.reports.memo import compared
 from procure.sweep.results import load_results
 
 
@@ -46,75 +42,6 @@ def part(page: str, name: str) -> str:
     found = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
     assert found is not None
     return html.unescape(re.sub(r"<[^>]*>", " ", found[0]))
-
-
-@pytest.mark.slow
-def test_the_first_page_is_short_and_has_one_picture(made: Report):
-    """A committee reads what to buy, what it brings and how sure that is on one short page."""
-    text = part(made.html, "answer")
-    assert len(text.split()) <= 250
-    assert all(question in text for question in ("What it brings", "How sure"))
-    assert made.html[: made.html.index('id="bill"')].count("<svg") == 1
-    for word in ("resample", "bootstrap", "burst", "NaN", "nan"):
-        assert word not in text
-
-
-def everything(made: Report, n_types: int, name: str) -> tuple[Recommendation, Compared]:
-    """Make up a list whose first page needs every sentence, of many types with a name of some words."""
-    done = made.recommendation
-    results = done.results
-    base = results.plan.quotes.iloc[:1].drop(columns="name")
-    quotes = pd.concat([base] * n_types, ignore_index=True)
-    quotes.insert(0, "name", [f"{name}{i}" for i in range(n_types)])
-    quotes["price_usd"] = 1000.0 + np.arange(n_types)
-    counts = np.tile(np.arange(11, 11 + n_types), (len(results.counts), 1))
-    study = results.plan.study.model_copy(update={"name": f"{name} study"})
-    plan = replace(results.plan, quotes=quotes, study=study)
-    cases = [replace(results.cases[0], name=f"{name} day")] * 2
-    results = replace(results, plan=plan, cases=cases)
-    vars(results)["counts"] = counts
-    ranking = done.ranking.head(6).assign(
-        price_usd=[990_000.0, 870_000.0, 880_000.0, 885_000.0, 886_000.0, 887_000.0],
-        mean_wait_time=np.linspace(10_260.0, 10_400.0, 6),
-        jobs_left_out=1190,
-    )
-    loads = pd.DataFrame([[9000.0] * 6, [30_000.0] * 6, [40_000.0] * 6], index=[1.0, 1.2, 1.5])
-    other = OtherLoads(loads, np.ones((9, 6)), np.ones((9, 6)), np.ones((20, 6)), 3)
-    jobs = compared(done).jobs
-    against = Compared(
-        f"{name} day", "on the middle one of 87 simulated packages", jobs.assign(before=jobs["wait"] + 321_000)
-    )
-    sure = replace(done.confidence, table=done.confidence.table.assign(alike=True))
-    return replace(done, results=results, ranking=ranking, confidence=sure, other_loads=other), against
-
-
-@pytest.mark.parametrize("n_types", [2, 8])
-@pytest.mark.parametrize("name", ["Type", "A Very Long Server Type With Options"])
-def test_the_first_page_is_short_whatever_it_names(
-    made: Report, monkeypatch: pytest.MonkeyPatch, n_types: int, name: str
-):
-    """With eight types, long names and every sentence, it has at most 300 words; nothing is left out but types."""
-    done, against = everything(made, n_types, name)
-    few = {"n_jobs": 1152, "share_of_jobs": 0.009, "share_of_waiting": 0.74, "share_of_demand": None}
-    monkeypatch.setattr(answering, "concentration", lambda done, row: few)
-    monkeypatch.setattr(answering, "longer_than_logged", lambda done: ["jobs wait longer than today"])
-    monkeypatch.setattr(answering, "order_usd", lambda done: 1_234_567.0)
-    page = answering.answer(done, against)
-    assert page.cheapest == 1 and len(page.others) == 1 and "load × 1.5" in page.changes[0]
-    assert "longer than today" in page.brings[0] and "over an hour" in page.brings[2]
-    assert any("1,152 jobs of one request" in line for line in page.brings)
-    best = {"price_usd": 990_000, "simulated": False}
-    text = part(
-        render(
-            Path(answering.__file__).with_name("first_page.html"), answer=page, bars=answering.bars_chart(page.bars),
-            title=page.title, package=page.package, best=best, case=done.case, asked_usd=1_000_000, order_usd=1_000_500,
-            today="2026-11-22", judged_on="300 jobs", period="2024-03-07 to 2024-03-31",
-        ),
-        "answer",
-    )  # fmt: skip
-    assert len(text.split()) <= 300
-    assert "whole order US$ 1,234,567" in text
-    assert ("more types, page two" in text) == (n_types == 8)
 
 
 def test_what_scripts_look_for_is_in_every_report(made: Report):
@@ -241,10 +168,10 @@ def test_without_weasyprint_a_pdf_is_one_error_before_any_work(tmp_path: Path, m
 
 def test_classes_of_jobs_hold_every_job_once(made: Report):
     """Each way of sorting jobs into classes counts every job, and the mean wait is that of the package."""
-    waits = compared(made.recommendation).by_class()
+    waits = compared(made.recommendation).by_class(wide=True)
     for _, rows in waits.groupby("what"):
         assert rows["n_jobs"].sum() == 300
-        mean = (rows["n_jobs"] * rows["mean"]).sum() / 300
+        mean = (rows["n_jobs"] * rows["wait_mean"]).sum() / 300
         assert mean == pytest.approx(made.recommendation.ranking["mean_wait_time"].iloc[0])
 
 

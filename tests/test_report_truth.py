@@ -16,20 +16,17 @@ from hypothesis import strategies as st
 from small_study import QUOTES, swept
 
 import procure
-from procure.comparison.classes import size_class
 from procure.explanation.package import marginal_values
 from procure.explanation.wording import marginal_sentences
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.quotes import check_quotes
 from procure.packages.runnable import count_matrix
-from procure.recommender.other_loads import OtherLoads
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.summary import records
 from procure.recommender.waiting import about_waiting
-from procure.reports import answer as answering
-from procure.reports import confidence
-from procure.reports.answer import Compared, compared
+from procure.reports import sections
+from procure.reports.memo import compared, write_memo
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -52,11 +49,11 @@ def test_a_head_of_which_no_rank_is_known_has_no_chart():
     ).astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
     table.loc[35:, ["rank_low", "rank_high"]] = 36
     table.loc[35:, "alike"] = True
-    page = confidence.section(table, ["nothing is known"], "nothing", 0)
+    page = sections.sureness(table, ["nothing is known"], "nothing", 0)
     assert "is not known" in page and "<svg" not in page
     table.loc[3, ["rank_low", "rank_high"]] = 4
     table.loc[3, "alike"] = False
-    assert "<svg" in confidence.section(table, [], "nothing", 0)
+    assert "<svg" in sections.sureness(table, [], "nothing", 0)
 
 
 @pytest.mark.slow
@@ -65,14 +62,13 @@ def test_page_one_speaks_of_all_workloads_as_the_list_does(done: Recommendation)
     against = compared(done)
     assert against.workload == "the 2 workloads"
     assert len(against.jobs) == done.case.n_jobs
-    mean = answering._waits(against.jobs)["mean"]
+    mean = against.figures()["wait_mean"]
     row = int(done.ranking["row"].iloc[0])
     if done.ranking["simulated"].iloc[0]:
         assert mean == pytest.approx(done.ranking["mean_wait_time"].iloc[0])
     each = [case.wait[row] for case in done.results.cases]
     assert min(each) <= mean <= max(each)
-    [text] = [line for line in answering._brings(done, against) if "on average" in line]
-    assert f"jobs wait {duration(mean)} on average over the 2 workloads" in text
+    assert f"would wait {duration(mean)} on average" in " ".join(write_memo(done, against).parts[0][2])
 
 
 def test_workloads_count_by_their_weight(done: Recommendation):
@@ -82,63 +78,8 @@ def test_workloads_count_by_their_weight(done: Recommendation):
     weighed = replace(
         done, results=replace(done.results, cases=cases), ranking=done.ranking[done.ranking["row"] == row]
     )
-    jobs = compared(weighed).jobs
     waits, n = ([case.wait[row] for case in cases], [case.n_ran[row] for case in cases])
-    assert answering._waits(jobs)["mean"] == pytest.approx(np.average(waits, weights=np.multiply(n, (3, 1))))
-
-
-@st.composite
-def waiting_jobs(draw: st.DrawFn) -> pd.DataFrame:
-    n = draw(st.integers(1, 12))
-    numbers = st.lists(st.floats(0, 1e5), min_size=n, max_size=n)
-    jobs = pd.DataFrame({"cpus_per_node": draw(st.lists(st.integers(1, 300), min_size=n, max_size=n)), "n_nodes": 1})
-    jobs = jobs.assign(wait=draw(numbers), before=draw(numbers), weight=draw(st.sampled_from([1.0, 2.5])))
-    jobs.loc[sorted(draw(st.sets(st.integers(0, n - 1)))), "wait"] = np.nan
-    return jobs
-
-
-@given(jobs=waiting_jobs())
-@settings(max_examples=60, deadline=None)
-def test_the_class_that_gains_most_gains_and_none_gains_more(jobs: pd.DataFrame):
-    """Per job, on average; where every class waits longer, none is named."""
-    named = Compared("w", "before", jobs).gains_most()
-    saved = (jobs["before"] - jobs["wait"]).groupby(size_class(jobs).astype(str)).mean().dropna()
-    if named is None:
-        assert not (saved > 1e-6).any()
-    else:
-        assert saved[named] > 0 and saved[named] == pytest.approx(saved.max())
-
-
-@given(waits=st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None)
-def test_what_is_said_of_other_loads_is_so(waits: list[list[int]]):
-    """The wait and the rank under each, as among the packages tried."""
-    loads = pd.DataFrame(waits, index=[1.0, 1.2, 1.5], columns=[*"abcde"]).astype(float)
-    [said] = answering._changes(OtherLoads(loads, *[np.empty((0, 5))] * 3))
-    ranks = loads.iloc[1:].rank(axis=1, method="min")["a"].astype(int)
-    assert re.findall(r"rank (\d) of 5", said) == [str(rank) for rank in ranks]
-
-
-def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommendation):
-    """The sentence gives the range of their waits, so that nobody takes them for equally good."""
-    assert done.confidence is not None
-    table = pd.DataFrame(
-        {
-            "package_id": done.ranking["package_id"].head(4),
-            "alike": [True, True, False, True],
-            "share_first": 0.25,
-        }
-    )
-    waits = done.ranking["mean_wait_time"].to_numpy().copy()
-    waits[:4] = [6720.0, 9000.0, 9100.0, 24_900.0]
-    made = replace(
-        done,
-        confidence=replace(done.confidence, table=table),
-        ranking=done.ranking.assign(mean_wait_time=waits),
-    )
-    said = answering._sure(made)
-    told = "these jobs cannot tell it from 2 others, with waits of 1 h 52 min to 6 h 55 min"
-    assert said == f"{told}, of 3 that it was compared with"
+    assert compared(weighed).figures()["wait_mean"] == pytest.approx(np.average(waits, weights=np.multiply(n, (3, 1))))
 
 
 RULES = {
@@ -243,7 +184,7 @@ def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     run_sweep(plan, "serial")
     made = procure.report(study, k=3, verify=False)
     assert made.recommendation.ranking["jobs_left_out"].min() >= 1
-    assert "1 of 60 jobs cannot run" in made.html and ">nan<" not in made.html.lower()
+    assert "1 job of 60 cannot run" in made.html and ">nan<" not in made.html.lower()
 
 
 def test_the_counts_of_packages_are_those_of_the_list(done: Recommendation):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from procure.errors import TableError
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
-from procure.reports import purchase
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 from procure.study.plan import read_inputs
@@ -139,19 +136,3 @@ def test_check_and_sweep_say_the_same_of_speeds(header, cells, tmp_path):
     assert [text for text in read_inputs(load_study(path), ["best-fit"]).notes if "workload" in text] == notes
     wanted = "run times are multiplied by 1 on x" if cells == ",7" else "no speed is given for every type"
     assert any(wanted in text for text in notes)
-
-
-def test_the_report_lists_the_ratio_of_each_type():
-    """A row per type with its lowest and highest ratio, odd ones marked; nothing where no speed is known."""
-    quotes = pd.DataFrame({"name": ["a", "b"], "spec_rate": [2.0, 40.0]})
-    cases = [SimpleNamespace(name="x"), SimpleNamespace(name="y"), SimpleNamespace(name="z")]
-    speeds: dict[str, str | None] = {"x": "4", "y": "5", "z": None}
-    plan = SimpleNamespace(quotes=quotes, logged_speed=speeds.get)
-    done = SimpleNamespace(results=SimpleNamespace(plan=plan, cases=cases))
-    rows = purchase._speed_ratios(done)
-    assert [(row["name"], row["speed_ratio_min"], row["speed_ratio_max"], row["odd"]) for row in rows] == [
-        ("a", 2.0, 2.5, False),
-        ("b", 0.1, 0.125, True),
-    ]
-    done.results.cases = cases[2:]
-    assert purchase._speed_ratios(done) == []

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from procure.buying import ask as ask_again
 from procure.cli import common, study_options
 from procure.recommender.objections import objections
 from procure.recommender.summary import records
+from procure.reports.buying import ask as ask_again
 from procure.text import counted
 
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from procure.buying import Inputs
-from procure.buying import buy as buy_all
 from procure.cli import common, farm_options, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.cli.study import columns_of_both
 from procure.packages.quote_file import OfferReading
 from procure.reports import Report
+from procure.reports.buying import Inputs
+from procure.reports.buying import buy as buy_all
 from procure.sweep.farm import one_interrupt
 from procure.workload import LogSettings
 
@@ -120,8 +120,6 @@ def show(done: Report, output: common.Format) -> None:
 
 
 def _print(done: Report) -> None:
-    for one in done.objections:
-        common.echo(f"Objection: {one}")
     for line in done.brief():
         common.echo(line)
     shown = done.recommendation.shown().head(_SHOWN)

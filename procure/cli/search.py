@@ -25,10 +25,7 @@ def search(
     constraints: study_options.ConstraintOption = None,
     method: Annotated[
         str,
-        typer.Option(
-            help="model, or a baseline: random, every-tenth (the published rule: every n-th package, a model of "
-            "their totals)."
-        ),
+        typer.Option(help="model, or every-tenth: the published rule, every n-th package and a model of their totals."),
     ] = "model",
     policy: study_options.PolicyOption = None,
     farm: farm_options.FarmOption = "serial",
@@ -51,7 +48,6 @@ def search(
     procure search pipelines/example.toml --set search.runs=250
     procure search pipelines/example.toml --set search.share=0.01 -k 10 --format json
     procure search pipelines/large.toml --set search.runs=2000 --farm local
-    procure search pipelines/example.toml --method random --set search.runs=250
     procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
     of_study, workers = farm_options.farm_options(farm, settings)

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.explorer.question import Question
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
+from procure.recommender.criteria import Criteria
 from procure.study import Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
@@ -26,6 +26,17 @@ from procure.sweep.connect import connect
 from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
 from procure.sweep.results import SEARCH_FOLDER, read_runs
+
+
+class Question(NamedTuple):
+    """Which packages of a study are best: what does not change while a search runs."""
+
+    plan: Plan
+    policy: str
+    space: Space
+    criteria: Criteria
+    seed: int
+    """Of all random choices."""
 
 
 class SearchPlan(Plan):

@@ -1,4 +1,4 @@
-"""Which packages to simulate next: by model, by chance, or by the published rule."""
+"""Which packages to simulate next: by model, or by the published rule."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from procure.explorer.gaussian import GaussianProcess
 from procure.explorer.observations import Observations
 from procure.models import Surrogate
 from procure.models.features import features
-from procure.packages.space import distinct_rows, rows_in
+from procure.packages.space import rows_in
 
-Method = Literal["model", "random", "every-tenth"]
+Method = Literal["model", "every-tenth"]
 METHODS = get_args(Method)
 """Names that `make_proposer` knows."""
 
@@ -31,7 +31,6 @@ _CANDIDATES = 20_000
 _CENTRES, _EXCHANGES = 10, 60
 _LOCAL, _ELSEWHERE = 400, 150
 _PROMISING = 800
-_TRIES = 10
 _SHIFT = 30.0
 """Seconds added before logarithms are taken, so that differences far below a minute count for little."""
 
@@ -60,34 +59,16 @@ def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: in
     """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know."""
     if method == "model":
         return ByModel(candidates, seed)
-    if method == "random":
-        return ByChance(candidates, seed)
     if candidates.listed is None:
         raise TableError(
             "method every-tenth takes every n-th package of the whole list, and this space is too large to "
-            "list; methods that need no list: model, random"
+            "list; method model needs no list"
         )
     return EveryTenth(candidates, n_packages)
 
 
 def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
     return counts[~known.has(counts)]
-
-
-class ByChance(Proposer):
-    """Packages drawn at random from those that run every job."""
-
-    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return the first n of a fresh draw that are not known."""
-        rng = np.random.default_rng([self._seed, 1 + number])
-        if self._candidates.all is not None:
-            return _new(self._candidates.draw(n + len(known), rng), known)[:n]
-        found = known.counts[:0]
-        for _ in range(_TRIES):
-            found = distinct_rows(np.concatenate([found, _new(self._candidates.draw(2 * n, rng), known)]))
-            if len(found) >= n:
-                break
-        return found[:n]
 
 
 class EveryTenth(Proposer):

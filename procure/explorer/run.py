@@ -14,9 +14,8 @@ from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
-from procure.explorer.oracle import Simulator, held_farm, left_out_of, load_inputs, workspace
+from procure.explorer.oracle import Question, Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import METHODS, make_proposer
-from procure.explorer.question import Question
 from procure.explorer.result import SearchResult
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
@@ -180,7 +179,10 @@ def _check(
 ) -> str:
     """Refuse arguments that are wrong; return the policy."""
     if method not in METHODS:
-        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
+        gone = "was a baseline, and is in benchmarks/search_claims.py; leave it out"
+        raise ArgumentError(
+            "method", f"random {gone}" if method == "random" else f"{method!r} is unknown; {nearest(method, METHODS)}"
+        )
     if runs is not None and share is not None:
         raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:

@@ -238,8 +238,8 @@ def _not_told_apart(done: Recommendation) -> str | None:
         return None
     waits = done.ranking["mean_wait_time"].iloc[: len(sure.table)][sure.table["alike"].to_numpy(dtype=bool)]
     return (
-        f"These jobs do not tell the first package from {counted(n, 'other')} of the {len(sure.table) - 1} it was "
-        f"compared with; their waits are {duration(waits.min())} to {duration(waits.max())}"
+        f"These jobs do not tell the first package from {counted(n, 'other')} of {len(sure.table) - 1} that it "
+        f"was compared with; their waits are {duration(waits.min())} to {duration(waits.max())}"
     )
 
 

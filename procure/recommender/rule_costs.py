@@ -114,13 +114,35 @@ def probe_rules(study: Study) -> list[RuleCost]:
     return rule_costs(results, criteria_of(study))
 
 
+class BestOfBudget(NamedTuple):
+    """The best package found for another budget, its mean wait, s, and how many were tried."""
+
+    package_id: str
+    wait: float
+    jobs_left_out: int
+    n_simulated: int
+
+
+def best_of_budget(results: StudyResults, criteria: Criteria, rule: str, budget_usd: float) -> BestOfBudget | None:
+    """Return the best of some packages simulated for another budget; None where it buys none, or a run failed."""
+    rules = results.plan.study.packages.model_copy(update={"budget_usd": budget_usd})
+    try:
+        pool, values, best = _Tried(results, criteria, rule, 5).search(make_space(results.plan.quotes, rules))
+    except TableError:
+        return None
+    whole = values.whole
+    return BestOfBudget(
+        str(values.packages["package_id"].iloc[best]), float(whole.wait[best]), int(whole.left_out[best]), len(pool)
+    )
+
+
 class _Tried:
     """Looks for good packages with few simulations: by the backlog of work first, then around the best so far."""
 
-    def __init__(self, results: StudyResults, criteria: Criteria, rule: str) -> None:
+    def __init__(self, results: StudyResults, criteria: Criteria, rule: str, times: int = 1) -> None:
         self._results, self._criteria, self._rule = results, criteria, rule
         jobs = [results.plan.workloads[case.name] for case in results.cases]
-        n = max(FEWEST_TRIED, min(MOST_TRIED, _MOST_JOBS // sum(map(len, jobs))))
+        n = max(FEWEST_TRIED, times * min(MOST_TRIED, _MOST_JOBS // sum(map(len, jobs))))
         self.n = n if catalog.is_batched(results.policy) else FEWEST_TRIED
         self._busiest = max(jobs, key=len)
 
@@ -136,8 +158,12 @@ class _Tried:
 
     def best(self, space: Space) -> np.ndarray:
         """Return the best of some packages of a space, int64[types]."""
-        pool, _, best = self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
+        pool, _, best = self.search(space)
         return pool[best]
+
+    def search(self, space: Space) -> tuple[np.ndarray, PackageValues, int]:
+        """Simulate some packages of a space; return them, their values, and the best's row."""
+        return self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
 
     def _search(self, space: Space, pool: np.ndarray, but: Space | None) -> tuple[np.ndarray, PackageValues, int]:
         """Simulate packages of a space that another does not allow; return all, their values, and the best's row."""

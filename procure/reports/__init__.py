@@ -1,5 +1,5 @@
 """What does the committee read? One HTML file that holds everything, for the mail and for the printer."""
 
-from procure.reports.assemble import Report, report
+from procure.reports.purchase import Report, report
 
 __all__ = ["Report", "report"]

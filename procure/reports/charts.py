@@ -10,7 +10,10 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from procure.evaluation.many_days import Days
 from procure.evaluation.ranking import find_hits, order
+from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
+from procure.objectives import Quantity
 from procure.page.names import share
 from procure.page.svg import (
     BLUE,
@@ -22,12 +25,13 @@ from procure.page.svg import (
     figure,
     inline,
     literal,
-    time_axis,
     wait_axis,
 )
 from procure.workload.clock import local_times
 
 _MOST_BINS = 96
+MOST_RANGES = 30
+_MOST_POINTS = 20_000
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
@@ -152,25 +156,138 @@ def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
     return local_times(seconds, tz).to_numpy()
 
 
-def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
-    """Draw the mean wait down the recommended list; nothing where all are equal."""
-    if not differ(waits):
-        return Markup()
-    made, axes = figure(7.2, 2.1)
-    wait, known = np.asarray(waits, dtype="float64"), np.asarray(simulated, dtype=bool)
-    rank = np.arange(1, len(wait) + 1)
-    axes.scatter(rank[known], wait[known], s=18, color=BLUE, label="simulated")
-    if not known.all():
-        axes.scatter(rank[~known], wait[~known], s=22, facecolors="none", edgecolors=RED, label="predicted")
-    highest = max(float(np.nan_to_num(wait).max()) * 1.1, 1.0)
-    axes.set(xlim=(0.3, len(wait) + 0.7), ylim=(0, highest), xlabel="rank", ylabel="mean wait")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    time_axis(axes, "y")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
-    return inline(made, "ranks", "Mean wait of the recommended packages by rank")
-
-
 def _interval(step: int) -> str:
     if step % 86_400 == 0:
         return f"{step // 86_400} d" if step > 86_400 else "day"
     return f"{step // 60} min" if step < 3600 else (f"{step // 3600} h" if step > 3600 else "hour")
+
+
+def rank_ranges(table: pd.DataFrame) -> Markup:
+    """Draw rank intervals of the head of the list, where they are known; at least one must be."""
+    shown = table.head(MOST_RANGES)
+    made, axes = figure(7.2, 0.8 + 0.14 * len(shown))
+    place = np.arange(1, len(shown) + 1)
+    for alike, colour in ((True, BLUE), (False, GREY)):
+        here = (shown["alike"] == alike).fillna(False).to_numpy(dtype=bool)
+        low, high = shown["rank_low"][here], shown["rank_high"][here]
+        axes.hlines(place[here], low, high, color=colour, linewidth=3, alpha=0.6)
+        axes.plot(place[here], place[here], "o", color=colour, markersize=3)
+    axes.invert_yaxis()
+    axes.set(xlim=(0.5, float(shown["rank_high"].max()) + 0.5), xlabel="rank", ylabel="place in the list")
+    return inline(made, "rank-ranges", "Ranges of ranks of the first packages over resampled workloads")
+
+
+def waits_by_day(days: Days) -> Markup:
+    """Draw box plots of mean wait per day, of packages that run its jobs (figure 3.7 of Hutchison 2024)."""
+    n = len(days.names)
+    made, axes = figure(7.2, 3.4)
+    held = [wait[able & ~np.isnan(wait)] for wait, able in zip(days.wait, days.able, strict=True)]
+    look = {"widths": 0.6, "whis": (0, 100), "patch_artist": True, "medianprops": {"color": "black"}}
+    boxes = axes.boxplot([waits if len(waits) else [np.nan] for waits in held], **look)
+    for patch in boxes["boxes"]:
+        patch.set(facecolor=BLUE, alpha=0.7)
+    everything = np.concatenate(held) if any(map(len, held)) else np.zeros(1)
+    wait_axis(axes, "y", float(everything.min()), float(everything.max()))
+    axes.set_ylabel("simulated mean wait")
+    step = -(-n // 40)
+    axes.set_xticks(
+        range(1, n + 1, step),
+        [literal(name) for name in days.names[::step]],
+        rotation=90 if n > 8 else 0,
+        fontsize=7,
+    )
+    return inline(made, "days", "Simulated mean wait of the packages on each day")
+
+
+def precision_by_threshold(sweep: pd.DataFrame) -> Markup:
+    """Draw precision@k against the hit threshold, where there are hits (figure 3.8).
+
+    Parameters
+    ----------
+    sweep
+        From `threshold_sweep`.
+    """
+    made, axes = figure(7.2, 2.9)
+    there = sweep[sweep["n_hits"] > 0]
+    drawn = there[~there["model"].isin(["random", "cheapest-per-cpu"])]
+    groups = drawn.groupby(["feature_set", "model"], sort=False)
+    styles = ("-", "--", "-.", ":")
+    for i, ((feature_set, model), rows) in enumerate(groups):
+        axes.plot(
+            rows["threshold"], rows["precision"], color=PALETTE[i % len(PALETTE)], linestyle=styles[i % 4],
+            linewidth=1.6, marker=".", label=f"{model} ({feature_set})",
+        )  # fmt: skip
+    chance = there[there["model"] == "random"]
+    axes.plot(chance["threshold"], chance["precision"], color=GREY, linewidth=1, linestyle=(0, (1, 2)))
+    axes.set(xlim=(-0.3, max([0, *there["threshold"]]) + 0.3), ylim=(0, 1.03))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("hit threshold: among the best on more than this many days")
+    axes.set_ylabel(f"precision@{int(sweep['k'].iloc[0])}")
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, fontsize=8, loc="lower left")
+    return inline(made, "thresholds", "Precision as the hit threshold rises")
+
+
+def lacked(bottleneck: Bottleneck, name: str) -> Markup:
+    """Draw the number of waiting jobs over time, stacked by what they lack."""
+    table = bottleneck.over_time(120)
+    made, axes = figure(7.2, 2.4)
+    hours = (table["begin"].to_numpy() - int(bottleneck.moments[0])) / 3600
+    causes = [cause for cause in CAUSES if bottleneck.seconds[cause]]
+    axes.stackplot(
+        hours, *(table[cause] for cause in causes), labels=[WORDS[cause] for cause in causes],
+        colors=[PALETTE[CAUSES.index(cause)] for cause in causes], step="post", linewidth=0,
+    )  # fmt: skip
+    axes.set_ylim(0)
+    axes.set(
+        xlim=(0, max(float(hours[-1]), 1e-3)),
+        xlabel="hours since the first submission",
+        ylabel="waiting jobs",
+    )
+    axes.legend(frameon=False, fontsize=8, loc="upper right")
+    return inline(made, f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack")
+
+
+def front(front: pd.DataFrame, axes: Sequence[Quantity], values: np.ndarray, recommended: int) -> Markup:
+    """Draw the first axis against the second, the third as colour; front, knee and recommendation marked.
+
+    Nothing where the first axis is the same for all.
+    """
+    if not differ(values[:, 0]):
+        return Markup()
+    made, plot = figure(7.2, 3.8)
+    step = -(-len(values) // _MOST_POINTS)
+    shown = values[::step]
+    style = {"s": 6, "linewidths": 0, "alpha": 0.5, "rasterized": True}
+    if len(axes) > 2:
+        drawn = plot.scatter(shown[:, 1], shown[:, 0], c=shown[:, 2], cmap="cividis", **style)
+        made.colorbar(drawn, ax=plot, label=heading_of(axes[2]), format=lambda value, _: f"{value:,.0f}")
+    else:
+        plot.scatter(shown[:, 1], shown[:, 0], color=GREY, **style)
+    points = front[[axes[1].name, axes[0].name]].to_numpy()
+    points = points[np.lexsort(points.T[::-1])]
+    line = "-" if len(axes) == 2 else "none"
+    plot.plot(*points.T, color=BLUE, marker="o", markersize=3.5, linestyle=line, linewidth=1, label="front")
+    knee = front[front["knee"]].iloc[0]
+    ring = {"s": 110, "facecolors": "none", "edgecolors": ORANGE, "linewidths": 2}
+    plot.scatter(knee[axes[1].name], knee[axes[0].name], label="knee", zorder=4, **ring)
+    here = values[recommended]
+    plot.scatter(here[1], here[0], s=70, color=RED, marker="*", label="recommended", zorder=5)
+    wait_axis(plot, "y", float(values[:, 0].min()), float(values[:, 0].max()))
+    plot.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    plot.set(xlabel=heading_of(axes[1]), ylabel=f"{name_of(axes[0])} of a job")
+    plot.set_title(f"{name_of(axes[0])} against {name_of(axes[1])}: {len(values):,} packages".capitalize(), fontsize=10)
+    plot.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
+    return inline(
+        made, "pareto", f"{name_of(axes[0])} against {name_of(axes[1])} of all packages, and the Pareto front"
+    )
+
+
+def heading_of(of: Quantity) -> str:
+    """Return what an axis is, with its unit."""
+    return f"{name_of(of)}, {of.unit}" if of.unit and of.unit != "s" else name_of(of)
+
+
+def name_of(of: Quantity) -> str:
+    """Return what an axis is."""
+    return {"tco": "cost over the years"}.get(of.name) or of.name.replace("-", " ")

@@ -1,8 +1,9 @@
-"""Fill the purchase report's template."""
+"""Gather what the purchase report says, and write it: a memo of two pages, the bill, the list, and the evidence."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,153 +16,342 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure._version import __version__
+from procure.errors import TableError
+from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
+from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
 from procure.files import installed_xgboost
-from procure.models import Predicted, WorkloadWaits
-from procure.models.crossfit import correlations
-from procure.page.html import render as render_template
+from procure.models import Predicted
+from procure.page.html import render, write_page
+from procure.page.pdf import check_pdf, write_pdf
 from procure.page.svg import differ
+from procure.policies import catalog
+from procure.progress import silent
+from procure.recommender.award import award_of
 from procure.recommender.criteria import Criteria
-from procure.recommender.recommender import Recommendation
-from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
-from procure.reports import charts
-from procure.reports.answer import Answer, Compared, bars_chart, first_types, title_of
-from procure.reports.bill import beside, bill, ended, order_usd, totals, with_second
-from procure.study import Plan
+from procure.recommender.evaluate import coverage_notes, judge_days
+from procure.recommender.learning import Note
+from procure.recommender.objections import Objection, objections
+from procure.recommender.rank import eligible
+from procure.recommender.recommender import Recommendation, recommend, with_front
+from procure.recommender.summary import budget_by_category, records, servers_by_type
+from procure.reports import charts, sections
+from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
+from procure.reports.memo import Compared, Memo, compared, write_memo
+from procure.study import Plan, Study
+from procure.sweep.results import StudyResults, load_results
 from procure.tables import as_csv
 from procure.text import counted, duration
 from procure.workload.clock import has_dates
 from procure.workload.replay import counted_jobs
-from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
-_EXAMPLES = 3
 _SHOWN_FIRST = 20
 _PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn")
 _MOST_DRAWN = 4000
 _MOST_NODES = 200
-_TOLD = {
-    "processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until",
-}  # fmt: skip
-_FIRST = [("waits", "Who waits"), ("change", "What would change the answer")]
-_LAST = [
-    ("common", "What the recommended packages have in common"), ("existing", "What there is already"),
-    ("wrong", "How it might be wrong"),
-    ("predictions", "How good the predictions are"), ("drives", "What drives the wait"), ("jobs", "The jobs"),
-    ("packages", "The packages"), ("limits", "What is not modelled"), ("repeat", "How to repeat it"),
-]  # fmt: skip
-_NAMES = {
-    "total_mem_gb": "memory", "total_cpus": "CPUs", "total_gpus": "GPUs", "mean_wait_time": "mean wait",
-}  # fmt: skip
-
-
-def render(
-    done: Recommendation,
-    predicted: Predicted | None,
-    rankings: dict[str, np.ndarray],
-    evaluation: pd.DataFrame,
-    answer: Answer | None = None,
-    compared: Compared | None = None,
-    sections: Sequence[Section] = (),
-    **parts: object,
-) -> str:
-    """Return the report as HTML that refers to nothing outside itself.
-
-    Parameters
-    ----------
-    done
-        The list, and the study and results behind it.
-    predicted
-        The study's model, whether or not the list needed it; None where too little was simulated.
-    rankings
-        Predicted waits per package by name, for the comparison of precision.
-    evaluation
-        Rows of `procure.evaluation.ranking.evaluate_case` of the study's model.
-    parts
-        ``answer`` and ``compared``: what the first page says and what the first package is compared with, None where
-        no job runs on it. ``changes``, ``marginal``, ``costs``: sentences. ``sections``: parts of the
-        evidence, in order. ``study_path``, ``policy_option``, ``workload_option``:
-        how the report was asked for, as shell text, for the commands that repeat it.
-    """
-    held = [one for one in sections if one.html]
-    existing = done.results.plan.existing
-    values = {
-        "answer": answer,
-        "title": answer.title if answer else title_of(done.results.plan.study),
-        "package": answer.package if answer else first_types(bill(done), 20),
-        "bars": bars_chart(answer.bars) if answer else "",
-        "compared": compared,
-        "waits": compared.by_class(done.results.plan.study.job_classes).to_dict(orient="records") if compared else [],
-        "sections": [one.html for one in held],
-        # Scripts look for these ids in every report.
-        "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-        "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(existing)],
-        "predicted": predicted,
-        "evaluation": evaluation.to_dict(orient="records"),
-        **_judged(done, predicted, rankings),
-    }
-    folder = Path(__file__).parent
-    script = (folder / "purchase.js").read_text(encoding="utf-8")
-    found = values | _of_order(done) | _of_study(done)
-    return str(render_template(folder / "purchase.html", script=script, **found, **parts))
-
-
-def _of_order(done: Recommendation) -> dict[str, object]:
-    """Return what the page says of the list and of what is bought."""
-    case, plan, study = done.case, done.results.plan, done.results.plan.study
-    top, lines = done.ranking.head(done.k), with_second(done)
-    bought = case.packages.iloc[top["row"].to_numpy()]
-    return {
-        "bill": lines.to_dict(orient="records"),
-        "beside": beside(done).to_dict(orient="records"),
-        "totals": totals(done),
-        "ended": ended(lines, date.today()),
-        "told": {title: name for name, title in _TOLD.items() if (lines[name] != "").any()},
-        "all_simulated": bool(top["simulated"].all()),
-        "second": records(done)[1] if done.k > 1 else None,
-        "asked_usd": float(study.packages.budget_usd),
-        "order_usd": order_usd(done),
-        "ranked_by": _ranked_by(done),
-        "top": records(done),
-        "shown_first": _SHOWN_FIRST,
-        "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-        "budget_chart": charts.budget(budget_by_category(bought, plan.quotes)),
-        "rank_chart": charts.waits_by_rank(top["mean_wait_time"], top["simulated"]),
-        "data": page_data(done),
-        "done": done,
-    }
-
-
-def _of_study(done: Recommendation) -> dict[str, object]:
-    """Return what the page says of the study: its inputs, jobs, packages, and what they rest on."""
-    case, plan, study = done.case, done.results.plan, done.results.plan.study
-    zones = {one.name: one.tz for one in study.scenarios}
-    names = [one.name for one in done.results.cases]
-    return {
-        "plan": plan,
-        "existing": _existing(plan.existing),
-        "without": _unstated(plan.quotes),
-        "period": _period(plan, names, zones),
-        "judged_on": counted(case.n_jobs, "job"),
-        "today": f"{date.today()}",
-        "workloads": names,
-        "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-        "files": _files(plan),
-        "inputs": _inputs(plan) | _programs(),
-        "correlations": correlations(case.packages, case.wait).rename(index=_NAMES),
-        "jobs": [_workload(name, plan.workloads[name], zones[name]) for name in names],
-        "examples": _examples(case, plan.quotes, float(study.packages.budget_usd - study.packages.fixed_cost_usd)),
-        "category_of": dict(zip(plan.quotes["name"], plan.quotes["category"], strict=True)),
-        "n_judged": int((case.runs_all & case.simulated).sum()),
-        "speed_ratios": _speed_ratios(done),
-    }
+_OF_LINE = {"processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until"}
+_OF_FIRST = ("package_id", "counts", "price_usd", "mean_wait_time", "simulated", "jobs_left_out")
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of the evidence: the id and title of its heading, and its HTML; empty = it does not appear."""
+class Report:
+    """A purchase report and what it was made from.
 
-    id: str
-    title: str
-    html: Markup
+    Attributes
+    ----------
+    path
+        Where it was written.
+    html
+        The page; it refers to nothing outside itself.
+    recommendation
+        What it recommends.
+    memo, objections
+        What its first two pages say, and what speaks against it.
+    evaluation
+        How good the model is: the rows of `procure.evaluation.ranking.evaluate_case`.
+    explanations, compared
+        The first package and the next; the waits on the first and on what it is compared with. Empty and None where
+        no job runs on the first.
+    """
+
+    path: Path
+    html: str
+    recommendation: Recommendation
+    memo: Memo
+    objections: list[Objection]
+    evaluation: pd.DataFrame
+    explanations: list[PackageExplanation]
+    compared: Compared | None
+
+    def brief(self) -> list[str]:
+        """Say what speaks against the answer, what to buy, what it brings, how sure it is, and where the report is."""
+        parts = {title: lines for title, _, lines in self.memo.parts}
+        return [
+            *(f"Objection: {one}" for one in self.objections),
+            f"Buy {self.memo.package} for {self.memo.order}.",
+            *(line for title in ("What it brings", "How sure this is") for line in parts[title]),
+            f"Report: {self.path}",
+        ]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it for programs, as ``procure buy --format json`` prints it."""
+        done, packages = self.recommendation, records(self.recommendation)
+        study, first = done.results.plan.study, packages[0]
+        waits = [] if self.compared is None else self.compared.by_class(study.job_classes).to_dict(orient="records")
+        cost = {"price_usd": first["price_usd"], "order_usd": order_usd(done), "years": study.costs.years}
+        return {
+            "recommendation": {name: first[name] for name in _OF_FIRST},
+            "packages": packages,
+            "waits_by_class": waits,
+            "cost": cost | done.results.costs.iloc[int(done.ranking["row"].iloc[0])].to_dict(),
+            "confidence": None if done.confidence is None else done.confidence.table.to_dict(orient="records"),
+            "report": str(self.path),
+            "objections": [one._asdict() for one in self.objections],
+        }
+
+    def summary(self) -> str:
+        """Return the memo's beginning, the list, and why its first package is first as text."""
+        why = [line for one in self.explanations[:1] for line in sentences(one)]
+        if len(self.explanations) == 2:
+            why += comparison_sentences(*self.explanations)
+        return "\n".join([*self.brief(), self.recommendation.summary(), *why])
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def report(
+    study: str | Path | Study | StudyResults,
+    out: str | Path | None = None,
+    *,
+    k: int | None = None,
+    verify: bool = True,
+    workload: str | None = None,
+    policy: str | None = None,
+    bill: str | Path | None = None,
+    pdf: str | Path | None = None,
+    note: Note = silent,
+) -> Report:
+    """Recommend packages and write a report for the committee: a memo, and the evidence behind it, in one HTML file.
+
+    Parameters
+    ----------
+    study
+        The path of a swept study, the study, or its results.
+    out
+        The file; None = ``report.html`` in the folder of the study's results.
+    k, verify, workload, policy
+        See `procure.recommend`.
+    bill
+        A file for the bill of quantities, .xlsx or a table, see `procure.reports.bill.write_bill`; None = none.
+    pdf
+        A file for the report on A4 pages, whose contents have page numbers; None = none.
+    note
+        Called with a line on each step that takes long.
+
+    Raises
+    ------
+    ArgumentError
+        The study has no such workload or policy, or k is below 1.
+    TableError
+        There are no results yet, too few to learn from, the file cannot be written, or WeasyPrint is missing for a PDF.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.report("study.toml", "report.html", k=3).path.name
+    'report.html'
+    """
+    if bill is not None:
+        check_bill_name(bill)
+    if pdf is not None:
+        check_pdf()
+    results = load_results(study, policy, workload, search=True)
+    note("ranking the packages")
+    done = recommend(results, k=k, verify=verify, note=note)
+    whole = done.case
+    predicted = done.predicted or results.learn_if_useful(whole)
+    note("judging the model")
+    rankings, settings = results.rankings(whole), results.plan.study.evaluate
+    evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
+    note("explaining the first packages")
+    explanations = _explanations(done, predicted)
+    waits = compared(done) if explanations else None
+    memo, against = write_memo(done, waits), objections(done)
+    name = study if isinstance(study, str | Path) else results.plan.study.path
+    asked = "".join(
+        f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
+    )
+    named = {name: inner for (name, _), (inner, _) in rankings.items()} | {
+        "cheapest per CPU": cheapest_per_cpu(whole.packages)
+    }
+    html = _page(
+        done,
+        memo=memo,
+        objections=against,
+        waits=waits,
+        sections=_sections(done, explanations),
+        changes=done.other_loads.sentences() if done.other_loads else [],
+        marginal=marginal_sentences(explanations[0]) if explanations else [],
+        predicted=predicted,
+        evaluation=evaluation.to_dict(orient="records"),
+        no_model="" if predicted else results.why_no_model(whole),
+        study_path=shlex.quote(str(name)),
+        asked=asked + ("" if done.verified else " --no-verify"),
+        **_judged(done, predicted, named),
+    )
+    if bill is not None:
+        write_bill(done, bill)
+    if pdf is not None:
+        write_pdf(pdf, html)
+    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
+    return Report(path, html, done, memo, against, evaluation, explanations, waits)
+
+
+def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
+    """Explain the first package and the next; nothing where no job runs on the first."""
+    results, ranking = done.results, done.ranking
+    if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
+        return []
+    replayed = [longest_waiting(results.cases)]
+    tried = catalog.is_batched(results.policy)
+    return [
+        explain_package(results, results.counts[row], done.case, predicted, replayed, tried and i == 0)
+        for i, row in enumerate(ranking["row"].to_numpy()[:2])
+    ]
+
+
+def _sections(done: Recommendation, explanations: list[PackageExplanation]) -> list[sections.Section]:
+    """Return the parts of the evidence that have a file of their own; without HTML where there is nothing to say."""
+    results, sure = done.results, Markup()
+    if done.confidence is not None:
+        lines = done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
+        found = done.confidence
+        sure = sections.sureness(found.table, lines, found.unit, found.n_draws, found.of.name.replace("-", " "))
+    return [
+        sections.Section("sure", "How sure the list is", sure),
+        sections.Section("why", "Why the first package", sections.why(explanations)),
+        sections.Section("days", "The days", _days(results)),
+        sections.Section("front", "What the wait costs", _front(done)),
+        sections.Section("award", "The award matrix", _award(done)),
+    ]
+
+
+def _days(results: StudyResults) -> Markup:
+    """Return the section on days; empty for a study of one workload."""
+    if len(results.cases) < 2:
+        return Markup()
+    settings, first = results.plan.study, results.cases[0]
+    asked = settings.evaluate.hit_threshold
+    threshold = len(results.cases) // 4 if asked is None else asked
+    judged = judge_days(results, [settings.model.feature_set], train_on=[first.name])
+    share = settings.evaluate.hit_share
+    return sections.days(judged.days, judged.n_hit_days, judged.scores, first.packages, share, threshold)
+
+
+def _award(done: Recommendation) -> Markup:
+    """Return the section on the award matrix; empty for a study without one."""
+    if done.results.plan.study.award is None:
+        return Markup()
+    try:
+        return sections.award(award_of(done))
+    except TableError as error:  # the rest of the report stands without it
+        return Markup("<p>{}.</p>").format(str(error))
+
+
+def _front(done: Recommendation) -> Markup:
+    """Return the section on wait against cost (and energy, where the quotes state watts)."""
+    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
+        return Markup()  # no package keeps what is asked for: there is no front of those that do
+    wider = with_front(done)
+    values, axes = wider.package_values, wider.criteria.axes
+    points = np.column_stack([values.value(axis)[0] for axis in axes])
+    # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
+    rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
+    first = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    if not len(first) or wider.front is None:
+        return Markup()
+    name = str(done.ranking["package_id"].iloc[0])
+    return sections.front(wider.front, axes, points[rows], values.simulated[rows], int(first[0]), name)
+
+
+def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray]) -> dict[str, object]:
+    """Draw predictions against what was simulated; nothing where there is neither."""
+    case, study = done.case, done.results.plan.study
+    judged = np.flatnonzero(case.runs_all & case.simulated)
+    drawn: dict[str, object] = {"scatter": "", "precision": "", "box": "", "n_judged": len(judged)}
+    if not differ(case.wait[judged]):  # every order of the packages is as good
+        return drawn
+    wait, share = case.wait[judged], study.evaluate.hit_share
+    price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
+    some = {name: values[judged] for name, values in rankings.items()}
+    drawn["precision"] = charts.precision_by_k(some, wait, price, share, done.k)
+    if predicted is not None:
+        drawn["scatter"] = charts.predicted_against_simulated(predicted.wait[judged], wait)
+        drawn["box"] = charts.favourites_against_rest(predicted.wait[judged], wait, price, share)
+    return drawn
+
+
+def _page(
+    done: Recommendation, *, sections: Sequence[sections.Section], waits: Compared | None, **parts: object
+) -> str:
+    """Fill the page's template."""
+    case, plan, study = done.case, done.results.plan, done.results.plan.study
+    top, lines = done.ranking.head(done.k), with_second(done)
+    bought = case.packages.iloc[top["row"].to_numpy()]
+    zones = {one.name: one.tz for one in study.scenarios}
+    names = [one.name for one in done.results.cases]
+    held = [(one.id, one.title) for one in sections if one.html]
+    folder, own = Path(__file__).parent, study.job_classes
+    return str(
+        render(
+            folder / "purchase.html",
+            script=(folder / "purchase.js").read_text(encoding="utf-8"),
+            title=title_of(study),
+            today=f"{date.today()}",
+            judged_on=counted(case.n_jobs, "job"),
+            period=_period(plan, names, zones),
+            names=waits.names if waits else {},
+            waits=waits.by_class(own).to_dict(orient="records") if waits else [],
+            wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
+            bill=lines.to_dict(orient="records"),
+            beside=beside(done).to_dict(orient="records"),
+            totals=totals(done),
+            ended=ended(lines, date.today()),
+            told={title: name for name, title in _OF_LINE.items() if (lines[name] != "").any()},
+            top=records(done),
+            ranked_by=_ranked_by(done),
+            shown_first=_SHOWN_FIRST,
+            all_simulated=bool(top["simulated"].all()),
+            n_able=int(case.runs_all.sum()),
+            types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
+            budget_chart=charts.budget(budget_by_category(bought, plan.quotes)),
+            notes=done.about,
+            case=case,
+            hit_share=study.evaluate.hit_share,
+            jobs=[_workload(name, plan.workloads[name], zones[name]) for name in names],
+            sections=[one.html for one in sections if one.html],
+            # Scripts look for these ids in every report.
+            absent=[(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
+            evidence=[("waits", "Who waits"), ("change", "More about other loads"), *held, *_LAST],
+            study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
+            files=_files(plan),
+            inputs=_inputs(plan) | programs(),
+            data=page_data(done),
+            **parts,
+        )
+    )
+
+
+_LAST = [
+    ("common", "What the recommended packages have in common"), ("wrong", "How it might be wrong"),
+    ("predictions", "How good the predictions are"), ("jobs", "The jobs"), ("repeat", "How to repeat it"),
+]  # fmt: skip
+
+
+def title_of(study: Study) -> str:
+    """Return the title of a study's report; of made-up jobs it says so."""
+    return study.name + (", on made-up jobs" if study.made_up else "")
 
 
 def page_data(done: Recommendation) -> dict[str, object]:
@@ -176,55 +366,32 @@ def page_data(done: Recommendation) -> dict[str, object]:
         figure on each axis. ``apart``: those of the list that leave more jobs out than the first, whose mean waits are
         over other jobs, so that they are not drawn.
     """
-    results, ranking = done.results, done.ranking
-    costs = results.costs
-    axes = [
-        ("price_usd", "price", "US$"),
-        ("mean_wait_time", "mean wait", "s"),
-        ("total_cpus", "CPUs", ""),
-        ("total_mem_gb", "memory", "GB"),
-        ("total_gpus", "GPUs", ""),
-    ]
+    ranking, costs = done.ranking, done.results.costs
+    axes = [("price_usd", "price", "US$"), ("mean_wait_time", "mean wait", "s"), ("total_cpus", "CPUs", ""),
+            ("total_mem_gb", "memory", "GB"), ("total_gpus", "GPUs", "")]  # fmt: skip
+    further = (("tco_usd", "cost over the years", "US$"), ("energy_kwh_per_year", "energy a year", "kWh"))
     axes += [
-        (name, label, unit)
-        for name, label, unit in (
-            ("tco_usd", "cost over the years", "US$"),
-            ("energy_kwh_per_year", "energy a year", "kWh"),
-        )
-        if not costs[name].isna().any() and (costs[name] != costs["purchase_usd"]).any()
+        one for one in further if not costs[one[0]].isna().any() and (costs[one[0]] != costs["purchase_usd"]).any()
     ]
     drawn = np.flatnonzero((ranking["simulated"] & (ranking["jobs_left_out"] == 0)).to_numpy())
     drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
     drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
     rows = ranking["row"].to_numpy()[drawn]
+    # Rounded coarser than to milliseconds, the first choice would tie with cheaper ones.
+    wait = ranking["mean_wait_time"].to_numpy()[drawn].round(3)
     table = done.case.packages.iloc[rows].assign(
-        mean_wait_time=ranking["mean_wait_time"].to_numpy()[drawn],
-        **{name: costs[name].to_numpy()[rows] for name, _, _ in axes if name in costs},
+        mean_wait_time=wait, **{name: costs[name].to_numpy()[rows] for name, _, _ in axes if name in costs}
     )
-    table["mean_wait_time"] = table["mean_wait_time"].round(3)  # coarser, the first choice ties with cheaper ones
-    left_out = ranking["jobs_left_out"].to_numpy()[drawn]
     columns = [table["package_id"].tolist(), *(table[name].tolist() for name, _, _ in axes)]
+    apart = ranking["jobs_left_out"].to_numpy()[drawn] > ranking["jobs_left_out"].iloc[0]
     return {
         "list": records(done),
         "axes": [
             {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")} for name, label, unit in axes
         ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
-        "apart": table["package_id"][left_out > ranking["jobs_left_out"].iloc[0]].tolist(),
+        "apart": table["package_id"][apart].tolist(),
     }
-
-
-def _last(existing: pd.DataFrame | None) -> list[tuple[str, str]]:
-    there = existing is not None and len(existing) > 0
-    return [one for one in _LAST if one[0] != "existing" or there]
-
-
-def _existing(nodes: pd.DataFrame | None) -> list[dict[str, object]]:
-    """Return the existing nodes by what they are, a record per kind."""
-    if nodes is None or not len(nodes):
-        return []
-    alike = nodes.groupby(["kind", "cpus", "mem_mb", "gpus"], sort=False).size().rename("n_nodes")
-    return [{str(key): value for key, value in row.items()} for row in alike.reset_index().to_dict("records")]
 
 
 def _files(plan: Plan) -> dict[str, str]:
@@ -235,7 +402,8 @@ def _files(plan: Plan) -> dict[str, str]:
     return found
 
 
-def _programs() -> dict[str, str]:
+def programs() -> dict[str, str]:
+    """Return the versions of the programs on which figures depend."""
     return {"procure": __version__, "xgboost": installed_xgboost()} | {name: version(name) for name in _PROGRAMS}
 
 
@@ -247,74 +415,23 @@ def _inputs(plan: Plan) -> dict[str, str]:
     }
 
 
-def _unstated(quotes: pd.DataFrame) -> list[str]:
-    """Name what a purchasing office looks for and no quote states."""
-    wanted = {"vendor": "vendor", "quote_number": "number of the quote", "valid_until": "last day of the offer",
-              "power_w": "power", "rack_units": "height in the rack"}  # fmt: skip
-    return [
-        said
-        for name, said in wanted.items()
-        if name not in quotes or bool((quotes[name].isna() | (quotes[name].astype(str) == "")).all())
-    ]
-
-
 def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
     """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
-    ends = []
+    ends: list[date] = []
     for name in names:
         jobs = counted_jobs(plan.workloads[name], plan.warm_up(name))
         if not has_dates(jobs):
             return ""
-        zone = ZoneInfo(zones[name] or "UTC")
-        ends += [
-            datetime.fromtimestamp(int(end), zone).date()
-            for end in (jobs["submit_time"].min(), jobs["submit_time"].max())
-        ]
-    if not ends:
-        return ""
-    first, last = min(ends), max(ends)
-    return f"{first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
-
-
-def _speed_ratios(done: Recommendation) -> list[dict[str, object]]:
-    """Return by which factor run times are multiplied on each quoted type; nothing where no speed is known."""
-    plan = done.results.plan
-    speeds = [plan.logged_speed(case.name) for case in done.results.cases]
-    known = [float(speed) for speed in speeds if speed is not None]
-    if not known or core_rates(plan.quotes).isna().all():
-        return []
-    ratios = speed_ratios(plan.quotes, known)
-    odd = (ratios["speed_ratio_max"] > MOST) | (ratios["speed_ratio_min"] < 1 / MOST)
-    return [{str(name): value for name, value in row.items()} for row in ratios.assign(odd=odd).to_dict("records")]
+        submit, zone = jobs["submit_time"], ZoneInfo(zones[name] or "UTC")
+        ends += [datetime.fromtimestamp(int(one), zone).date() for one in (submit.min(), submit.max())]
+    return " to ".join(dict.fromkeys(f"{one:%Y-%m-%d}" for one in (min(ends), max(ends)))) if ends else ""
 
 
 def _ranked_by(done: Recommendation) -> str:
-    criteria = done.criteria
-    if criteria == Criteria():
+    if done.criteria == Criteria():
         return "the mean time that these jobs would have waited"
-    bounds = ", ".join(one.text for one in criteria.constraints)
-    text = f"{criteria.objective.name.replace('-', ' ')} ({criteria.objective.meaning})"
-    return text + (f", of those that satisfy {bounds}" if bounds else "")
-
-
-def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray]) -> dict[str, str]:
-    """Draw predictions against what was simulated; nothing where there is neither."""
-    drawn, judged = (
-        {"scatter": "", "precision": "", "box": ""},
-        np.flatnonzero(done.case.runs_all & done.case.simulated),
-    )
-    # Where all waits are equal, every order of the packages is as good.
-    if not differ(done.case.wait[judged]):
-        return drawn
-    case, study = done.case, done.results.plan.study
-    wait, share = case.wait[judged], study.evaluate.hit_share
-    price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
-    some = {name: values[judged] for name, values in rankings.items()}
-    drawn["precision"] = charts.precision_by_k(some, wait, price, share, done.k)
-    if predicted is not None:
-        drawn["scatter"] = charts.predicted_against_simulated(predicted.wait[judged], wait)
-        drawn["box"] = charts.favourites_against_rest(predicted.wait[judged], wait, price, share)
-    return drawn
+    of, bounds = done.criteria.objective, ", ".join(one.text for one in done.criteria.constraints)
+    return f"{of.name.replace('-', ' ')} ({of.meaning})" + (f", of those that satisfy {bounds}" if bounds else "")
 
 
 def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
@@ -322,13 +439,14 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
         "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
         "CPUs per node": jobs["cpus_per_node"],
         "GPUs per node": jobs["gpus_per_node"],
-        "requested time, h": jobs["requested_time"] / 3600,
-        "run time, h": jobs["run_time"] / 3600,
+        "requested time": jobs["requested_time"],
+        "run time": jobs["run_time"],
     }
     figures = [
-        {"what": what, "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(), "high": v.max()}
+        {"what": what, "unit": "s" if "time" in what else "", "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(),
+         "high": v.max()}
         for what, v in columns.items()
-    ]
+    ]  # fmt: skip
     log_clock = not has_dates(jobs)
     return {
         "name": name,
@@ -338,27 +456,3 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
         "chart": charts.jobs_over_time(jobs, name, tz, log_clock),
         "figures": figures,
     }
-
-
-def _examples(case: WorkloadWaits, quotes: pd.DataFrame, budget_usd: float) -> list[dict[str, object] | None]:
-    """Return the first, some middle and the last package; None stands for rows left out."""
-    packages, n = case.packages, len(case.packages)
-    middle = n // 2
-    blocks = [range(min(_EXAMPLES, n)), range(middle, middle + 2), range(n - 1, n)]
-    rows = sorted({row for block in blocks for row in block if row < n})
-    shown: list[dict[str, object] | None] = []
-    for row, before, counts in zip(rows, [0, *rows], counts_of(packages.iloc[rows], quotes), strict=False):
-        if row > before + 1:
-            shown.append(None)
-        price = packages["price_usd"].iloc[row]
-        shown.append(
-            {
-                "row": row + 1,
-                "counts": counts,
-                "price_usd": price,
-                "left_usd": budget_usd - price,
-                "left_out": int(case.left_out[row]),
-                "wait": case.wait[row],
-            }
-        )
-    return shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ from procure.progress import silent
 from procure.recommender import recommend
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.training import train
-from procure.reports import Report, report
-from procure.study import Study, load_study
+from procure.reports.purchase import Report, report
+from procure.study import Plan, Study, load_study
 from procure.study.check import check_study, say_size, study_notes
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.manifest import OtherInputs
@@ -33,13 +34,17 @@ from procure.text import counted, duration, toml
 from procure.workload import LogSettings, read_log
 from procure.workload.clock import has_dates, utc_text
 from procure.workload.importing import guess, is_job_table
+from procure.workload.ledger import log_bytes
 from procure.workload.log_settings import merged
+from procure.workload.presets import fitting_preset
 from procure.workload.scale import cpu_seconds
 
 Say = Callable[[str], None]
 WHOLE_LOG = 60 * 86_400
 """A log that spans no more seconds is replayed as a whole; of a longer one, its `WEEKS` busiest weeks."""
 WEEKS = 4
+MOST_RUNS = 5_000
+"""A sweep of more runs, where the study does not say how many, gives way to a search."""
 _WEEK, _WARM_UP = 7 * 86_400, 3 * 86_400
 _UTC_ASSUMED = "dates were read as UTC"
 
@@ -205,12 +210,20 @@ def _set_aside(folder: Path, say: Say) -> None:
     say(f"changed: the study asks for other runs than before; their results are now in {aside}")
 
 
+def _listed(study: Study) -> Plan | None:
+    """Return the plan of a sweep; None where a search is to choose, as the packages, or the runs, are too many."""
+    try:
+        plan = load_plan(study)
+    except TooManyPackages:
+        return None
+    return plan if study.sweep.sample is not None or plan.n_runs <= MOST_RUNS else None
+
+
 def _simulate(study: Study, farm: str, options: FarmOptions, say: Say, note: Say) -> None:
     """Sweep or search the packages, and learn from what was swept."""
     with _step("simulated", say) as told:
-        try:
-            plan = load_plan(study)
-        except TooManyPackages:
+        plan = _listed(study)
+        if plan is None:
             found = search(study, farm=farm, options=options, note=note)
             told(
                 f"{counted(len(found.ranking), 'package')} that a search chose, {found.spent['n_runs_computed']:,} runs"
@@ -325,6 +338,10 @@ def _with_format(inputs: Inputs) -> LogSettings:
     if how.preset:
         return how.model_copy(update={"format": merged(how, inputs.jobs.name)[0].format})
     found = guess(inputs.jobs)
+    if found is not None and found.name == "csv" and not how.columns:
+        header = log_bytes(inputs.jobs)[:65_536].decode("utf-8", errors="replace").partition("\n")[0]
+        preset = fitting_preset(re.split('"?[,;\t]"?', header.strip(' "\r\ufeff')))
+        return how.model_copy(update={"format": "csv", "preset": preset})
     return how if found is None else how.model_copy(update={"format": found.name})
 
 

@@ -1,0 +1,363 @@
+"""The memo: what to buy, what it brings, what it costs, how sure that is, what else, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.comparison.classes import size_class, user_class
+from procure.objectives.job_classes import JobClass
+from procure.packages.costs import Costs
+from procure.page.names import servers
+from procure.recommender.criteria import Criteria
+from procure.recommender.recommendation import Recommendation
+from procure.recommender.rule_costs import best_of_budget
+from procure.recommender.summary import taken_together
+from procure.recommender.waiting import against_targets
+from procure.reports.bill import order_usd
+from procure.schemas import CLASSES, COST_ITEMS
+from procure.simulator.class_waits import LONG_WAIT
+from procure.study.rules import unlisted
+from procure.sweep.results import StudyResults
+from procure.sweep.trial import replayed
+from procure.text import counted, duration
+from procure.workload.classes import class_of
+from procure.workload.replay import counted_jobs
+
+NEARLY = 1.05
+"""A package is nearly as good if jobs wait at most 5 % longer on it, or a second."""
+SAVES = 0.01
+"""A saving below 1 % of the price is not worth a sentence."""
+OTHER_BUDGETS = (0.8, 1.2)
+_CLASS_NAMES = dict(
+    zip(CLASSES, ("with GPUs", "with over 8 GB per CPU", "on several nodes", "all others"), strict=True)
+)
+_MEMORY = {"up to 4 GB": 4, "4–16 GB": 16, "16–64 GB": 64, "64–256 GB": 256, "over 256 GB": np.inf}
+_COSTS = {
+    "purchase_usd": "the servers", "fixed_usd": "what is paid once beside them", "network_usd": "network",
+    "energy_usd": "energy", "space_usd": "space in racks", "staff_usd": "staff", "lines_usd": "other lines",
+    "tax_usd": "tax", **{one.cost: one.meaning for one in COST_ITEMS},
+}  # fmt: skip
+_ANYWHERE = [
+    "Users react to a new system. Here the same jobs arrive at the same times whatever is bought.",
+    "Jobs that share a node's memory bandwidth, network or file system do not slow each other down.",
+    "Memory is what was requested, not what was used. Failures, maintenance and the time to start a job are zero.",
+    "The jobs above stand for all others: ask the question for other months, too, if next year's jobs will differ.",
+]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The waits of the jobs on the first package, today, and on the middle of what the money allows.
+
+    Attributes
+    ----------
+    workload
+        The workload, or how many of them were replayed.
+    names
+        What the columns are: ``wait`` the purchase, ``today`` today's system or the log (missing where neither is
+        known), ``middle`` the package of median wait among those simulated that run every job.
+    jobs
+        The jobs that count (those of the warm-up do not), with the columns of ``names``, s, NaN where a job did not
+        run; ``weight`` is what the workload of a job counts.
+    """
+
+    workload: str
+    names: dict[str, str]
+    jobs: pd.DataFrame
+
+    def figures(self, jobs: pd.DataFrame | None = None) -> dict[str, float]:
+        """Return ``n_jobs``, and of each column the mean, the 95th percentile and the share over an hour."""
+        jobs = self.jobs if jobs is None else jobs
+        found: dict[str, float] = {"n_jobs": len(jobs)}
+        for name in self.names:
+            held = jobs[jobs[name].notna()]
+            wait, weight = held[name].to_numpy(dtype="float64"), held["weight"].to_numpy(dtype="float64")
+            some = len(held) > 0
+            found[f"{name}_mean"] = float(np.average(wait, weights=weight)) if some else np.nan
+            found[f"{name}_p95"] = (
+                float(np.quantile(wait, 0.95, weights=weight, method="inverted_cdf")) if some else np.nan
+            )
+            found[f"{name}_late"] = float(np.average(wait > LONG_WAIT, weights=weight)) if some else np.nan
+        return found
+
+    def by_class(self, own: Sequence[JobClass] = (), wide: bool = False) -> pd.DataFrame:
+        """Return ``what class`` and the `figures` of all jobs and of each class with jobs.
+
+        ``own`` are the classes that the study defines; ``wide``: also by CPUs, memory and users.
+        """
+        jobs = self.jobs
+        ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
+        if wide:
+            edges = [one * 1000 for one in _MEMORY.values()]
+            place = np.searchsorted(edges, jobs["mem_mb_per_node"].to_numpy(), side="left")
+            memory = pd.Categorical.from_codes(place, list(_MEMORY), ordered=True)
+            ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
+            if (jobs["user"] != "").any():
+                ways["users, by CPU time"] = user_class(jobs)
+        rows = [{"what": "all", "class": "all jobs"} | self.figures()]
+        for what, classes in ways.items():
+            names = CLASSES if what == "kind" else classes.cat.categories
+            parts = [(name, jobs[(classes == name).to_numpy()]) for name in names]
+            rows += [
+                {"what": what, "class": _CLASS_NAMES.get(name, name)} | self.figures(part)
+                for name, part in parts
+                if len(part)
+            ]
+        own_parts = [(one.name, jobs[one.members(jobs)]) for one in own]
+        rows += [{"what": "study", "class": name} | self.figures(part) for name, part in own_parts if len(part)]
+        return pd.DataFrame(rows)
+
+
+def compared(done: Recommendation) -> Compared:
+    """Replay the jobs of all workloads on the first package and on what it is compared with."""
+    results = done.results
+    jobs = _counted(results)
+    first = results.counts[int(done.ranking["row"].iloc[0])]
+    names, table = {"wait": "this purchase"}, jobs.assign(wait=_waits_on(results, first, jobs))
+    existing = results.plan.existing
+    alone = (
+        _waits_on(results, np.zeros_like(first), jobs) if existing is not None and len(existing) else np.array([np.nan])
+    )
+    if not np.isnan(alone).any():
+        names["today"], table["today"] = "today's nodes alone", alone
+    elif "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
+        logged = (jobs["start_time"] - jobs["submit_time"]).astype("float64").clip(lower=0)
+        names["today"], table["today"] = "in the log", logged.to_numpy()
+    able = np.flatnonzero(done.case.simulated & done.case.runs_all)
+    if len(able) > 1:
+        middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
+        names["middle"] = f"the middle of {len(able):,} packages"
+        table["middle"] = _waits_on(results, results.counts[middle], jobs)
+    return Compared(taken_together(results), names, table)
+
+
+def _counted(results: StudyResults) -> pd.DataFrame:
+    """Return the jobs of all workloads that count, with ``workload``, ``weight`` and their ``row`` in it."""
+    parts = []
+    for case in results.cases:
+        every = results.plan.workloads[case.name].reset_index(drop=True)
+        every = every.assign(workload=case.name, weight=case.weight, row=np.arange(len(every)))
+        parts.append(counted_jobs(every, results.plan.warm_up(case.name)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> np.ndarray:
+    """Return the waits, s, of the jobs of `_counted` on a package, NaN where one did not run."""
+    found = []
+    for name, part in jobs.groupby("workload", sort=False):
+        run = replayed(results.plan, counts, str(name), results.policy)[0]
+        schedule = run.schedule.iloc[part["row"].to_numpy()]
+        waits = (schedule["start_time"] - schedule["submit_time"]).astype("float64")
+        found.append(waits.to_numpy(na_value=np.nan))
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class Memo:
+    """What the first two pages say.
+
+    Attributes
+    ----------
+    package, order
+        What is bought, and what it comes to.
+    parts
+        Title, id of the section that has the evidence, and sentences, in order.
+    limits
+        What is not in the model, a sentence each.
+    """
+
+    package: str
+    order: str
+    parts: list[tuple[str, str, list[str]]]
+    limits: list[str]
+
+
+def write_memo(done: Recommendation, waits: Compared | None) -> Memo:
+    """Word the memo.
+
+    Parameters
+    ----------
+    done
+        The list; not empty.
+    waits
+        From `compared`; None where no job runs on the first package.
+    """
+    parts = [
+        ("What it brings", "waits", _brings(done, waits)),
+        ("What it costs", "bill", _costs(done)),
+        ("How sure this is", "sure", _sure(done)),
+        ("The nearest alternative", "list", _alternative(done)),
+        ("What would change the answer", "change", _changes(done)),
+    ]
+    order = f"US$ {order_usd(done):,.2f} of a budget of US$ {done.results.plan.study.packages.budget_usd:,.2f}"
+    name = servers(str(done.ranking["package_id"].iloc[0]))
+    return Memo(name, order, [one for one in parts if one[2]], limits(done))
+
+
+def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
+    left = int(done.ranking["jobs_left_out"].iloc[0])
+    lines = [f"{counted(left, 'job')} of {done.case.n_jobs:,} cannot run on it."] if left else []
+    if waits is None:
+        return [*lines, "No job runs on this package, so no wait is known."]
+    of = waits.figures()
+    lines.append(
+        f"The {counted(len(waits.jobs), 'job')} would wait {duration(of['wait_mean'])} on average; 95 % of them would "
+        f"start within {duration(of['wait_p95'])}, and {of['wait_late']:.1%} would wait more than an hour."
+    )
+    for name, text in (
+        ("today", f"{_begin(waits.names.get('today', ''))} they wait"),
+        ("middle", f"On {waits.names.get('middle', '')} simulated for this money they would wait"),
+    ):
+        if name in waits.names:
+            ed = "ed" if name == "today" else ""
+            mean, p95 = duration(of[f"{name}_mean"]), duration(of[f"{name}_p95"])
+            lines.append(f"{text}{ed} {mean} on average, and 95 % of them start{ed} within {p95}.")
+    for one in against_targets(done, int(done.ranking["row"].iloc[0])):
+        lines.append(f"The target {one['class']}, {one['target']}, is {'kept' if one['met'] else 'not kept'}.")
+    return lines
+
+
+def _begin(name: str) -> str:
+    return "On " + name if name.startswith("today") else name.capitalize()
+
+
+def _costs(done: Recommendation) -> list[str]:
+    study, row = done.results.plan.study, int(done.ranking["row"].iloc[0])
+    cost, n = done.results.costs.iloc[row], int(done.results.counts[row].sum())
+    price, whole = float(done.ranking["price_usd"].iloc[0]), order_usd(done)
+    lines = [f"{counted(n, 'server')} cost US$ {price:,.2f}."]
+    if round(whole - price, 2) > 0:
+        lines.append(f"With all else that is paid once, such as racks, network and tax, the order is US$ {whole:,.2f}.")
+    if fixed := study.packages.fixed_cost_usd:
+        rest = study.packages.budget_usd - fixed
+        lines.append(
+            f"US$ {fixed:,.2f} are paid whatever is bought, so US$ {rest:,.2f} of the budget are left for servers."
+        )
+    if whole > study.packages.budget_usd:
+        lines.append(f"That is US$ {whole - study.packages.budget_usd:,.2f} more than the budget.")
+    left = round(study.packages.budget_usd - max(whole, price + study.packages.fixed_cost_usd), 2)
+    lines += [f"US$ {left:,.2f} of the budget are left."] if left > 0 else []
+    years = f"{study.costs.years:g} years"
+    if study.costs == Costs():
+        lines.append(
+            f"The study prices nothing but the purchase: what {years} of energy, space and staff cost is not known. "
+            "Prices under [costs] in the study file tell it."
+        )
+    else:
+        parts = [f"US$ {cost[name]:,.0f} for {what}" for name, what in _COSTS.items() if round(float(cost[name]), 2)]
+        back = f", less US$ {cost['residual_usd']:,.0f} left in the end" if cost["residual_usd"] else ""
+        lines.append(f"Over {years} it costs US$ {cost['tco_usd']:,.0f}: {joined(parts)}{back}.")
+        lines.append(f"That is US$ {cost['usd_per_core_hour']:,.3f} per core-hour used.")
+    if cost["energy_kwh_per_year"] == cost["energy_kwh_per_year"]:
+        priced = "" if study.costs.usd_per_kwh is not None else ", which is not priced"
+        lines.append(f"With these jobs it uses {cost['energy_kwh_per_year']:,.0f} kWh a year{priced}.")
+    return lines
+
+
+def _sure(done: Recommendation) -> list[str]:
+    plan, ranking, sure = done.results.plan, done.ranking, done.confidence
+    n, known, able = len(ranking), int(ranking["simulated"].sum()), int((ranking["jobs_left_out"] == 0).sum())
+    if sure is None or len(sure.table) < 2 or not sure.table["alike"].notna().all():
+        lines = ["How sure the order of the list is, is not known: the jobs were not drawn anew."]
+    else:
+        alike, share = int(sure.table["alike"].sum()) - 1, float(sure.table["share_first"].iloc[0])
+        others = len(sure.table) - 1
+        what = sure.unit if sure.unit == "days" else "jobs"
+        lines = [
+            f"When the {what} are drawn anew {sure.n_draws:,} times, this package is the best in {share:.0%} of the "
+            f"draws, and {'all' if alike == others else f'{alike:,} of'} the {others:,} packages it was compared with "
+            "cannot be told from it."
+        ]
+    runs = "" if able == n else f"; {able:,} of them run every job"
+    if plan.searched is not None:
+        lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study, plan.searched)}{runs}.")
+    elif known == n:
+        lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
+    else:
+        lines.append(f"Of {n:,} packages {known:,} were simulated, and a model predicted the others{runs}.")
+    cut, replay = done.waited.cut, done.waited.fidelity
+    if cut is not None:
+        lines.append(f"{cut.brief[:1].upper()}{cut.brief[1:]}.")
+    if replay is not None and not replay.is_forecast:
+        lines.append("The waits shown are no forecast, because a replay of today is far from the log: compare by them.")
+    return lines
+
+
+def alternative(done: Recommendation) -> int:
+    """Return the place of the nearest alternative: the cheapest that is nearly as good, else the second; 0 for none."""
+    top = done.ranking.head(done.k)
+    if len(top) < 2:
+        return 0
+    wait, price = (top[name].to_numpy(dtype="float64") for name in ("mean_wait_time", "price_usd"))
+    good = (top["jobs_left_out"] == top["jobs_left_out"].iloc[0]).to_numpy() & (wait <= NEARLY * wait[0] + 1.0)
+    place = int(np.where(good, price, np.inf).argmin()) if done.criteria == Criteria() else 0
+    return place if price[0] - price[place] > SAVES * price[0] else 1
+
+
+def _alternative(done: Recommendation) -> list[str]:
+    place = alternative(done)
+    if not place:
+        return ["There is none: the list holds one package."]
+    one, first = done.ranking.iloc[place], done.ranking.iloc[0]
+    here, there = (done.case.packages.iloc[int(each["row"])] for each in (first, one))
+    longer = float(one["mean_wait_time"] - first["mean_wait_time"])
+    apart = f"{duration(abs(longer))} {'longer' if longer > 0 else 'less'}" if longer else "as long"
+    lines = [
+        f"Number {place + 1} of the list is {servers(str(one['package_id']))} for US$ {one['price_usd']:,.2f}: jobs "
+        f"wait {duration(one['mean_wait_time'])} on average, {apart}."
+    ]
+    more = [
+        f"{there[name] - here[name]:,.0f} more {what}"
+        for name, what in (("total_cpus", "CPUs"), ("total_mem_gb", "GB of memory"), ("total_gpus", "GPUs"))
+        if there[name] > here[name]
+    ]
+    why = [f"has {joined(more)}"] if more else []
+    saved = float(first["price_usd"] - one["price_usd"])
+    why += [f"costs US$ {saved:,.2f} less"] if saved > 0 else []
+    if why:
+        return [*lines, f"One might prefer it because it {joined(why)}."]
+    return [*lines, "It has no more of anything and costs no less, so nothing that is measured here speaks for it."]
+
+
+def _changes(done: Recommendation) -> list[str]:
+    lines, of = [], done.other_loads
+    for one in of.of_loads() if of is not None else ():
+        text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
+        n = of.loads.shape[1] if of is not None else 1
+        if one["rank"] > 1:
+            less = duration(one["regret_seconds"])
+            text += f", and {servers(one['leader'])} is better by {less}"
+        elif n > 1:
+            text += f", and this package is still the best of the {n} tried"
+        lines.append(text + ".")
+    lines += [one.sentence() for one in done.rule_costs]
+    own = done.results.plan.study.packages.budget_usd
+    for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
+        found = best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2))
+        if found is not None:
+            out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
+            lines.append(
+                f"With {share:.0%} of the budget (US$ {share * own:,.0f}), jobs wait {duration(found.wait)}{out} on "
+                f"{servers(found.package_id)}, the best of {found.n_simulated:,} packages simulated for that money."
+            )
+    return lines
+
+
+def limits(done: Recommendation) -> list[str]:
+    """Say what is not in the model, first what holds of this study alone."""
+    plan = done.results.plan
+    lines = [f"The scheduler is simulated as {done.results.policy}; what else yours goes by is left out."]
+    if all(plan.logged_speed(case.name) is None for case in done.results.cases):
+        lines.append("Run times are as logged on every server, because the processor of the log is not stated.")
+    else:
+        lines.append("Speed is one number per server type; a program may gain more or less from a new processor.")
+    return [*lines, *_ANYWHERE]
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Join with commas and a last ``and``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
