@@ -9,7 +9,6 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
-from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.cost_notes import budget_notes
@@ -17,11 +16,13 @@ from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import OfferReading
 from procure.packages.quotes import price_notes
+from procure.page.names import head
 from procure.settings import Settings
 from procure.study import Study
 from procure.study.costs import package_costs
 from procure.study.study import Sweep
 from procure.tables import write
+from procure.text import format_value
 
 
 class OfOffers(Settings):
@@ -117,7 +118,7 @@ def _show_costs(
     table = found.table
     if output is common.Format.TABLE:  # each cost in its unit
         values = [
-            [amount(value, unit) for value in row]
+            [format_value(value, unit) for value in row]
             for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
         ]
         names = table.columns.drop(["cost", "unit"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from procure.cli import common, study_options
-from procure.cli.human_format import head
+from procure.page.names import head
 from procure.recommender.training import train as train_model
 
 
