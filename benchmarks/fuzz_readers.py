@@ -131,7 +131,6 @@ KINDS = {
     "study": Kind(".toml", load_study),
     "results": Kind(".parquet", lambda path: read_part(path, {})),
     "surrogate-xgboost": Kind(".zip", lambda path: surrogate.load(path).predict(ROWS), surrogate.SCHEMA),
-    "surrogate-gbt": Kind(".zip", lambda path: surrogate.load(path).predict(ROWS), surrogate.SCHEMA),
     "site": Kind(".model", store.load, store.SCHEMA),
     "policy": Kind(".policy", read_policy, POLICY),
     "network": Kind(".network", read_network, NETWORK),
@@ -154,8 +153,7 @@ def whole_files(folder: Path) -> dict[str, Path]:
     row = {f.name: "ok" if f.type == "string" else 1 for f in RESULT}
     write_part(paths["results"], RESULT.empty_table().from_pylist([row] * 9, RESULT), '{"quotes": "x"}', 1.5)
     target = ROWS.sum(axis=1).astype(np.float64)
-    for name in ("xgboost", "gbt"):
-        surrogate.Surrogate(name, 1, 1).fit(ROWS, target * 100).save(paths[f"surrogate-{name}"])
+    surrogate.Surrogate(1, 1).fit(ROWS, target * 100).save(paths["surrogate-xgboost"])
     jobs = generate(1, n_jobs=300)
     waited = jobs.assign(start_time=jobs["submit_time"] + np.arange(300) % 50)
     waited["end_time"] = waited["start_time"] + waited["run_time"]

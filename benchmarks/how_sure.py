@@ -24,7 +24,7 @@ HEAD = 500
 
 
 def main() -> None:
-    """Print coverage per day and the calibration of chances."""
+    """Print coverage per day."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--sample", type=int, default=10)
@@ -40,8 +40,8 @@ def main() -> None:
 
 
 def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> None:
-    """Judge ranges and chances of the packages outside the sample, day by day."""
-    rows, chances = [], []
+    """Judge ranges of the packages outside the sample, day by day."""
+    rows = []
     for case in cases:
         able = np.flatnonzero(case.runs_all & case.simulated)
         wait = case.wait[able]
@@ -69,18 +69,10 @@ def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> No
                 "high / low": float(np.median((high + 1) / (low + 1))),
             }
         )
-        threshold = np.quantile(wait[known], 0.05)
-        top = truth <= np.quantile(wait, 0.05)
-        chances.append(pd.DataFrame({"chance": found.spread.chance_below(guess, threshold), "top": top}))
         print(rows[-1], flush=True)
     table = pd.DataFrame(rows)
     print(table.round(3).to_string(index=False))
     print(table.drop(columns="day").agg(["mean", "min", "max"]).round(3).to_string())
-    told = pd.concat(chances)
-    groups = pd.cut(told["chance"], [-0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0])
-    print(told.groupby(groups, observed=True).agg(n=("top", "size"), said=("chance", "mean"), was=("top", "mean")))
-    share = float(told["top"].mean())
-    print("Brier", float(((told["chance"] - told["top"]) ** 2).mean()), "of a constant", share * (1 - share))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             fitted.write(folder)
             easy: Fidelity | None = None
-            for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
+            for policy in ("easy", f"rules:site={folder}"):
                 found = fidelity(late, simulate(late, nodes, policy).schedule)
                 easy = easy or found
                 error, distance, _ = found.ratios(easy)
@@ -189,7 +189,7 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
                 flush=True,
             )
             fit_site(log, now).write(own)
-            for policy in ("easy", f"rules:site={own}", f"as-logged:site={own}"):
+            for policy in ("easy", f"rules:site={own}"):
                 waits = [
                     float((simulate(jobs, nodes, policy).schedule["start_time"] - jobs["submit_time"]).mean())
                     for nodes in (now, more)

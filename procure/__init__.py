@@ -6,6 +6,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 Which servers should we buy? (stable)
     `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
+    `buy` with `Inputs` does all of it, `ask` ranks anew;
     `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `report`.
 Which jobs are to be run? (stable)
     `import_log`, `read_log`, `generate`, `describe`, `slice_day`, `merge`, `choose_days` with `DayRule` and `Probe`,

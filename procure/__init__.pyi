@@ -14,6 +14,9 @@ import procure.window.compare
 import procure.window.solve
 from procure._version import __version__ as __version__
 from procure.account.account import account_waits as account_waits
+from procure.buying import Inputs as Inputs
+from procure.buying import ask as ask
+from procure.buying import buy as buy
 from procure.comparison import compare as compare
 from procure.comparison.isolation import weigh_isolation as weigh_isolation
 from procure.errors import TableError as TableError
@@ -36,7 +39,7 @@ from procure.packages.runnable import jobs_left_out as jobs_left_out
 from procure.queue_time.answer import predict_queue as predict_queue
 from procure.recommender import recommend as recommend
 from procure.recommender.award import award as award
-from procure.recommender.backtest import evaluate as evaluate
+from procure.recommender.evaluate import evaluate as evaluate
 from procure.recommender.forward import forward as forward
 from procure.recommender.rent import compare_rent as compare_rent
 from procure.recommender.training import train as train

@@ -18,10 +18,11 @@ from procure.models import Case
 from procure.objectives import OBJECTIVES, available
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
+from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors, ties
-from procure.recommender.rank import confirm_list, find_front, ranking_table
+from procure.recommender.rank import find_front, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import Model, PackageValues
 from procure.study import load_study
@@ -102,7 +103,7 @@ def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_as
 
 def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(monkeypatch):
     """And one that just missed it by prediction is tried, and enters."""
-    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
     figures = values_with([[NAN] * 4], p95_wait_time=[[NAN] * 4])
     guess = {"mean_wait_time mean": [10, 20, 30, 40], "p95_wait_time mean": [90, 95, 105, 300]}
     figures._predicted = {name: np.array(values, dtype=float) for name, values in guess.items()}
@@ -455,7 +456,7 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
     rows = json.loads(answer.stdout)
     assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
     assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
-    assert "no job waits under any of the" in answer.stderr and "the cheapest come first" in answer.stderr
+    assert "no job waits" in answer.stderr
 
 
 @pytest.mark.parametrize(("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)])
@@ -463,7 +464,7 @@ def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
     """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
     values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
     lines = ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)
-    text = f"3 of the 4 packages that were simulated have the same least p95-wait, {duration(least)}"
+    text = f"3 of the 4 simulated packages share the least p95-wait, {duration(least)}"
     assert [line.startswith(text) for line in lines] == [True] * tied
 
 
@@ -476,11 +477,9 @@ def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():
         )
         for rmse in (4.0, 9.9)
     )  # fmt: skip
-    nothing = "there is no model of p95 wait: none is better than always answering the mean"
-    assert model_errors([bad]).startswith(nothing) and "9.9 s" not in model_errors([bad])
-    assert model_errors([good, bad]).endswith(f"always answering the mean: 10 s); {nothing}; simulate more packages "
-                                              "(sweep.sample)")  # fmt: skip
-    assert "4 of 5 models are hardly better" in model_errors([good, *[bad] * 4])
+    assert model_errors([bad]).startswith("no model of p95 wait") and "9.9 s" not in model_errors([bad])
+    assert "4.0 s" in model_errors([good, bad]) and "no model" in model_errors([good, bad])
+    assert "no model of 4 waits" in model_errors([good, *[bad] * 4])
     assert "no model" not in model_errors([good])
 
 
@@ -488,10 +487,10 @@ def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():
 def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
     """Neither the mean wait of all workloads nor a single one's: there the mean of the known stands in."""
     values = values_with([[1.0, 2, NAN], [3.0, 5, NAN]])
-    found = SimpleNamespace(wait=np.full(3, 4.0), spread=None, rmse_seconds=rmse, beats_constant=rmse <= 9.5)
+    found = SimpleNamespace(wait=np.full(3, 4.0), errors=None, rmse_seconds=rmse, beats_constant=rmse <= 9.5)
     assert values.learn(OBJECTIVES["mean-wait"], lambda case: (found, np.full(3, 4.0)))
     assert np.isnan(values.value(OBJECTIVES["mean-wait"])[0][2])
-    values._fitted(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))
+    values.learn(OBJECTIVES["worst-day"], lambda case: (found, np.full(3, 4.0)))
     assert values.filled("mean_wait_time")[:, 2].tolist() == [1.5, 4.0]
 
 
@@ -501,9 +500,9 @@ def test_a_short_list_is_simulated_whole_where_no_model_is_any_good(tmp_path):
     path = made(tmp_path)
     found = procure.recommend(path, k=3)
     assert found.ranking["simulated"].all() and found.predicted is None
-    assert any("no model was needed for its order" in note for note in found.notes)
+    assert any("needs no model" in note for note in found.notes)
     guessed = procure.recommend(path, k=3, verify=False)
-    assert any("there is no model of mean wait" in note for note in guessed.notes)
+    assert any("no model of mean wait" in note for note in guessed.notes)
     assert guessed.ranking.loc[~guessed.ranking["simulated"], "mean_wait_time"].isna().all()
     told = procure.explain(path, found.ranking["package_id"].iloc[0], marginal=False)
     assert told.packages[0].factors.empty and "so there is no model" in told.notes[0]

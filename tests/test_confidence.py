@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,13 +19,11 @@ from procure.evaluation.bootstrap import (
 )
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
-from procure.models.intervals import Spread, coverage, places
-from procure.objectives import OBJECTIVES
+from procure.models.intervals import ConformalErrors, coverage, places
 from procure.recommender import confidence as assessing
-from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
-from procure.recommender.coverage import coverage_notes
+from procure.recommender.confidence import resample_bursts
+from procure.recommender.evaluate import coverage_notes
 from procure.recommender.recommender import recommend
-from procure.reports import confidence
 from procure.sweep import trial
 from procure.workload import generate
 from procure.workload.scale import bursts
@@ -43,25 +40,13 @@ def test_ranges_hold_the_truth_where_predictions_are_short_as_well_as_where_they
     rng = np.random.default_rng(1)
     at = rng.lognormal(6, 2, 24_000)
     truth = (at + 1) * np.exp(rng.normal(0, np.where(at < 400, 1.0, 0.1))) - 1
-    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
+    fitted = ConformalErrors(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
     low, high = fitted.interval(at[4000:])
     fifth = np.digitize(at[4000:], np.quantile(at[4000:], [0.2, 0.4, 0.6, 0.8]))
     held = [coverage(low[fifth == i], high[fifth == i], truth[4000:][fifth == i]) for i in range(5)]
     assert min(held) > 0.86 and max(held) < 0.94
     width = (high + 1) / (low + 1)
     assert np.median(width[fifth == 0]) > 5 * np.median(width[fifth == 4])
-
-
-def test_chances_are_kept():
-    """Of the packages said to have a chance of 30 to 70 %, about so many are among the best."""
-    rng = np.random.default_rng(2)
-    at = rng.lognormal(6, 1, 20_000)
-    truth = (at + 1) * np.exp(rng.normal(0, 0.5, len(at))) - 1
-    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
-    chance = fitted.chance_below(at[4000:], 150.0)
-    some = (chance > 0.3) & (chance < 0.7)
-    assert chance[some].mean() == pytest.approx((truth[4000:] <= 150)[some].mean(), abs=0.05)
-    assert np.isnan(fitted.chance_below(np.array([np.nan]), 150.0)[0])
 
 
 def test_ranks_chances_and_doubles_by_hand():
@@ -129,7 +114,7 @@ def test_recommend_says_what_cannot_be_told_apart():
     assert listed[0]["alike"] and listed[0]["rank_low"] == 1
     assert "6 resamples of the" in err and ("cannot be told apart" in err or "is better than every" in err)
     plain = json.loads(run(*words[:4], "--no-verify", "--resamples", "0", "--format", "json")[0])
-    assert all(0 <= one["chance_top"] <= 1 for one in plain if not one["simulated"])
+    assert all(one["chance_top"] is None for one in plain)
 
 
 @pytest.mark.slow
@@ -168,29 +153,9 @@ def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered
     words = ["recommend", str(swept()), "-k", "5", "--resamples", "0"]
     out, err = run(*words, "--format", "json")
     assert [[one[name] for name in SURENESS] for one in json.loads(out)] == [[None] * 5] * 5
-    assert "it is not known how sure the order of the simulated packages is" in err
+    assert "it is not known how sure this order is" in err
     table, _ = run(*words)
     assert "tied_1st" not in table and "ranks" not in table
-
-
-def test_without_resamples_only_predictions_are_compared_by_their_ranges():
-    """A head of a simulated and two predicted packages: the simulated one has no ranks, the others have."""
-    ends = np.array([[np.nan, 40.0, 800.0], [np.nan, 80.0, 990.0]])
-    values = SimpleNamespace(
-        packages=pd.DataFrame({"package_id": ["a", "b", "c"]}),
-        value=lambda of: (np.array([50.0, 60.0, 900.0]), np.array([True, False, False])),
-        interval=lambda of: tuple(ends),
-    )
-    table = _overlapping(values, OBJECTIVES["mean-wait"], np.arange(3), np.array([1.0, 0.5, 0.0]))
-    assert table["rank_low"].tolist() == [pd.NA, 1, 3] and table["rank_high"].tolist() == [pd.NA, 2, 3]
-    assert table["alike"].tolist() == [pd.NA, True, False]
-    assert table["chance_top"].tolist()[1:] == [0.5, 0.0] and np.isnan(table["chance_top"][0])
-    said, unknown = Confidence(table, "nothing", 0, 0).sentences(9)
-    assert said.startswith("1 of the first 3 packages is a prediction that cannot be told apart from the first")
-    assert "were not resampled" in unknown
-    assert "<figure>" in confidence.section(table, [said], "nothing", 0)
-    nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
-    assert "is not known" in nothing and "<figure>" not in nothing and "prediction intervals" not in nothing
 
 
 @pytest.mark.slow
@@ -204,7 +169,9 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
     rng = np.random.default_rng(4)
     ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
-    said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, Spread(np.full(400, 99.0), ratio))
+    said = Predicted(
+        np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ConformalErrors(np.full(400, 99.0), ratio)
+    )
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line

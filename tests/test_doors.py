@@ -82,7 +82,6 @@ _WRITERS = (
 _ELSEWHERE = {
     "coschedule/groups.py",  # the kernel's control files
     "serve/collector.py",  # the lock: nothing is written into it
-    "sweep/tls.py",  # made new, in a folder of ours
     "queue_time/published.py",  # adds a line to a log, and ends none
 }
 _HELD = {"temporary", "out", "packed", "packed_arrays"}

@@ -13,10 +13,10 @@ from test_recommend import OFFERS, STUDY, run
 import procure
 from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
+from procure.recommender.confirm import MOST_SWAPPED, TRIED, confirm_list, is_one_swap_away, try_swaps
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.exchanges import MOST_EXCHANGED, TRIED, near, try_exchanges
-from procure.recommender.rank import confirm_list, ranking_table
+from procure.recommender.rank import ranking_table
 from procure.recommender.recommender import with_front
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
@@ -38,7 +38,7 @@ def test_packages_one_exchange_away_are_those_of_the_definition():
     counts = np.unique(counts[counts.sum(axis=1) == 6], axis=0)
     assert len(counts) > 20
     for row in range(len(counts)):
-        assert near(counts, row).tolist() == [plainly_near(counts[row], other) for other in counts]
+        assert is_one_swap_away(counts, row).tolist() == [plainly_near(counts[row], other) for other in counts]
 
 
 def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: np.ndarray) -> PackageValues:
@@ -49,7 +49,9 @@ def values_of(truth: np.ndarray, guess: np.ndarray, counts: np.ndarray, known: n
     table["total_cpus"], table["total_mem_gb"] = counts @ [8, 4, 2], counts @ [16.0, 64.0, 256.0]
     table["total_gpus"] = 0
     case = Case("day", table, np.zeros(len(truth), dtype=int), np.where(known, truth, np.nan), 10)
-    model = Predicted(guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), np.array([0.5, 1.0, 2.0])))
+    model = Predicted(
+        guess, Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), np.array([0.5, 1.0, 2.0]))
+    )
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     values.simulate = lambda rows: {"mean_wait_time": truth[None, rows]}
@@ -74,17 +76,17 @@ def test_exchanges_find_what_the_model_does_not_expect(field):
     confirm_list(values, Criteria(), 5)
     before = ranking_table(values, Criteria()).iloc[0]
     simulated = values.simulated.sum()
-    done = try_exchanges(values, Criteria(), counts, 5)
+    done = try_swaps(values, Criteria(), counts, 5)
     after = ranking_table(values, Criteria()).iloc[0]
     assert before["mean_wait_time"] > 2 * truth.min() and after["mean_wait_time"] < 1.3 * truth.min()
-    assert done.n_packages == done.n_runs <= MOST_EXCHANGED and done.n_better > 0
+    assert done.n_packages == done.n_runs <= MOST_SWAPPED and done.n_better > 0
     assert values.simulated.sum() >= simulated + done.n_packages
     assert (done.instead_of, done.before) == (before["package_id"], before["mean_wait_time"])
     assert done.value == after["mean_wait_time"] and after["simulated_now"]
     assert f"the lead changed {done.n_better} time" in done.sentence() and "mean-wait" in done.sentence()
     again = values_of(truth, guess, counts, known)
     confirm_list(again, Criteria(), 5)
-    assert try_exchanges(again, Criteria(), counts, 5) == done
+    assert try_swaps(again, Criteria(), counts, 5) == done
 
 
 def test_no_more_are_simulated_than_allowed_and_only_neighbours_of_a_leader(field):
@@ -94,21 +96,21 @@ def test_no_more_are_simulated_than_allowed_and_only_neighbours_of_a_leader(fiel
     confirm_list(values, Criteria(), 5)
     first = int(ranking_table(values, Criteria())["row"].iloc[0])
     was = values.simulated.copy()
-    done = try_exchanges(values, Criteria(), counts, 5, most=TRIED + 3)
+    done = try_swaps(values, Criteria(), counts, 5, most=TRIED + 3)
     new = values.simulated & ~was
-    assert done.n_packages == new.sum() == TRIED + 3 and near(counts, first)[new].all()
-    assert done.instead_of is None and done.before == done.value and "none is better" in done.sentence()
+    assert done.n_packages == new.sum() == TRIED + 3 and is_one_swap_away(counts, first)[new].all()
+    assert done.instead_of is None and done.before == done.value and done.sentence().endswith("none is better")
 
 
 def test_nothing_is_tried_where_nothing_is_left_or_wanted(field):
     """All is simulated; predictions are not to be confirmed; none is allowed."""
     truth, guess, counts, known = field
     every = values_of(truth, guess, counts, np.ones(len(truth), dtype=bool))
-    assert try_exchanges(every, Criteria(), counts, 5) is None
+    assert try_swaps(every, Criteria(), counts, 5) is None
     values = values_of(truth, guess, counts, known)
-    assert try_exchanges(values, Criteria(), counts, 5, most=0) is None
+    assert try_swaps(values, Criteria(), counts, 5, most=0) is None
     values.simulate = None
-    assert try_exchanges(values, Criteria(), counts, 5) is None
+    assert try_swaps(values, Criteria(), counts, 5) is None
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,7 @@ def test_recommend_says_what_exchanges_gave_and_keeps_their_runs(swept, monkeypa
     """One line and one key of the first record; the next time nothing is simulated; without them fewer packages are."""
     done = procure.recommend(swept, k=3, resamples=0)
     found = done.exchanged
-    assert found is not None and 0 < found.n_packages <= MOST_EXCHANGED
+    assert found is not None and 0 < found.n_packages <= MOST_SWAPPED
     assert found.sentence() in done.notes
     plain = procure.recommend(swept, k=3, resamples=0, exchanges=0)
     assert plain.exchanged is None and plain.n_verified < done.n_verified

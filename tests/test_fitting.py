@@ -1,4 +1,4 @@
-"""Rules that a log shows, the learned rest, and the policies that go by them."""
+"""Rules that a log shows, and the policy that goes by them."""
 
 import json
 import tempfile
@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
-from naive_fitting import naive_away, naive_easy, naive_features
+from naive_fitting import naive_away, naive_easy
 
 from procure.account.account import account_part, account_waits
 from procure.account.layout import started_jobs
@@ -18,10 +17,6 @@ from procure.errors import TableError
 from procure.fitting import fit
 from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.fit import fit_site
-from procure.fitting.learn import features_of, learn_rest, waits_of
-from procure.fitting.store import REST, read_rest, write_rest
-from procure.fitting.trees import of_booster, walk
-from procure.fitting.watch import FEATURES
 from procure.run import simulate
 from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import read_site, write_site
@@ -57,27 +52,6 @@ def log_of(n_jobs: int, seed: int = 1, span: int = 10 * DAY) -> pd.DataFrame:
 
 def nodes_of(n: int) -> pd.DataFrame:
     return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 1000}), NODE)
-
-
-def test_features_equal_their_slow_twin():
-    """What was seen as each job was submitted, of all features."""
-    jobs = started_jobs(log_of(150, span=DAY // 4))
-    means = np.random.default_rng(2).random((len(jobs), 3))
-    rows = features_of(jobs, means, 20)
-    twin = naive_features(jobs, means, 20)
-    for i, name in enumerate(FEATURES):
-        assert rows[:, i] == pytest.approx([one[name] for one in twin]), name
-
-
-def test_trees_predict_as_xgboost_does():
-    """The walk over arrays gives XGBoost's own predictions."""
-    rng = np.random.default_rng(0)
-    rows = rng.random((300, len(FEATURES)))
-    booster = xgboost.train({"max_depth": 4}, xgboost.DMatrix(rows, label=rows[:, 3] * 5 + rows[:, 7]), 20)
-    trees = of_booster(booster)
-    own = getattr(walk, "py_func", walk)
-    got = [own(trees, row) for row in rows[:50]]
-    assert got == pytest.approx(booster.predict(xgboost.DMatrix(rows[:50])), abs=1e-4)
 
 
 def test_policy_rules_equals_its_slow_twin(tmp_path):
@@ -208,7 +182,6 @@ def test_nodes_that_events_take_away_start_nothing(cpus, tmp_path):
 def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch):
     """Of a log in which nodes were away, the replay is far closer with the events: from an empty system not exact."""
     monkeypatch.setattr(fit, "_KINDS", {})
-    monkeypatch.setattr(fit, "_choose_rest", lambda firsts, system, held, easy, seen, tried: (None, seen))
     jobs = log_of(300, span=5 * DAY).drop(columns="start_time")
     jobs = jobs.assign(run_time=2 * jobs["run_time"], requested_time=2 * jobs["run_time"] + 60)
     days = range(5)
@@ -255,7 +228,6 @@ def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     said = jobs.drop(columns="held_cpus_per_node")
     for log, policy in (
         (jobs, "rules"),
-        (jobs, "as-logged"),
         (said.assign(exclusive="1"), "rules"),
         (said.assign(partition="p"), f"rules:site={tmp_path}"),
     ):
@@ -294,15 +266,15 @@ def test_a_pause_that_is_everybodys_is_no_rule_of_a_name():
     assert len(every) == 4 and (pauses_of(rules, jobs) == pauses_of(every, jobs)).all()
 
 
-def test_without_a_site_both_are_easy():
+def test_without_a_site_rules_is_easy():
     """Without rules nobody is held back."""
     jobs, nodes = log_of(200, span=DAY // 2), nodes_of(5)
-    starts = [simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules", "as-logged")]
-    assert starts[0] == starts[1] == starts[2]
+    starts = [simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules")]
+    assert starts[0] == starts[1]
 
 
 @pytest.mark.slow
-def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
+def test_fit_finds_what_holds(tmp_path, procure):
     """Users whose jobs wait 1 to 10,000 s with room: fitted to the first part, the replay of the last is far closer."""
     jobs, nodes = log_of(1500), nodes_of(60)
     early, late = jobs.iloc[:900].reset_index(drop=True), jobs.iloc[900:].reset_index(drop=True)
@@ -311,19 +283,17 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     assert all(rule.evidence for rule in found.site.rules)
     found.write(tmp_path / "site")
     assert read_site(tmp_path / "site").rules == found.site
-    easy, rules, rest = (
-        fidelity(late, simulate(late, nodes, policy).schedule)
-        for policy in ("easy", f"rules:site={tmp_path / 'site'}", f"as-logged:site={tmp_path / 'site'}")
+    easy, rules = (
+        fidelity(late, simulate(late, nodes, policy).schedule) for policy in ("easy", f"rules:site={tmp_path / 'site'}")
     )
-    for one in (rules, rest):
-        assert one.no_worse(easy) and one.distance < 0.2 * easy.distance and one.rank_correlation > 0.8
+    assert rules.no_worse(easy) and rules.distance < 0.2 * easy.distance and rules.rank_correlation > 0.8
     write(late, tmp_path / "late.parquet")
     code, out, _ = procure("site", "check", tmp_path / "site", "--jobs", tmp_path / "late.parquet", "--format", "json")
     assert code == 0
     rows = [row for row in json.loads(out) if row["class"] == "all"]
-    assert [row["policy"] for row in rows] == ["easy", "rules", "as-logged"]
-    assert [row["distance"] for row in rows] == pytest.approx([one.distance for one in (easy, rules, rest)])
-    assert [row["mean_error"] for row in rows] == pytest.approx([one.mean_error for one in (easy, rules, rest)])
+    assert [row["policy"] for row in rows] == ["easy", "rules"]
+    assert [row["distance"] for row in rows] == pytest.approx([one.distance for one in (easy, rules)])
+    assert [row["mean_error"] for row in rows] == pytest.approx([one.mean_error for one in (easy, rules)])
     struck = found.site.model_copy(update={"rules": ()})
     write_site(struck, nodes, tmp_path / "site")
     again = simulate(late, nodes, f"rules:site={tmp_path / 'site'}").schedule
@@ -332,7 +302,6 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
 
 def test_a_temporary_folder_with_a_comma_is_no_end_of_a_fit(tmp_path, monkeypatch):
     """The replays of a fit are told of its folder as it is called, whatever that is."""
-    monkeypatch.setattr(fit, "_choose_rest", lambda firsts, system, held, easy, seen, tried: (None, seen))
     (tmp_path / "a,b=c").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a,b=c"))
     assert {rule.kind for rule in fit_site(log_of(250, span=5 * DAY), nodes_of(60)).site.rules} == {"pause"}
@@ -343,23 +312,7 @@ def test_where_nothing_helps_the_policies_are_easy():
     """A log that EASY made shows no rule that brings a replay closer."""
     jobs, nodes = log_of(600, span=5 * DAY), nodes_of(6)
     found = fit_site(simulate(jobs, nodes, "easy").schedule, nodes)
-    assert not found.site.rules and not len(found.rest.trees.root)
-
-
-def test_a_rest_is_written_and_read(tmp_path):
-    """What was learnt is read as it was; a damaged file, or trees that leave their arrays, are refused."""
-    jobs = started_jobs(log_of(300))
-    rest = learn_rest(jobs, 60, waits_of(jobs), 0.9)
-    write_rest(rest, tmp_path)
-    again = read_rest(tmp_path)
-    assert again.means_of(jobs).tolist() == rest.means_of(jobs).tolist()
-    assert again.trees.feature.tolist() == rest.trees.feature.tolist() and again.scale == 0.9
-    write_rest(rest._replace(trees=rest.trees._replace(left=rest.trees.left + 10**6)), tmp_path)
-    with pytest.raises(TableError, match="damaged"):
-        read_rest(tmp_path)
-    (tmp_path / REST).write_bytes(b"nothing")
-    with pytest.raises(TableError, match="damaged"):
-        read_rest(tmp_path)
+    assert not found.site.rules
 
 
 def test_fidelity():

@@ -19,10 +19,9 @@ from procure.errors import TableError
 from procure.files import check_parquet, read_archive, read_bytes
 from procure.files.archive import _head_with_digest
 from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
-from procure.packages.enumerate import TooManyPackages, Work, blocks
-from procure.packages.offer import Offer
+from procure.packages.constraints import PackageConstraints, build_constraints
+from procure.packages.enumerate import EnumerationLimit, TooManyPackages, blocks
 from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
 from procure.site.network import read_slurm_topology
 from procure.study import load_study
 from procure.study.existing import read_existing
@@ -312,10 +311,10 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
 def test_a_list_ends_where_it_takes_longer_than_so_many_packages_of_few_types():
     """Packages of many types, combinations of types and rows that lead to no package count for what they take."""
     with pytest.raises(TooManyPackages, match="would exceed the limit of 1,000 packages of 25 types"):
-        list(blocks(offered(many_types(300), budget_usd=700), work=Work(1_000)))
+        list(blocks(offered(many_types(300), budget_usd=700), limit=EnumerationLimit(1_000)))
     lots = many_types(60, lot=[f"L{i % 20}" for i in range(60)], vendor=[f"V{i // 20}" for i in range(60)])
     with pytest.raises(TooManyPackages, match="would exceed"):
-        list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), work=Work(1_000)))
+        list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), limit=EnumerationLimit(1_000)))
 
 
 @pytest.mark.slow
@@ -338,8 +337,8 @@ def test_why_there_is_no_package_is_not_looked_for_without_an_end():
         )
 
 
-def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
-    return make_offer(
+def offered(quotes: pd.DataFrame, **rules: object) -> PackageConstraints:
+    return build_constraints(
         check_quotes(quotes),
         PackageRules(rules="published", **{"min_gpu_nodes": 0, "types_per_category": "any"} | rules),
     )

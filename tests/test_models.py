@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.models import KINDS, Case, Surrogate, features, make_case, predict_packages, together
+from procure.models import Case, Surrogate, features, make_case, predict_packages, together
 from procure.models import crossfit as split_module
 from procure.models.cache import learn
 from procure.models.crossfit import correlations, fold_of
@@ -71,8 +71,6 @@ def test_an_unknown_feature_set_names_the_known():
     """A mistyped name is answered with the nearest."""
     with pytest.raises(TableError, match="composition"):
         features(make_packages(2), plain_quotes(), "compositon")
-    with pytest.raises(TableError, match="xgboost"):
-        Surrogate("xgbost")
 
 
 def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
@@ -114,15 +112,14 @@ def test_too_few_simulated_packages_is_an_error_that_says_what_to_do():
         predict_packages(np.zeros((9, 1)), np.array([1.0, 2, 3] + [np.nan] * 6))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_learns_repeats_and_survives_storage(kind, tmp_path):
+def test_it_learns_repeats_and_survives_storage(tmp_path):
     """Better than the mean, the same twice and after loading; the file holds JSON and numbers."""
     packages = make_packages(120)
     x, wait = features(packages, plain_quotes()), waits(packages)
-    found = predict_packages(x, wait, kind, folds=2)
+    found = predict_packages(x, wait, folds=2)
     assert found.relative_rmse < 1
-    model = Surrogate(kind, seed=3).fit(x, wait)
-    assert (model.predict(x) == Surrogate(kind, seed=3).fit(x, wait).predict(x)).all()
+    model = Surrogate(seed=3).fit(x, wait)
+    assert (model.predict(x) == Surrogate(seed=3).fit(x, wait).predict(x)).all()
     path = model.save(tmp_path / "model.zip")
     assert (load(path).predict(x) == model.predict(x)).all()
     with zipfile.ZipFile(path) as archive:
@@ -134,9 +131,8 @@ def test_threads_do_not_change_the_predictions():
     """One thread and two give the same."""
     packages = make_packages(300)
     x, wait = features(packages, plain_quotes()), waits(packages)
-    for kind in KINDS:
-        one, two = (Surrogate(kind, n_jobs=n).fit(x, wait).predict(x) for n in (1, 2))
-        assert (one == two).all()
+    one, two = (Surrogate(n_jobs=n).fit(x, wait).predict(x) for n in (1, 2))
+    assert (one == two).all()
 
 
 def test_waits_that_are_all_zero_are_learnt_as_zero():
@@ -218,7 +214,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))
     again = learn(case, plain_quotes(), folder=tmp_path)
     assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
-    assert again.rmse_seconds == first.rmse_seconds and (again.spread.ratio == first.spread.ratio).all()
+    assert again.rmse_seconds == first.rmse_seconds and (again.errors.ratio == first.errors.ratio).all()
     learn(case, plain_quotes(), seed=2, folder=tmp_path)
     changed = Case(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
     learn(changed, plain_quotes(), folder=tmp_path)

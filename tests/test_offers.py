@@ -310,7 +310,7 @@ def test_template_to_packages_without_retyping(tmp_path: Path, procure) -> None:
     packages = expand_packages(loaded.read_quotes(), loaded.packages)
     # 2 × 60,600 + 9 × 8,600 = 198,600, less 5 %: 188,670 of the 190,000 that the switches leave.
     assert packages.set_index("package_id").loc["A64=9,G4=2", "price_usd"] == 188_670
-    assert any("3 years" in text for text in study_notes(loaded))
+    assert any("3 years" in text for text in study_notes(check_study(study)[0]))
     found = read_quote_file(path)
     assert [one.allowed for one in found.findings if "note" in one.allowed] == [
         "has a note that is not read: plus freight"

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.packages.enumerate import TooManyPackages, Work, blocks, least_number
+from procure.packages.constraints import build_constraints
+from procure.packages.enumerate import EnumerationLimit, TooManyPackages, blocks, least_number
 from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
 from tests.test_packages import cases as published_cases
 from tests.test_vendor_rules import cases as vendor_cases
 
@@ -29,7 +29,7 @@ THIRTEEN += "G,gpu,16,64,1,1000\n"
 def check_bound(quotes: pd.DataFrame, rules: PackageRules) -> None:
     """The bound is at most the number of rows."""
     try:
-        offer = make_offer(quotes, rules)
+        offer = build_constraints(quotes, rules)
     except TableError:
         return
     n = sum(len(each.counts) for each in blocks(offer))
@@ -61,7 +61,7 @@ def test_a_package_of_nothing_is_none() -> None:
 def test_a_space_of_too_many_is_refused_before_it_is_listed() -> None:
     """A trillion packages and more: the bound alone is above every limit."""
     for rules in ({"types_per_category": "any"}, {"types_per_category": 3, "min_gpu_nodes": 1}):
-        offer = make_offer(read_quotes(EXAMPLE), PackageRules(budget_usd=1e7, **rules))
+        offer = build_constraints(read_quotes(EXAMPLE), PackageRules(budget_usd=1e7, **rules))
         assert least_number(offer) > 1e12
 
 
@@ -81,7 +81,7 @@ def test_packages_are_counted_not_what_was_tried() -> None:
     rules = PackageRules(budget_usd=1_000_000, min_gpu_nodes=0)
     assert len(expand_packages(quotes, rules, most=1_000)) == 51
     with pytest.raises(TooManyPackages, match="more than 50 packages") as refused:
-        Work(50).add_packages(51)
+        EnumerationLimit(50).add(0, packages=51)
     assert refused.value.more_than == 50
 
 
@@ -90,5 +90,5 @@ def test_nothing_is_told_of_maximal_packages_under_discounts() -> None:
     quotes = read_quotes(EXAMPLE)
     tier = {"category": quotes["category"].iloc[0], "from_count": 5, "percent": 10}
     rules = PackageRules(budget_usd=200_000, discounts=[tier])
-    assert least_number(make_offer(quotes, rules)) == 0
-    assert np.isfinite(least_number(make_offer(quotes, PackageRules(budget_usd=1e12, types_per_category="any"))))
+    assert least_number(build_constraints(quotes, rules)) == 0
+    assert np.isfinite(least_number(build_constraints(quotes, PackageRules(budget_usd=1e12, types_per_category="any"))))

@@ -27,10 +27,10 @@ from procure.packages import (
     package_nodes,
     write_packages,
 )
+from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quote_file import read_quotes
 from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
@@ -227,7 +227,7 @@ def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size:
     rows, rules = case
     quotes = check_quotes(pd.DataFrame(rows))
     try:
-        offer = make_offer(quotes, rules)
+        offer = build_constraints(quotes, rules)
     except TableError:
         return
 

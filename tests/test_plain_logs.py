@@ -6,7 +6,6 @@ import pytest
 
 from procure.errors import TableError
 from procure.workload import import_log
-from procure.workload.importing import guess
 from procure.workload.presets import parse_column
 
 NODES = "JOB,QUEUED,RUN,NODES\n1,0,3300,128\n2,600,2700,256\n"
@@ -35,28 +34,11 @@ def test_a_preset_is_hinted(tmp_path, procure):
     log.write_text(BEOCAT)
     with pytest.raises(TableError, match="--preset beocat"):
         import_log(log, "csv")
-    assert guess(log) == "--preset beocat"
     assert "--preset beocat" in " ".join(procure("workload", "import", log)[2].split())
     log.write_text(BEOCAT.replace("Submit\n", "When\n"))
     with pytest.raises(TableError) as error:
         import_log(log, "csv")
     assert "--preset beocat" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "option"),
-    [
-        ("; Version: 2.2\n1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
-        ("1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
-        ("JobID|User|Submit\n1|a|2\n", "--log-format sacct"),
-        ("a;b;c\n1;2;3\n", "--log-format csv"),
-        ("nothing that is known\n", ""),
-    ],
-)
-def test_the_format_is_guessed_for_an_error(tmp_path, text, option):
-    """Whoever names no format is told what the log looks like."""
-    (tmp_path / "log").write_text(text)
-    assert guess(tmp_path / "log") == option
 
 
 def test_sacct_text_that_is_called_csv(tmp_path):

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.packages import expand_packages
+from procure.packages.constraints import build_constraints
 from procure.packages.prices import TOO_DEAR, order_cents, price_list
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import Discount, PackageRules
-from procure.packages.terms import make_offer
 
 
 def offers(**columns: list) -> pd.DataFrame:
@@ -193,7 +193,7 @@ def test_the_most_of_a_type_is_that_of_a_search_node_by_node(
     quotes = offers()
     rules = PackageRules(budget_usd=budget_cents / 100, discounts=tiers, one_vendor_per_lot=False)
     try:
-        offer = make_offer(quotes, rules)
+        offer = build_constraints(quotes, rules)
     except TableError:  # nothing is affordable
         return
     found = offer.most(np.array([counts], np.int64), np.array([j]))
@@ -204,7 +204,7 @@ def test_the_most_of_a_type_is_that_of_a_search_node_by_node(
 def test_a_tier_of_a_milliard_nodes_is_no_search_without_an_end() -> None:
     """A price that no order reaches leaves what the budget buys at the list price."""
     tier = Discount(type="a", from_count=10**9, price_usd=0.01)
-    offer = make_offer(offers(), PackageRules(budget_usd=5_000_000, discounts=(tier,)))
+    offer = build_constraints(offers(), PackageRules(budget_usd=5_000_000, discounts=(tier,)))
     calls = []
     assert offer.prices is not None
     counted = type("Counted", (type(offer.prices),), {

@@ -18,10 +18,11 @@ import procure.recommender
 from procure.cli.main import app
 from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
+from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.rank import confirm_list, ranking_table
+from procure.recommender.rank import ranking_table
 from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
@@ -50,7 +51,9 @@ def confirmed(case: Case, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])
-    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), errors))
+    model = Predicted(
+        np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, ConformalErrors(np.zeros(3), errors)
+    )
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
     values.simulate = looked_up
@@ -66,7 +69,7 @@ def test_packages_that_run_every_job_come_first_whatever_they_wait():
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
     """A prediction that proves too low falls back, and what moves up is simulated in turn."""
-    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
     case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
     truth, asked = np.array([500.0, 0, 20, 400, 90]), []
 
@@ -83,7 +86,7 @@ def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch
 
 def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
     """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
     asked: list[list[int]] = []
 
     def simulate(rows: np.ndarray) -> np.ndarray:

@@ -15,9 +15,10 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import Case, Surrogate
 from procure.recommender import learning
+from procure.recommender.confirm import confirm_list
 from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
-from procure.recommender.rank import confirm_list, rank, ranking_table
+from procure.recommender.rank import rank, ranking_table
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
 from procure.sweep.results import StudyResults, load_results
@@ -86,8 +87,7 @@ def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
     path = make_study(tmp_path, 1, rules=FEW)
     rows, err = all_four(path)
     assert all(row["simulated"] for row in rows)
-    assert "no model was needed" in err and "all are simulated" in err
-    assert "may be among those that were not" not in err
+    assert "needs no model" in err and "all are simulated" in err and "--method model" not in err
     text = (tmp_path / "results/s/report.html").read_text()
     assert "There is no model here: " in text and "so there is none" in text
 
@@ -232,11 +232,11 @@ def test_the_studys_model_predicts_what_leaves_jobs_out(monkeypatch: pytest.Monk
         packages=packages, wait=wait, simulated=~np.isnan(wait), runs_all=np.arange(n) < 2,
         left_out=(np.arange(n) > 1) * 1, name="day", column="mean_wait_time",
     )  # fmt: skip
-    model = SimpleNamespace(kind="gbt", seed=7, feature_set="totals")
+    model = SimpleNamespace(seed=7, feature_set="totals")
     plan = SimpleNamespace(study=SimpleNamespace(model=model), quotes=None)
     results = SimpleNamespace(plan=plan, kept=None, features=np.arange(2.0 * n).reshape(n, 2))
     monkeypatch.setattr(learning, "feature_inputs", lambda packages, quotes: [])
     used: list[tuple[str, int]] = []
-    monkeypatch.setattr(learning, "Surrogate", lambda kind, seed: used.append((kind, seed)) or Surrogate(kind, seed))
+    monkeypatch.setattr(learning, "Surrogate", lambda seed: used.append(seed) or Surrogate(seed))
     predicted, guess = learning.learner(results)(case)
-    assert predicted is None and used == [("gbt", 7)] and not np.isnan(guess[50:]).any()
+    assert predicted is None and used == [7] and not np.isnan(guess[50:]).any()

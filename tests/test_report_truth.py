@@ -20,9 +20,9 @@ from procure.comparison.classes import size_class
 from procure.explanation.package import marginal_values
 from procure.explanation.wording import marginal_sentences
 from procure.packages import PackageRules, expand_packages
+from procure.packages.constraints import build_constraints
 from procure.packages.quotes import check_quotes
 from procure.packages.runnable import count_matrix
-from procure.packages.terms import make_offer
 from procure.recommender.other_loads import OtherLoads
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.summary import records
@@ -168,7 +168,7 @@ def test_what_an_offer_admits_is_what_is_listed(rules: dict):
     )
     quotes = check_quotes(quotes)
     asked = PackageRules(rules="published", budget_usd=1000, maximal=False, **rules)
-    offer = make_offer(quotes, asked)
+    offer = build_constraints(quotes, asked)
     every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
     kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
     listed = count_matrix(expand_packages(quotes, asked), quotes)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from sweep_lab import finish, make_long_study, start, under_way
 
-from procure.errors import TableError
 from procure.sweep import FarmOptions
 from procure.sweep.connect import connect
-from procure.sweep.scratch import scratch_folder
 
 NOBODY = 65534
 
@@ -62,46 +58,6 @@ def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatc
         assert all(Path(folder).is_relative_to(own) for folder in folders.values()), folders
     refuse_planted(public, victim)
     assert [path.name for path in public.iterdir()] == ["dask-scratch-space"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", ["scheduler", "worker"])
-def test_scheduler_and_worker_of_a_job_leave_a_planted_folder_alone(tmp_path, victim, role):
-    """So do those that queued jobs and sweep.sbatch start."""
-    public = plant(tmp_path, victim)
-    options = {
-        "scheduler": ["--port", "0", "--idle-timeout", "1s"],
-        "worker": ["tcp://127.0.0.1:9", "--death-timeout", "1"],
-    }
-    subprocess.run(
-        [sys.executable, "-m", "procure.sweep.headless", role, *options[role]],
-        env=os.environ | {"TMPDIR": str(public)}, capture_output=True, timeout=60,
-    )  # fmt: skip
-    refuse_planted(public, victim)
-    assert [path.name for path in public.iterdir()] == ["dask-scratch-space"]
-
-
-def test_a_folder_that_anybody_can_replace_is_not_used(tmp_path, monkeypatch):
-    """Below a folder of mode 0777 without the sticky bit nothing is made: the home is taken, or there is an error."""
-    public = tmp_path / "public" / "own"
-    public.mkdir(parents=True)
-    public.parent.chmod(0o777)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    with scratch_folder(public) as folder:
-        assert folder.parent == home
-        assert folder.stat().st_mode & 0o777 == 0o700
-    assert not list(home.iterdir())
-    monkeypatch.setenv("HOME", str(public))
-    with (
-        pytest.raises(TableError, match=r"public has mode 0777.*name one with TMPDIR"),
-        scratch_folder(public),
-    ):
-        pass
-    public.parent.chmod(0o1777)
-    with scratch_folder(public) as folder:
-        assert folder.parent == public
 
 
 @pytest.mark.slow

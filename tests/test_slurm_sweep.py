@@ -90,16 +90,12 @@ def submit(folder: Path, script: str, *arguments: object, **variables: str) -> N
 
 
 def test_farm_slurm(tmp_path, example):
-    """Jobs submitted by the sweep itself give the serial table, with keys for their owner alone."""
+    """Jobs submitted by the sweep itself give the serial table, and leave no keys."""
     path = make_example(tmp_path)
     code, said = finish(start("sweep", path, *QUEUED))
     assert code == 0, said
     same(path, example)
-    keys = sorted((load_study(path).folder / "tls").glob("*.pem"))
-    assert [(key.name, key.stat().st_mode & 0o777) for key in keys] == [
-        ("cert.pem", 0o600),
-        ("key.pem", 0o600),
-    ]
+    assert not [log for log in (load_study(path).folder / "logs").iterdir() if "PRIVATE KEY" in log.read_text()]
     no_jobs(path)
 
 
@@ -139,11 +135,10 @@ def _belongs_to(process: psutil.Process, name: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("tls", ["", "0"])
-def test_sbatch_sweep(tmp_path, example, tls):
+def test_sbatch_sweep(tmp_path, example):
     """sweep.sbatch: scheduler, workers and driver in one allocation give the serial table, and end with it."""
     path = make_example(tmp_path)
-    submit(tmp_path, "sweep.sbatch", "--ntasks=3", "SCRIPT", path, PROCURE_TLS=tls)
+    submit(tmp_path, "sweep.sbatch", "--ntasks=3", "SCRIPT", path)
     same(path, example)
     assert not list(tmp_path.glob(".procure-*"))
 

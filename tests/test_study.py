@@ -61,7 +61,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert study.simulate.policies == ("best-fit",)
     assert not study.simulate.kill_at_limit
     assert (study.sweep.sample, study.sweep.offset, study.sweep.batch_size) == (None, 0, 0)
-    assert (study.model.kind, study.model.feature_set, study.model.folds) == ("xgboost", "composition", 5)
+    assert (study.model.feature_set, study.model.folds) == ("composition", 5)
     assert study.evaluate.k == (10, 50, 100, 500, 1000)
     assert study.recommend.k == 50
 
@@ -155,7 +155,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
             '[simulate]\npolicies = ["easy", "easy"]\n[[workloads]]',
             "each policy may stand once",
         ),
-        ("[[workloads]]", "[model]\nkind = 'tree'\n[[workloads]]", "'tree' was given.*'xgboost' or 'gbt'"),
+        ("[[workloads]]", "[model]\nkind = 'gbt'\n[[workloads]]", "model.kind: unknown key; it was removed"),
         ("[[workloads]]", '[[workloads]]\nname = "day"\ngenerate = {}\n[[workloads]]', "two workloads"),
         ("[[workloads]]", "workloads = [", "not a TOML file: .*line"),
     ],

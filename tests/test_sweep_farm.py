@@ -28,7 +28,6 @@ from procure.sweep.pending import MOST_POISON, SweepWork
 from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
-from procure.sweep.tls import dask_options, make_keys
 
 
 def small_plan(folder, **changes):
@@ -300,16 +299,6 @@ def test_job_scripts(tmp_path, farm, lines, monkeypatch):
     assert job_name(options.folder) in script
 
 
-def test_keys_are_for_their_owner(tmp_path):
-    """TLS keys are made once, readable by their owner only."""
-    cert, key = make_keys(tmp_path)
-    before = key.read_bytes()
-    assert make_keys(tmp_path) == (cert, key)
-    assert key.read_bytes() == before
-    assert [path.stat().st_mode & 0o777 for path in (cert.parent, cert, key)] == [0o700, 0o600, 0o600]
-    assert f"--tls-key {key}" in dask_options(tmp_path)
-
-
 def test_scheduler_file(tmp_path, monkeypatch):
     """A scheduler file gives its address; one that never comes is an error that says who writes it."""
     path = tmp_path / "s.json"
@@ -331,7 +320,6 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     [
         ("--shard", "8/8"),
         ("--shard", "x"),
-        ("--set", "farm.tls=true"),
         ("--set", "farm.wait=-1"),
         ("--farm", "slurm", "--set", "farm.scheduler_file=f"),
         ("--jobs", "0"),

@@ -51,20 +51,6 @@ def test_a_shard_leaves_the_half_written_parts_of_another(tmp_path):
         temporary.write_bytes(part.read_bytes())
 
 
-def test_who_may_only_read_cannot_lock(tmp_path):
-    """Locks are readable only to those who may write to the folder, those of an earlier version, too."""
-    study = load_study(make_study(tmp_path))
-    study.folder.mkdir(parents=True)
-    old = study.folder / "lock"
-    old.touch()
-    for folder_mode, mode in ((0o755, 0o600), (0o775, 0o660), (0o700, 0o600)):
-        old.chmod(0o644)
-        study.folder.chmod(folder_mode)
-        with locked(study, (0, 2)):
-            modes = {path.name: path.stat().st_mode & 0o777 for path in study.folder.glob("lock*")}
-        assert modes == {"lock": mode, "lock.0-of-2": mode}
-
-
 def test_a_lock_that_is_held_names_who_holds_it(tmp_path):
     """Not a process that has ended."""
     study = load_study(make_study(tmp_path))

@@ -11,17 +11,17 @@ from sweep_lab import make_study
 from procure import recommend
 from procure.errors import TableError
 from procure.objectives.aggregate import kept_by
-from procure.objectives.targets import parse_target
+from procure.objectives.constraints import parse_targets
 from procure.study import load_plan, load_study
 from procure.sweep import run_sweep
 
 
 def test_a_target_is_read_with_its_class_its_bound_and_its_chance():
     """Times in any unit, shares in per cent; without a chance it is of all workloads together."""
-    one = parse_target("gpu", "p95 wait <= 4h in 9 of 10 workloads")
-    assert (one.bound.of.column, one.bound.value, one.bound.of.share) == ("gpu_p95_wait_time", 14_400, 0.9)
-    other = parse_target("all", "share over 1h <= 5%")
-    assert (other.bound.of.column, other.bound.value, other.bound.of.how) == ("share_over_1h", 0.05, "mean")
+    given = {"gpu": "p95 wait <= 4h in 9 of 10 workloads", "all": "share over 1h <= 5%"}
+    one, other = parse_targets(given)
+    assert (one.of.column, one.value, one.of.share) == ("gpu_p95_wait_time", 14_400, 0.9)
+    assert (other.of.column, other.value, other.of.how) == ("share_over_1h", 0.05, "mean")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_target_is_read_with_its_class_its_bound_and_its_chance():
 )
 def test_what_cannot_be_a_target_is_refused(name, text, says):
     with pytest.raises(TableError, match=says):
-        parse_target(name, text)
+        parse_targets({name: text})
 
 
 def test_a_value_kept_in_9_of_10_is_the_ninth_least():

@@ -16,11 +16,10 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
+from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
-from procure.packages.expiry import validity_notes
 from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
-from procure.packages.terms import make_offer
+from procure.packages.quotes import check_quotes, validity_notes
 from procure.study import load_study
 
 LETTERS = "ABC"
@@ -173,7 +172,7 @@ def test_block_size_changes_nothing() -> None:
     """The example's rows do not depend on how many are held at a time."""
     study = load_study(ROOT / "pipelines" / "vendor-rules.toml")
     rules = study.packages.model_copy(update={"budget_usd": 250_000.0})
-    offer = make_offer(study.read_quotes(), rules)
+    offer = build_constraints(study.read_quotes(), rules)
 
     def listed(size: int) -> list:
         return [
@@ -313,7 +312,7 @@ def test_discounts_at_full_size() -> None:
     )
     rules = PackageRules(rules="published", budget_usd=1_000_000, discounts=tiers)
     found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for block in blocks(make_offer(quotes, rules)):
+    for block in blocks(build_constraints(quotes, rules)):
         rows = found.setdefault(block.types, set())
         rows.update(map(tuple, block.counts.tolist()))
     prices = quotes["price_usd"].to_numpy()

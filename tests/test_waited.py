@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import procure
 from procure.account.entries import LOG
 from procure.cli.main import app
-from procure.recommender.today import compare_today, find_today
-from procure.recommender.waited import Cut, Hours, fidelity_of, waiting_cut
+from procure.recommender.replay_check import Hours, WaitReduction, check_replay, compare_baseline, find_logs
 from procure.site.model import Rule, Site
 from procure.site.store import write_site
 from procure.study import load_study
@@ -93,7 +92,7 @@ def test_holds_stay_in_both_replays(held):
     """By a slow path: each job comes later by what it waited for other causes, and nothing else differs."""
     results = load_results(held, None, None)
     counts = results.counts[int(procure.recommend(held, k=1).ranking["row"].iloc[0])]
-    hours = waiting_cut(results, counts).cut.hours
+    hours = check_replay(results, counts).cut.hours
     log, nodes = pd.read_parquet(held.parent / "log.parquet"), pd.read_csv(held.parent / "old.csv")
     log, nodes = check(log, JOB), check(nodes, NODE)
     account = procure.account_waits(log, nodes)
@@ -114,13 +113,11 @@ def test_holds_stay_in_both_replays(held):
 @pytest.mark.slow
 def test_a_replay_of_its_own_policy_is_a_forecast_and_one_with_holds_is_none(tmp_path, held):
     log, nodes = logged()
-    free = fidelity_of(load_results(study_of(tmp_path, log, nodes), None, None)).fidelity
+    free = check_replay(load_results(study_of(tmp_path, log, nodes), None, None)).fidelity
     assert free.is_forecast and free.table["mean_error"].iloc[0] == 0
     assert "no forecast" not in free.sentence and "100% within ten minutes" in free.sentence
-    other = fidelity_of(load_results(held, None, None)).fidelity
-    assert not other.is_forecast and other.sentence.endswith(
-        "the waits shown here are no forecast, those of packages can only be compared"
-    )
+    other = check_replay(load_results(held, None, None)).fidelity
+    assert not other.is_forecast and "no forecast" in other.sentence
     cut = procure.recommend(tmp_path / "s.toml", k=1).waited.cut
     assert cut.hours.today == pytest.approx(cut.hours.logged)
     # What EASY's own log waits, nodes alone cut: both bounds are the same but for the pause, which is none.
@@ -131,9 +128,9 @@ def test_a_replay_of_its_own_policy_is_a_forecast_and_one_with_holds_is_none(tmp
 def test_it_is_kept(held, monkeypatch):
     results = load_results(held, None, None)
     counts = results.counts[0]
-    first = waiting_cut(results, counts).to_dict()
+    first = check_replay(results, counts).to_dict()
     monkeypatch.setattr("procure.account.entries.account_waits", None)
-    assert json.dumps(waiting_cut(results, counts).to_dict()) == json.dumps(first)
+    assert json.dumps(check_replay(results, counts).to_dict()) == json.dumps(first)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +170,8 @@ def test_made_up_jobs_say_nothing(tmp_path):
     )
     run_sweep(load_plan(load_study(path)), "serial")
     results = load_results(path, None, None)
-    assert find_today(results).logs == () and compare_today(results, find_today(results)) is None
-    assert waiting_cut(results, results.counts[0]).sentences() == []
+    assert find_logs(results) == ([], "") and compare_baseline(results, []) is None
+    assert check_replay(results, results.counts[0]).sentences() == []
 
 
 def test_bounds_are_in_order_whatever_the_replays_give():
@@ -214,9 +211,9 @@ def test_the_first_page_says_it(held):
 
 
 def test_what_is_wanted_is_named():
-    def cut(gpu: float, cpu: float, hours: Hours) -> Cut:
+    def cut(gpu: float, cpu: float, hours: Hours) -> WaitReduction:
         classes = pd.DataFrame({"class": ["gpu", "cpu"], "want_hours": [gpu, cpu]})
-        return Cut("today's nodes", 9, hours, pd.DataFrame(), classes, "the log")
+        return WaitReduction("today's nodes", 9, hours, pd.DataFrame(), classes, "the log")
 
     hours = Hours(100.0, 41.0, 59.0, 100.0, 62.0, 10.0)
     assert cut(40, 1, hours).brief == (

@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.costs import Costs, total_costs, whole_order
 from procure.packages.quotes import check_quotes
-from procure.packages.rules import WholeOrderRules
+from procure.packages.rules import with_whole_orders
 from procure.packages.space import make_space
 from procure.recommender.recommender import recommend
 from procure.reports.bill import order_usd
@@ -81,9 +81,8 @@ def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget
 ) -> None:
     """Every count is tried: those that fit and to which no chosen type can be added, and none above the budget."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
-    rules = WholeOrderRules(
-        rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, whole=costs.order
-    )
+    rules = PackageRules(rules="published", budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0)
+    rules = with_whole_orders(rules, costs.order)
     most = [int(budget * 100 / price) + 1 for price in prices]
     every = np.array(list(itertools.product(*(range(n + 1) for n in most))))[1:]
     fits = {tuple(one) for one in every[orders(every, quotes, costs, rules) <= budget + 1e-6].tolist()}
@@ -113,10 +112,8 @@ def test_no_order_is_above_the_budget_under_discounts_either(
     """Of listed packages and of those that a search draws."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     discounts = [{"vendor": "V", "percent": off, "from_count": from_count}]
-    rules = WholeOrderRules(
-        budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, whole=costs.order,
-        maximal=maximal,
-    )  # fmt: skip
+    rules = PackageRules(budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, maximal=maximal)
+    rules = with_whole_orders(rules, costs.order)
     try:
         listed = expand_packages(quotes, rules)[["a", "b", "c"]].to_numpy()
     except TableError as error:
@@ -151,4 +148,5 @@ def test_lines_per_rack_need_heights() -> None:
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
     beside = costs_of(0, [], 500, True).order
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):
-        expand_packages(quotes, WholeOrderRules(rules="published", budget_usd=1000, min_gpu_nodes=0, whole=beside))
+        rules = PackageRules(rules="published", budget_usd=1000, min_gpu_nodes=0)
+        expand_packages(quotes, with_whole_orders(rules, beside))

@@ -78,7 +78,6 @@ def test_generate_describe_and_slice_follow_one_another(procure):
     ("arguments", "code", "message"),
     [
         (("import",), 2, "LOG"),
-        (("import", "log.csv"), 2, "--log-format"),
         (("import", "none.csv", "--log-format", "csv"), 1, "none.csv: no such file"),
         (("import", "log.csv", "--log-format", "csv", "--preset", "beocta"), 2, "did you mean beocat"),
         (("import", "log.csv", "--preset", "beocat", "--out", "no/jobs.parquet"), 1, "cannot be written"),

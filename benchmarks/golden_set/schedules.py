@@ -16,7 +16,7 @@ from golden_set.tables import LOGS, log
 sys.path.append(str(ROOT / "tests"))
 from policy_cases import ON_TREE, crowded_case, pool_case, shared_case, sliced_case, with_tree
 
-TRAINED = ("as-logged", "rules", "learned", "slurm")
+TRAINED = ("rules", "learned", "slurm")
 """Policies that need a folder or a file: sections slurm and commands."""
 VARIED = (
     "fcfs:fit=best", "sjf:fit=worst", "wfp3:exclusive=true", "priority:weight_size=2,max_age=4000", "f1:last_two=true",

@@ -30,4 +30,4 @@ def award(
         for line in found.sentences():
             common.echo(line)
 
-    common.tell(output, found.notes, found.document, found.table, people)
+    common.tell(output, found.notes, found.to_dict, found.table, people)

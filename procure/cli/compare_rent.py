@@ -43,4 +43,4 @@ def compare_rent(
             note=common.note,
         )
     people = partial(common.print_table, found.shown(), output, found.title)
-    common.tell(output, found.notes, found.document, found.table, people)
+    common.tell(output, found.notes, found.to_dict, found.table, people)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, study_options
-from procure.recommender.backtest import evaluate as evaluate_study
+from procure.recommender.evaluate import evaluate as evaluate_study
 from procure.recommender.forward import forward
 from procure.settings import MOST_COUNTED
 

@@ -34,7 +34,6 @@ class Farm(Settings):
     account: str | None = None
     interface: str | None = None
     scheduler_file: Path | None = None
-    tls: bool | None = None
     wait: Annotated[float, Field(ge=0)] = 0
     dashboard: bool = False
 
@@ -74,8 +73,6 @@ def farm_options(farm: str, settings: Sequence[str] | None, **spelled: Any) -> t
     if options.scheduler_file is not None and farm != "local":
         refuse("scheduler_file", "give a --farm or this")
     farm = "tcp://" if options.scheduler_file else farm
-    if options.tls is not None and farm in ("serial", "local"):
-        refuse("tls", f"--farm {farm} stays on this node and has no use for it")
     if options.dashboard and (farm == "serial" or "://" in farm):
         refuse("dashboard", f"--farm {farm} has none that procure could open")
     return [text for text in settings or () if text not in of_farm], options

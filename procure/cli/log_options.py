@@ -10,7 +10,6 @@ import typer
 
 from procure.cli import common
 from procure.workload import Imported, LogSettings, read_log
-from procure.workload.importing import guess
 from procure.workload.presets import ColumnMap, load_preset, parse_column
 
 SetOption = Annotated[
@@ -20,7 +19,8 @@ SetOption = Annotated[
         metavar="KEY=VALUE",
         help="How a log is read: clock (csv, swf: times are Unix seconds, "
         "the log's own seconds, local dates), cpus_per_node (of a log that counts nodes only; swf: processors to a "
-        "node), mem_unit=UNIT:PER (swf; by default kB:cpu), cluster (sacct: of a file of several), strict=true (fail "
+        "node), mem_unit=UNIT:PER (swf; by default kB:cpu), cluster (sacct: of a file of several), fields (csv, "
+        "sacct: the names of the columns of a file without a header), strict=true (fail "
         "if a row would be dropped), skip_bad_rows=true (count unreadable rows). Repeatable.",
     ),
 ]
@@ -37,13 +37,7 @@ def columns_of(texts: Sequence[str]) -> dict[str, ColumnMap] | None:
 
 
 def import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> Imported:
-    """Read a raw log; without a format it is bad usage, and the error says what the log looks like."""
-    if how.format is None and how.preset is None:
-        hint = guess(log) if log.is_file() else ""
-        raise typer.BadParameter(
-            "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
-            param_hint="--log-format",
-        )
+    """Read a raw log; what its format is, its first lines tell where no option does."""
     with common.bad_option("--preset"):
         how.preset is None or load_preset(how.preset)
     return read_log(log, how, keep_unfinished=keep_unfinished)

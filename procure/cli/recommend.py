@@ -9,6 +9,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
+from procure.recommender.objections import objections
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
@@ -80,7 +81,8 @@ def recommend(
         write(table.drop(columns="row"), out)
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
-    common.tell(output, done.notes, lambda: _document(done), _csv(done), lambda: _print(done))
+    against = [f"objection: {one}" for one in objections(done)]
+    common.tell(output, [*against, *done.notes], lambda: _document(done), _csv(done), lambda: _print(done))
 
 
 def _document(done: Recommendation) -> Any:

@@ -13,7 +13,6 @@ from procure.cli import common, lazy, site_options
 from procure.cli.site_fit import fit
 from procure.cli.site_why import why
 from procure.comparison.site_check import site_check
-from procure.fitting.store import REST
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
@@ -94,7 +93,7 @@ def check(
         str | None,
         typer.Option(
             help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
-            "fit` wrote: easy,rules,as-logged]"
+            "fit` wrote: easy,rules]"
         ),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -104,7 +103,7 @@ def check(
     Examples:
     procure site check site/
     procure site check site/ --jobs jobs.parquet
-    procure site check site/ --jobs later.parquet --policy easy,rules,as-logged --format json
+    procure site check site/ --jobs later.parquet --policy easy,rules --format json
     """
     found = read_site(site)
     if jobs is None:
@@ -113,7 +112,7 @@ def check(
     table = common.read_job_table(jobs)
     check_started(table)
     nodes = found.nodes
-    names = catalog.split_list(policy or _policies_of(site, found.rules))
+    names = catalog.split_list(policy or _policies_of(found.rules))
     with common.bad_option("--policy"):
         labels = [catalog.spec(site_options.with_site(name, site)).label for name in names]
     checks = []
@@ -122,11 +121,6 @@ def check(
         site_options.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
     checked = pd.concat(checks, ignore_index=True)
-    for row in checked[(checked["class"] == "all") & checked["share_beyond"].notna()].itertuples():
-        common.note(
-            f"{row.policy}: the holds of {row.share_beyond:.1%} of the jobs were predicted outside the range that was "
-            "learnt from, as at its edge"
-        )
     if output is common.Format.JSON:
         common.print_json(checked.to_dict(orient="records"))
         return
@@ -154,10 +148,9 @@ def _show(folder: Path, found: SiteFolder, output: common.Format) -> None:
         common.echo(f"not understood: {counted(n, 'setting')}; they stand in {folder}/site.toml")
 
 
-def _policies_of(folder: Path, rules: Site) -> str:
+def _policies_of(rules: Site) -> str:
     """Return the policies by which a site's folder is checked where none is named."""
-    fitted = (folder / REST).is_file() or bool(rules.rules) or not rules.partitions
-    return "easy,rules,as-logged" if fitted else "slurm"
+    return "easy,rules" if rules.rules or not rules.partitions else "slurm"
 
 
 app.command()(fit)

@@ -1,4 +1,4 @@
-"""``procure site fit``: the rules that a log shows, and a learned rest."""
+"""``procure site fit``: the rules that a log shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fit(
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Infer from a log the rules under which its jobs started, and learn what no rule explains.
+    """Infer from a log the rules under which its jobs started.
 
     A rule is kept only where a replay of jobs that it was not learnt from comes closer to the log. Each is a table
     \\[\\[rules]] of site.toml with its evidence; strike it out to ignore it. `procure site check` says how far off

@@ -28,7 +28,7 @@ RulesOption = Annotated[
 ]
 
 
-_BY_SITE = ("slurm", "rules", "as-logged")
+_BY_SITE = ("slurm", "rules")
 """Policies that go by a site."""
 
 

@@ -21,7 +21,6 @@ from procure.study.check import application_table, check_study, gpu_models, gpu_
 from procure.study.existing import read_existing, summarise_nodes
 from procure.study.init import study_text
 from procure.sweep import store
-from procure.sweep.tls import dask_options
 from procure.tables import write
 from procure.text import counted
 from procure.workload import LogSettings
@@ -79,9 +78,9 @@ def init(
     is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
     if jobs is not None and not is_log:
         common.refuse_given(context, f"{jobs} is a job table already", "settings")
-    of_log, of_offers = _columns(column or [], is_log)
+    of_log, of_offers = columns_of_both(column or [], is_log)
     how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
-    reading = offer_reading(None, rate, of_offers, category)
+    reading = offer_reading(rates=rate, columns=of_offers, categories=category)
     with common.bad_option("--budget"):
         usd = in_usd(budget, reading.rates)
     offers = reading.model_dump(exclude_defaults=True)
@@ -100,7 +99,7 @@ def init(
     common.note(f"next: procure study check {path}")
 
 
-def _columns(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
+def columns_of_both(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
     """Tell the columns of a log from those of offers, by the field that each is."""
     name_of = {text: text.partition("=")[0] for text in texts}
     for text, name in name_of.items():
@@ -148,13 +147,13 @@ def check_(
     """
     if settings:
         load_study(path, settings)
-    loaded, size = check_study(path, settings or ())
-    study_options.say_made_up(loaded)
-    missing = gpu_models(loaded)
-    for text in [*study_notes(loaded), say_size(loaded, size)]:
+    plan, size = check_study(path, settings or ())
+    study_options.say_made_up(plan.study)
+    loaded, missing = plan.study, gpu_models(plan)
+    for text in [*study_notes(plan), say_size(loaded, size)]:
         common.note(text)
     costs = _rule_costs(loaded)
-    for text in gpu_notes(loaded, missing):
+    for text in gpu_notes(plan, missing):
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -167,9 +166,9 @@ def check_(
         **size,
     }
     if not people:
-        record["rules"] = [one.document() for one in costs]
+        record["rules"] = [one._asdict() for one in costs]
         record["gpu_models"] = missing.to_dict(orient="records")
-        record["applications"] = application_table(loaded).to_dict(orient="records")
+        record["applications"] = application_table(plan).to_dict(orient="records")
     unmapped = sum(not models for models in missing["runs_on"])
     open_ = (
         f"no error, but nobody offers {counted(unmapped, 'GPU model')} of the log" if unmapped else "no problem found"
@@ -220,13 +219,3 @@ def status(
         common.note(f"run the shards again, or: procure sweep {path}")
     if problems:
         raise typer.Exit(1)
-
-
-@app.command("tls")
-def tls(path: study_options.StudyArgument) -> None:
-    """Make a study's TLS keys if there are none; print what Dask's scheduler and workers need.
-
-    Examples:
-    python -m procure.sweep.headless scheduler --protocol tls $(procure study tls mystudy.toml)
-    """
-    common.echo(dask_options(load_study(path).folder))

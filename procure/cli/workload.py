@@ -26,7 +26,7 @@ from procure.workload import (
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.read_sacct import SACCT_COMMAND
+from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 from procure.workload.window_study import generate_jobs
 
@@ -54,6 +54,8 @@ def import_(
         bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
     ] = False,
     out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day of that command.")] = "now-30days",
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="Its last day.")] = "now",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read a log as a job table; print how many rows were kept, and dropped why.
@@ -64,10 +66,10 @@ def import_(
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
     procure workload import KTH-SP2.swf.xz --log-format swf --set cpus_per_node=8 --out jobs.parquet
     procure workload import jobs.psv --log-format sacct --tz Europe/Berlin --out jobs.parquet
-    procure workload import --print-sacct-command
+    procure workload import --print-sacct-command --from 2026-01-01 --to 2026-02-01
     """
     if print_sacct_command:
-        common.echo(SACCT_COMMAND)
+        common.echo(sacct_command(first, last))
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")

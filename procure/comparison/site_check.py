@@ -16,10 +16,6 @@ WITHIN = 600
 """s; a simulated wait counts as right within ten minutes of the logged one."""
 
 
-BEYOND = "beyond_learnt"
-"""The column of a schedule that says where a learned rest left the range that it has seen."""
-
-
 def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
     """Compare simulated with logged waits by class, size, partition, QOS, and of all jobs.
 
@@ -36,10 +32,8 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     -------
     pandas.DataFrame
         One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
-        logged_p90 simulated_p90 mean_error rank_correlation share_within distance share_beyond``; waits in s,
-        ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait);
-        ``share_beyond`` of jobs whose hold a learned rest predicted outside the range that it has seen, NaN of
-        policies without.
+        logged_p90 simulated_p90 mean_error rank_correlation share_within distance``; waits in s,
+        ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
 
     Raises
     ------
@@ -54,17 +48,11 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     for name in ("partition", "qos"):
         if name in jobs and len(jobs[name].unique()) > 1:
             frame[name] = name + " " + jobs[name].replace("", "(none)")
-    frame["beyond"] = run.schedule[BEYOND].astype(float) if BEYOND in run.schedule else np.nan
     frame = frame.dropna(subset=["logged", "simulated"])
     parts = [("all", frame)]
-    for name in frame.columns.drop(["logged", "simulated", "beyond"]):
+    for name in frame.columns.drop(["logged", "simulated"]):
         parts += [(str(value), part) for value, part in frame.groupby(name, observed=True)]
-    return pd.DataFrame(
-        [
-            {"policy": policy, "class": name} | compare_pairs(part) | {"share_beyond": part["beyond"].mean()}
-            for name, part in parts
-        ]
-    )
+    return pd.DataFrame([{"policy": policy, "class": name} | compare_pairs(part) for name, part in parts])
 
 
 def pair_waits(jobs: pd.DataFrame, schedule: pd.DataFrame) -> pd.DataFrame:

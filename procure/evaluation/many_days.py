@@ -32,20 +32,16 @@ Scores = Mapping[tuple[str, str], np.ndarray]
 
 @dataclass(frozen=True)
 class Days:
-    """The mean waits of packages on several days.
+    """The mean waits of packages on several days: arrays are [days, packages], or [days].
 
     Attributes
     ----------
-    names
-        Of the days.
-    wait
-        Mean wait, s, float64[days, packages]; NaN where it was not simulated.
+    names, weight
+        Of the days, and what each counts in a mean over days.
+    wait, n_jobs
+        Mean wait, s, NaN where it was not simulated; jobs that each package runs.
     able
-        Which packages can be hits on which day, bool[days, packages].
-    weight
-        What each day counts in a mean over days, float64[days].
-    n_jobs
-        Jobs that each package runs on each day, float64[days, packages].
+        Which packages can be hits on which day, bool.
     """
 
     names: tuple[str, ...]
@@ -123,7 +119,6 @@ def predict_all_days(
     x: pd.DataFrame | np.ndarray,
     learns: str = "normalised",
     share: float = 0.1,
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
 ) -> np.ndarray:
@@ -169,7 +164,7 @@ def predict_all_days(
             among[rest] = True
             counted = learns == "hit-days"
             label = hit_days(days, share, among) if counted else normalised_wait(days, among)
-            found = Surrogate(kind, seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
+            found = Surrogate(seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
             score[held] = -found if counted else found
     return score
 

@@ -12,9 +12,9 @@ from procure.errors import TableError
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
 from procure.objectives.aggregate import pooled_mean
+from procure.packages.constraints import build_constraints
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
-from procure.packages.terms import make_offer
 from procure.progress import step
 from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
@@ -128,11 +128,8 @@ def explain_package(
 
 def longest_waiting(cases: Sequence[Case]) -> str:
     """Return the name of the workload with the longest wait, by the median over its simulated packages."""
-    return cases[int(np.argmax(_medians(cases)))].name
-
-
-def _medians(cases: Sequence[Case]) -> list[float]:
-    return [float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases]
+    medians = [float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases]
+    return cases[int(np.argmax(medians))].name
 
 
 def _waits(results: StudyResults, row: int) -> pd.DataFrame:
@@ -206,7 +203,7 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     cents = order_cents(tried, plan.quotes, rules)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
-    offer = make_offer(plan.quotes, rules)
+    offer = build_constraints(plan.quotes, rules)
     table = pd.DataFrame(
         {
             "type": plan.types,

@@ -150,24 +150,16 @@ def explain(
 
 def _plain(one: PackageExplanation) -> dict[str, Any]:
     keys = ("package_id", "counts", "price_usd", "totals", "wait", "typical_seconds", "predicted_seconds")
-    tables = {
-        "waits": one.waits,
-        "factors": one.factors,
-        "factors_by_subject": one.grouped,
-        "marginal": one.marginal,
-    }
+    tables = {"waits": one.waits, "factors": one.factors, "factors_by_subject": one.grouped, "marginal": one.marginal}
     bottlenecks = {
         workload: {
-            "seconds": bottleneck.seconds,
-            "spread_seconds": bottleneck.fragmented_seconds,
-            "n_unrunnable": bottleneck.n_unrunnable,
-            "over_time": bottleneck.over_time().to_dict(orient="records"),
-            "requests": bottleneck.shapes.head(_N_SHAPES).to_dict(orient="records"),
+            "seconds": found.seconds,
+            "spread_seconds": found.fragmented_seconds,
+            "n_unrunnable": found.n_unrunnable,
+            "over_time": found.over_time().to_dict(orient="records"),
+            "requests": found.shapes.head(_N_SHAPES).to_dict(orient="records"),
         }
-        for workload, bottleneck in one.bottlenecks.items()
+        for workload, found in one.bottlenecks.items()
     }
-    return (
-        {key: getattr(one, key) for key in keys}
-        | {key: table.to_dict(orient="records") for key, table in tables.items()}
-        | {"binding": bottlenecks}
-    )
+    plain = {key: table.to_dict(orient="records") for key, table in tables.items()}
+    return {key: getattr(one, key) for key in keys} | plain | {"binding": bottlenecks}

@@ -23,49 +23,46 @@ def differences(one: PackageExplanation, other: PackageExplanation) -> pd.DataFr
     both = one.waits.merge(other.waits, on="workload", suffixes=("", "_other"))
     if len(both) > 1:
         rows += [("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()]
-    left_out = [int(each.waits["jobs_left_out"].sum()) for each in (one, other)]
-    rows.append(("jobs left out", "all", left_out[0], left_out[1]))
-    for workload, mine in one.bottlenecks.items():
-        theirs = other.bottlenecks[workload]
-        rows += [
-            ("share of waiting for", WORDS[cause], mine.share(cause), theirs.share(cause))
-            for cause in mine.seconds
-            if mine.seconds[cause] or theirs.seconds[cause]
-        ]
+    mine, theirs = (int(each.waits["jobs_left_out"].sum()) for each in (one, other))
+    rows.append(("jobs left out", "all", mine, theirs))
+    for workload, here in one.bottlenecks.items():
+        shares = [(WORDS[cause], here.share(cause), other.bottlenecks[workload].share(cause)) for cause in here.seconds]
+        rows += [("share of waiting for", *share) for share in shares if any(share[1:])]
     table = pd.DataFrame(rows, columns=["what", "item", "first", "second"])
     table["difference"] = table["first"] - table["second"]
-    factors = _factors_of(one, other).rename(columns={"about": "item"}).assign(what="factor")
-    factors["difference"] = factors["first"] / factors["second"]
-    strongest = np.argsort(-np.abs(np.log(factors["difference"].to_numpy(dtype="float64"))), kind="stable")
-    return pd.concat([table, factors.iloc[strongest[:_STRONGEST]]], ignore_index=True)
+    factors = _factors_of(one, other).head(_STRONGEST).assign(what="factor")
+    return pd.concat([table, factors[table.columns]], ignore_index=True)
 
 
 def _factors_of(one: PackageExplanation, other: PackageExplanation) -> pd.DataFrame:
+    """Return the factors of both, ``item first second difference``, those that differ most first."""
     both = one.grouped.merge(other.grouped, on="about", suffixes=("", "_other"))
-    return both.rename(columns={"factor": "first", "factor_other": "second"})
+    both = both.rename(columns={"about": "item", "factor": "first", "factor_other": "second"})
+    both["difference"] = both["first"] / both["second"]
+    return both.iloc[np.argsort(-np.abs(np.log(both["difference"].to_numpy(dtype="float64"))), kind="stable")]
 
 
 def sentences(one: PackageExplanation) -> list[str]:
     """Explain a package in sentences; one that begins with spaces belongs to the list before it."""
-    bought = ", ".join(f"{n} × {kind}" for kind, n in one.counts.items())
-    totals = one.totals
+    totals, left_out, grouped = one.totals, int(one.waits["jobs_left_out"].sum()), one.grouped
     lines = [
-        f"{bought}: US$ {one.price_usd:,.0f} for {totals['cpus']:,.0f} CPUs, {totals['mem_gb']:,.0f} GB and "
-        f"{totals['gpus']:,.0f} GPUs in {totals['nodes']:,.0f} nodes; jobs wait {duration(one.wait)} on average"
+        f"{', '.join(f'{n} × {kind}' for kind, n in one.counts.items())}: US$ {one.price_usd:,.0f} for "
+        f"{totals['cpus']:,.0f} CPUs, {totals['mem_gb']:,.0f} GB and {totals['gpus']:,.0f} GPUs in "
+        f"{totals['nodes']:,.0f} nodes; jobs wait {duration(one.wait)} on average"
     ]
-    left_out = int(one.waits["jobs_left_out"].sum())
     if left_out:
         lines.append(f"{counted(left_out, 'job')} cannot run on any of its nodes")
-    grouped = one.grouped
     if len(grouped):
         lines.append(
             f"the model predicts a mean wait of {duration(one.predicted_seconds)}, against "
             f"{duration(one.typical_seconds)} for a typical package, because of:"
         )
-        lines += [f"  {_effect(row.about, row.factor)}" for row in grouped.head(_STRONGEST).itertuples()]
-        rest = float(np.prod(grouped["factor"].to_numpy()[_STRONGEST:]))
-        if len(grouped) > _STRONGEST:
-            lines.append(f"  {_effect('everything else', rest)}")
+        factors = list(zip(grouped["about"], grouped["factor"], strict=True))
+        rest = [("everything else", float(np.prod([one for _, one in factors[_STRONGEST:]])))]
+        for what, factor in factors[:_STRONGEST] + rest * (len(factors) > _STRONGEST):
+            size = f"{1 - factor:.0%} less" if factor < 1 else f"{factor - 1:.0%} more"
+            size = size if factor < 2 else f"{factor:.1f} times the"
+            lines.append(f"  {what}: " + (f"×{factor:.2f}, {size} waiting" if abs(factor - 1) > 0.005 else "no effect"))
     lines += [_waited_for(workload, bottleneck) for workload, bottleneck in one.bottlenecks.items()]
     return lines + marginal_sentences(one)
 
@@ -78,13 +75,12 @@ def marginal_sentences(one: PackageExplanation) -> list[str]:
     if not len(one.marginal):
         return []
     better = one.marginal[one.marginal["saved_seconds"] > 0]
-    if not len(better):
-        return ["one more node of any type would not shorten the wait"]
-    if not better["allowed"].any():
-        return ["one more node of a type that the study's rules allow would not shorten the wait"]
-    first = better[better["allowed"]].iloc[0]
+    allowed = better[better["allowed"]] if len(better) else better
+    if not len(allowed):
+        which = "any type" if not len(better) else "a type that the study's rules allow"
+        return [f"one more node of {which} would not shorten the wait"]
+    first, beyond = allowed.iloc[0], allowed["beyond_usd"].iloc[0]
     which = "all types" if one.marginal["allowed"].all() else "the types that the rules allow"
-    beyond = first["beyond_usd"]
     return [
         f"one more {first['type']} (US$ {first['usd']:,.0f}) would shorten the mean wait by "
         f"{duration(first['saved_seconds'])}, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most for the "
@@ -97,23 +93,19 @@ def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> 
     if not (one.wait > 0 or other.wait > 0):
         return ["no job waits on either"]
     better, worse = (one, other) if one.wait <= other.wait else (other, one)
-    waits = [duration(better.wait), duration(worse.wait)]
-    if better.wait == worse.wait:
-        lines = [f"jobs wait equally long on both: {waits[0]}"]
-    else:
+    short, long = duration(better.wait), duration(worse.wait)
+    lines = [f"jobs wait equally long on both: {short}"]
+    if better.wait < worse.wait:
+        instead = f": {short} against {long}" if short != long else ""
         less = duration(worse.wait - better.wait)
-        instead = f": {waits[0]} against {waits[1]}" if waits[0] != waits[1] else ""
         lines = [f"jobs wait {less} less on {better.package_id} than on {worse.package_id}{instead}"]
-    n_workloads = len(one.waits)
-    if n_workloads > 1 and better.wait < worse.wait:
-        shorter = better.waits["mean_wait_time"].to_numpy() < worse.waits["mean_wait_time"].to_numpy()
-        lines.append(f"they wait less on {int(shorter.sum())} of {n_workloads} workloads")
-    factors = _factors_of(one, other)
-    if len(factors):
-        most = factors.iloc[int(np.abs(np.log(factors["first"] / factors["second"])).argmax())]
+        if len(one.waits) > 1:
+            shorter = better.waits["mean_wait_time"].to_numpy() < worse.waits["mean_wait_time"].to_numpy()
+            lines.append(f"they wait less on {int(shorter.sum())} of {len(one.waits)} workloads")
+    for most in _factors_of(one, other).head(1).itertuples():
         lines.append(
-            f"the model attributes most of the difference to {most['about']}: ×{most['first']:.2f} for the first, "
-            f"×{most['second']:.2f} for the second"
+            f"the model attributes most of the difference to {most.item}: ×{most.first:.2f} for the first, "
+            f"×{most.second:.2f} for the second"
         )
     return lines
 
@@ -125,24 +117,13 @@ def bars_over_time(workload: str, bottleneck: Bottleneck) -> list[str]:
     table = bottleneck.over_time(60)
     most = max(float(table[list(CAUSES)].to_numpy().max()), 1e-9)
     hours = (int(bottleneck.moments[-1]) - int(bottleneck.moments[0])) / 3600
-    lines = [
-        f"Waiting jobs on {workload} by what they wait for, over {hours:,.1f} h; █ = {counted(round(most), 'job')}"
+    head = f"Waiting jobs on {workload} by what they wait for, over {hours:,.1f} h; █ = {counted(round(most), 'job')}"
+    return [head] + [
+        f"  {WORDS[cause]:<24.24} {bottleneck.share(cause):>5.0%}  "
+        + "".join(_BARS[min(8, int(-(-8 * value // most)))] for value in table[cause])
+        for cause in CAUSES
+        if bottleneck.seconds[cause]
     ]
-    for cause in CAUSES:
-        if bottleneck.seconds[cause]:
-            bars = "".join(_BARS[min(8, int(-(-8 * value // most)))] for value in table[cause])
-            lines.append(f"  {WORDS[cause]:<24.24} {bottleneck.share(cause):>5.0%}  {bars}")
-    return lines
-
-
-def _effect(what: str, factor: float) -> str:
-    if 0.995 <= factor <= 1.005:
-        return f"{what}: no effect"
-    if factor < 1:
-        size = f"{1 - factor:.0%} less"
-    else:
-        size = f"{factor - 1:.0%} more" if factor < 2 else f"{factor:.1f} times the"
-    return f"{what}: ×{factor:.2f}, {size} waiting"
 
 
 def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
@@ -155,11 +136,10 @@ def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
     fragmented = bottleneck.fragmented_seconds / total
     if fragmented >= 0.005:
         text += f"; for {fragmented:.0%} of it enough was free in total, but on no single node"
-    if len(bottleneck.shapes):
-        top = bottleneck.shapes.iloc[0]
+    for top in bottleneck.shapes.head(1).itertuples():
         text += (
-            f"; {top['waited_seconds'] / total:.0%} of it falls on jobs that ask for "
-            f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
-            f"{counted(top['gpus_per_node'], 'GPU')}, which {counted(top['n_able'], 'node')} can hold"
+            f"; {top.waited_seconds / total:.0%} of it falls on jobs that ask for "
+            f"{counted(top.cpus_per_node, 'CPU')}, {top.mem_mb_per_node / 1000:,.1f} GB and "
+            f"{counted(top.gpus_per_node, 'GPU')}, which {counted(top.n_able, 'node')} can hold"
         )
     return text

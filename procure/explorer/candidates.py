@@ -52,7 +52,7 @@ class Candidates:
     def near(self, centres: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return candidates that are one exchange away, about n tries for each."""
         found = self.inside(self.space.neighbours(centres, n, rng))
-        if self.all is not None and self.space.offer.prices is not None:
+        if self.all is not None and self.space.constraints.prices is not None:
             # Under discounts, what cannot grow type by type may still lie below another package.
             found = found[rows_in(found, self.all)]
         return found

@@ -49,7 +49,7 @@ class Observations:
         """Begin with nothing known."""
         self._space, self._score = space, score
         self._rows: set[bytes] = set()
-        self.counts = np.empty((0, space.offer.n_types), dtype=np.int64)
+        self.counts = np.empty((0, space.constraints.n_types), dtype=np.int64)
         self.answers = np.empty((0, 0))
         self.value, self.violation = np.empty(0), np.empty(0)
         self.left_out = np.empty(0, dtype=np.int64)

@@ -59,19 +59,9 @@ def write_archive(path: str | Path, archive: Archive) -> None:
 
 
 def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
-    """Read an archive whose head states a schema.
+    """Read an archive of this schema; ``hint`` says what to do where there is no such file.
 
-    Parameters
-    ----------
-    schema
-        What ``head["schema"]`` must be.
-    hint
-        What to do where there is no such file, for the error.
-
-    Raises
-    ------
-    TableError
-        No such file, a damaged one, or one of another schema or version.
+    A file that is damaged, or of another schema or version, is an error.
     """
     path = Path(path)
     if not path.is_file():

@@ -27,22 +27,10 @@ def keep(
     unpack: Callable[[Archive], Any],
     schema: str = _SCHEMA,
 ) -> Made:
-    """Return what was kept of the same inputs, or make it and keep it.
+    """Return what was kept of the same inputs (arrays, and what `repr` writes in full), or make it and keep it.
 
-    Parameters
-    ----------
-    folder
-        None keeps nothing, nor does a folder that cannot be written.
-    name
-        Of the file, without its ending; what was kept there of other inputs is replaced.
-    inputs
-        All that it depends on: arrays, and what `repr` writes in full.
-    make
-        Computes it; None is not kept. What was kept by other code of its module, or of what that imports, is replaced.
-    pack, unpack
-        To plain data and back; what cannot be unpacked is made anew.
-    schema
-        Of the file.
+    No folder, or one that cannot be written, keeps nothing, nor is None kept. What was kept under the name of other
+    inputs, by other code of the module of ``make`` or of what that imports, or cannot be unpacked, is replaced.
     """
     if folder is None:
         return make()

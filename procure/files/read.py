@@ -44,13 +44,7 @@ def is_file(path: Path) -> bool:
 
 
 def existing_file(path: str | Path) -> Path:
-    """Return the path of a file or pipe that is there; ``-`` is standard input.
-
-    Raises
-    ------
-    TableError
-        It is a folder, or there is nothing.
-    """
+    """Return the path of a file or pipe that is there, else raise; ``-`` is standard input."""
     path = Path(path)
     try:
         if path.is_dir():
@@ -63,13 +57,7 @@ def existing_file(path: str | Path) -> Path:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst); ``-`` is standard input.
-
-    Raises
-    ------
-    TableError
-        The file is missing, truncated or damaged.
-    """
+    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst); ``-`` is standard input."""
     path = existing_file(path)
     try:
         packed = _standard_input() if str(path) in ("-", "/dev/stdin") else path.read_bytes()
@@ -123,13 +111,7 @@ def is_parquet(content: bytes) -> bool:
 
 
 def check_parquet(path: Path | io.BytesIO) -> None:
-    """Refuse a Parquet file that holds far more values, or far longer text, than its size gives reason to expect.
-
-    Raises
-    ------
-    TableError
-        It unpacks to more than the limits of this module, or a column holds lists.
-    """
+    """Refuse a Parquet file with lists, or with far more values or longer text than its size gives reason to expect."""
     size = path.stat().st_size if isinstance(path, Path) else path.getbuffer().nbytes
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * size)
     with pq.ParquetFile(path) as file:
@@ -168,28 +150,10 @@ def as_utf8(content: bytes) -> bytes:
 def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> pd.DataFrame:
     """Read delimited text with a header as text columns, their names stripped.
 
-    Parameters
-    ----------
-    content
-        UTF-8, or UTF-16 with a byte-order mark. Commas, semicolons or tabs separate, whichever splits
-        the header into the most fields.
-    source
-        What to call it in an error.
-    encoding_errors
-        ``strict``, or ``replace`` for logs.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A cell that a short row lacks is empty. Fields beyond the header's are left out where they are
-        empty in every row, as a spreadsheet's trailing commas are; so is a column without name and content.
-
-    Raises
-    ------
-    TableError
-        A row has more fields than the header, or the text is no delimited text.
-    pandas.errors.EmptyDataError
-        There is no header.
+    Commas, semicolons or tabs separate, whichever splits the header into the most fields. A cell that a short row lacks
+    is empty. Fields beyond the header's are left out where they are empty in every row, as a spreadsheet's trailing
+    commas are, and an error otherwise; so is a column without name and content. Without a header it raises
+    `pandas.errors.EmptyDataError`.
     """
     content = as_utf8(content)
     separator = _separator(content)

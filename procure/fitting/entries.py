@@ -8,9 +8,3 @@ RULES = Entry(
     True,
     True,
 )
-AS_LOGGED = Entry(
-    "procure.fitting.policy:AsLogged",
-    "rules, and holds as boosted trees have learnt them from the log (site=FOLDER)",
-    True,
-    True,
-)

@@ -1,4 +1,4 @@
-"""Fit a site to a log: rules and a learned rest, each kept only where replays of unseen parts come closer to it."""
+"""Fit a site to a log: rules, each kept only where replays of unseen parts come closer to it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from procure.account.outages import Outage
 from procure.account.sweep import ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError
 from procure.fitting.fidelity import Fidelity, fidelity
-from procure.fitting.learn import learn_rest, waits_of
-from procure.fitting.model import Rest, no_rest
-from procure.fitting.policy import AsLogged, Rules
-from procure.fitting.store import REST, write_rest
+from procure.fitting.policy import Rules
 from procure.progress import step
 from procure.run import simulate
 from procure.schemas import JOB, NODE
@@ -37,36 +34,16 @@ FEWEST = 200
 FOLDS = ((0.55, 0.75), (0.75, 1.0), (0.6, 1.0))
 """What is learnt on the jobs before the first share is tried on those up to the second; the last is as long a time
 after what it learns from as a log that is yet to come."""
-WAYS = ((1.0, 1.0), (0.8, 1.0), (0.6, 1.0), (1.0, 0.85))
-"""Ways to use the rest that are tried: its scale, and the share of the logged holds that are no longer than its longest
-one: a few holds of weeks on the wrong jobs cost more error than all others save."""
 GAIN = 0.005
 """A rule must bring replays closer by this share."""
 LUCK = 0.01
 """By so much a mean error may be above or below another's by luck, as parts of one log show."""
-MOST_LEARNT = 60_000
-"""Jobs, the last ones, from which the rest is learnt."""
 LEAST_OF_NAME = 30
 """Jobs that a user, partition or account must have for a pause of its own."""
 INFERRED = "inferred"
 """How the reason of an event begins that the log shows; it is replaced when a site is fitted anew."""
 HELD = [ELIGIBLE, LIMIT, RESERVED, OUTAGE, PAUSE, UNEXPLAINED]
 """Causes during which there was room."""
-
-
-class _Learnt(NamedTuple):
-    """What is tried: rules, and a rest."""
-
-    rules: tuple[Rule, ...]
-    rest: Rest
-
-
-class _Way(NamedTuple):
-    """A way to use the rest."""
-
-    of_room: bool  # it learns the time with room, else the whole wait
-    scale: float = 1.0
-    most: float = 1.0
 
 
 class _Seen(NamedTuple):
@@ -90,8 +67,6 @@ class Fitted(Shown):
     ----------
     site, nodes
         The rules as lines of ``site.toml``, and the node table.
-    rest
-        The learned rest; without trees where none came closer to the log.
     table
         A row per rule: ``kind subject value evidence``.
     tried
@@ -103,7 +78,6 @@ class Fitted(Shown):
 
     site: Site
     nodes: pd.DataFrame
-    rest: Rest
     table: pd.DataFrame
     tried: pd.DataFrame
     notes: tuple[str, ...]
@@ -117,19 +91,13 @@ class Fitted(Shown):
         """Return the fit for programs."""
         return {
             "rules": [rule.model_dump(mode="json") for rule in self.site.rules],
-            "learned_rest": bool(len(self.rest.trees.root)),
             "tried": self.tried.to_dict(orient="records"),
             "notes": list(self.notes),
         }
 
     def write(self, folder: str | Path) -> Path:
-        """Write the site's folder: ``site.toml``, ``nodes.csv``, and ``rest.npz`` where a rest was learnt."""
-        path = write_site(self.site, self.nodes, folder)
-        if len(self.rest.trees.root):
-            write_rest(self.rest, path)
-        else:
-            (path / REST).unlink(missing_ok=True)
-        return path
+        """Write the site's folder: ``site.toml`` and ``nodes.csv``."""
+        return write_site(self.site, self.nodes, folder)
 
 
 def fit_site(
@@ -137,14 +105,13 @@ def fit_site(
     nodes: pd.DataFrame | str | Path,
     site: Site | None = None,
 ) -> Fitted:
-    """Infer from a log the rules under which its jobs started, and learn what no rule explains.
+    """Infer from a log the rules under which its jobs started.
 
-    Rules are pauses (of all, of partitions, accounts and users) and limits of users, accounts and partitions; the rest
-    is a hold that boosted trees predict of each job as it is submitted. Both are learnt on the first part of the log,
-    three times, and tried by replaying the part that follows with what ran and waited as it began: a rule, or the rest,
-    is kept if mean error, distance and rank correlation come closer to the log than without it, in their mean and in
-    the worst of them, and none of the three is over 1 % further than EASY's. What is kept is then learnt again on the
-    whole log.
+    Rules are pauses (of all, of partitions, accounts and users) and limits of users, accounts and partitions. They are
+    learnt on the first part of the log, three times, and tried by replaying the part that follows with what ran and
+    waited as it began: a rule is kept if mean error, distance and rank correlation come closer to the log than without
+    it, in their mean and in the worst of them, and none of the three is over 1 % further than EASY's. What is kept is
+    then learnt again on the whole log.
 
     Parameters
     ----------
@@ -168,7 +135,7 @@ def fit_site(
     >>> list(fitted.table.columns)
     ['kind', 'subject', 'value', 'evidence']
     >>> sorted(fitted.tried["policy"].unique())
-    ['as-logged', 'easy', 'rules']
+    ['easy', 'rules']
     """
     table, system = as_table(jobs, JOB), as_table(nodes, NODE)
     log = started_jobs(table)
@@ -197,42 +164,38 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     whole = _Seen(log, account_waits(log, system, gone), explained)
     firsts = [_Seen(first, account_part(first, system, gone), explained) for first, _ in parts]
 
-    def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
+    def tried(learnt: Sequence[tuple[Rule, ...]], policy: str) -> list[Fidelity]:
         found = []
-        for one, (_, later), every in zip(learnt, parts, replayed, strict=True):
-            write_site(gone.model_copy(update={"rules": one.rules}), system, folder)
-            write_rest(one.rest, folder)
-            named = "easy" if policy == "easy" else _POLICIES[policy].model_validate({"site": folder.as_posix()})
+        for rules, (_, later), every in zip(learnt, parts, replayed, strict=True):
+            write_site(gone.model_copy(update={"rules": rules}), system, folder)
+            named = "easy" if policy == "easy" else Rules.model_validate({"site": folder.as_posix()})
             schedule = simulate(every, system, named).schedule.tail(len(later)).reset_index(drop=True)
             found.append(fidelity(later, schedule))
         return found
 
     with step("replaying under EASY"):
-        easy = tried([_Learnt((), no_rest())] * len(parts), "easy")
+        easy = tried([()] * len(parts), "easy")
     kinds: list[str] = []
-    seen = tried([_Learnt((), no_rest())] * len(parts), "rules") if gone.events else easy
+    seen = tried([()] * len(parts), "rules") if gone.events else easy
     best = _score(seen, easy) if gone.events else 1.0
     for kind, infer in _KINDS.items():
         with step(f"trying rules: {kind}"):
             if not any(infer(first) for first in firsts):
                 continue
-            found = tried([_Learnt(_rules([*kinds, kind], first), no_rest()) for first in firsts], "rules")
+            found = tried([_rules([*kinds, kind], first) for first in firsts], "rules")
             score = _score(found, easy)
             if score < best * (1 - GAIN) and _no_worse(found, easy):
                 kinds, best, seen = [*kinds, kind], score, found
-    held = [kind for kind in kinds if not kind.startswith("pause")]
-    way, rested = _choose_rest(firsts, system, held, easy, seen, tried)
     rules = _rules(kinds, whole)
-    rest = no_rest() if way is None else _learn(_beside(held, whole), system, way)
     rows = [
         {"policy": policy, "part": f"{a:.0%} to {b:.0%}", **one._asdict()}
-        for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
+        for policy, found in (("easy", easy), ("rules", seen))
         for (a, b), one in zip(FOLDS, found, strict=True)
     ]
-    notes = _notes(kinds, way, gone.events)
+    notes = _notes(kinds, gone.events)
     fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
     shown = pd.DataFrame([rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"])
-    return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
+    return Fitted(fitted, system, shown, pd.DataFrame(rows), notes)
 
 
 def _open(first: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
@@ -281,51 +244,6 @@ def _away(outages: list[Outage], origin: int, system: pd.DataFrame) -> Iterator[
             )
 
 
-def _choose_rest(
-    firsts: list[_Seen],
-    system: pd.DataFrame,
-    held: list[str],
-    easy: list[Fidelity],
-    seen: list[Fidelity],
-    tried: Callable[[Sequence[_Learnt], str], list[Fidelity]],
-) -> tuple[_Way | None, list[Fidelity]]:
-    """Return in which way the rest comes closest to the parts that follow, and how close; None where the rules do."""
-    best, closest = None, seen
-    rules, beside = [_rules(held, first) for first in firsts], [_beside(held, first) for first in firsts]
-    for of_room in (False, True):
-        with step(f"learning the rest from {'the time with room' if of_room else 'whole waits'}"):
-            rests = [_learn(first, system, _Way(of_room)) for first in beside]
-            for way in (_Way(of_room, *one) for one in WAYS):
-                used = [
-                    _Learnt(rule, _used(rest, first, way))
-                    for rule, rest, first in zip(rules, rests, beside, strict=True)
-                ]
-                found = tried(used, "as-logged")
-                # What a purchase cuts is a share of the waiting: a rest that takes its sum further from the log's than
-                # the rules do would sell more of it, however well it tells who waits.
-                no_worse = _off(found) <= _off(seen) and _no_worse(found, easy)
-                if no_worse and _score(found, easy) < (1 - GAIN) * _score(closest, easy):
-                    best, closest = way, found
-    return best, closest
-
-
-def _target(seen: _Seen, way: _Way) -> np.ndarray:
-    """Return what the rest learns of each job, s."""
-    return (seen.held if way.of_room else waits_of(seen.log))[-MOST_LEARNT:]
-
-
-def _used(rest: Rest, seen: _Seen, way: _Way) -> Rest:
-    """Return a rest as it is to be used."""
-    longest = float(np.log1p(np.quantile(_target(seen, way), way.most)))
-    return rest._replace(scale=way.scale, longest=min(rest.longest, longest))
-
-
-def _learn(seen: _Seen, system: pd.DataFrame, way: _Way) -> Rest:
-    recent = seen.log.tail(MOST_LEARNT).reset_index(drop=True)
-    recent = recent.assign(cpus_per_node=held_cpus(recent, system["cpus"].to_numpy(np.int64)))
-    return _used(learn_rest(recent, int(system["cpus"].sum()), _target(seen, way), way.scale), seen, way)
-
-
 def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
     """Return how far replays are beside EASY's: the mean over all parts and measures, and the worst of them, halved.
 
@@ -338,11 +256,6 @@ def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
 def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
     """Say whether none of the three measures is further than EASY's, in the mean over the parts, but for luck."""
     return bool((_ratios(found, easy).mean(0) <= 1 + LUCK).all())
-
-
-def _off(found: list[Fidelity]) -> float:
-    """Return how far the mean waits are from the log's, in the mean over the parts."""
-    return float(np.mean([one.off for one in found]))
 
 
 def _ratios(found: list[Fidelity], easy: list[Fidelity]) -> np.ndarray:
@@ -417,11 +330,10 @@ _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "pause by user": _pauses_of("user"),
     "limits": _limits,
 }
-_POLICIES = {"rules": Rules, "as-logged": AsLogged}
 _INFERRED = ("pause", "limit")
 
 
-def _notes(kinds: list[str], way: _Way | None, events: tuple[NodeEvent, ...]) -> tuple[str, ...]:
+def _notes(kinds: list[str], events: tuple[NodeEvent, ...]) -> tuple[str, ...]:
     notes = []
     if inferred := [one for one in events if one.reason.startswith(INFERRED)]:
         notes.append(
@@ -431,13 +343,4 @@ def _notes(kinds: list[str], way: _Way | None, events: tuple[NodeEvent, ...]) ->
     if not kinds:
         but = " but for the site's events" if events else ""
         notes.append(f"no rule brought a replay of unseen jobs closer to the log: policy rules is EASY{but}")
-    if way is None:
-        notes.append(
-            "no learned rest was closer to unseen jobs than the rules, and no further than EASY: as-logged is rules"
-        )
-    else:
-        what = "the time that jobs waited with room" if way.of_room else "the whole wait"
-        notes.append(
-            f"the rest predicts {what}, its logarithm times {way.scale:g}, at most the {way.most:.0%} quantile"
-        )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The hold-back of inferred rules: limits, the scheduler's pause, and the learned rest."""
+"""The hold-back of inferred rules: limits, and the scheduler's pause."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.fitting.away import N_SEEN, Changes
-from procure.fitting.trees import Trees, walk
-from procure.fitting.watch import Watch, begin, come, finish
 from procure.policies.lines import DECISION, N_FILLED
 from procure.simulator.kernel import part
 from procure.simulator.seams import hold
@@ -28,18 +26,10 @@ class Limits(NamedTuple):
 class Inferred(NamedTuple):
     """Who is held back, and until when."""
 
-    watch: Watch
-    trees: Trees
-    scale: float  # of the logarithm of the predicted hold
-    longest: float  # log(1 + s), no hold is longer
-    pause: np.ndarray  # int64[n_jobs], s after submission before which a job does not start
+    release: np.ndarray  # int64[n_jobs], s before which a job does not start
+    cpus: np.ndarray  # int64[n_jobs], on all nodes
     limits: Limits
-    low: np.ndarray  # float64[n_features], the range in which was learnt
-    high: np.ndarray  # float64[n_features]
-    release: np.ndarray  # int64[n_jobs], s; filled as jobs are submitted
-    row: np.ndarray  # float64[n_features], room
     has_ended: np.ndarray  # bool[n_jobs], as far as the counts know
-    beyond: np.ndarray  # bool[n_jobs], seen in a state outside that range
     notes: np.ndarray  # int64[1]
     changes: Changes
     lines: Any  # of those who may start
@@ -50,19 +40,16 @@ class Inferred(NamedTuple):
         return (np.arange(len(state.submit)),)
 
     def follow(self, state):
-        """Bring the counts up to now, predict the holds of what came, and pass over whoever is held."""
+        """Bring the counts up to now, and pass over whoever is held."""
         notes = self.notes
         for i in range(state.n_ended[0]):
             job = state.ended[i]
             if not self.has_ended[job]:
                 self.has_ended[job] = True
-                finish(self.watch, job)
                 count(self, job, -1)
         while notes[N_SUBMITTED] < state.n_submitted[0]:
             job = notes[N_SUBMITTED]
             notes[N_SUBMITTED] += 1
-            come(self.watch, job, self.row)
-            self.release[job] = release_of(self, job)
             pass_over(self, state, self.lines, job)
             pass_over(self, state, self.queue, job)
         for i in range(self.lines.counters[N_FILLED]):
@@ -76,7 +63,6 @@ class Inferred(NamedTuple):
 
     def started(self, state, job):
         """Take note of a start."""
-        begin(self.watch, job, state.now[0])
         count(self, job, 1)
 
     def waits(self, state):
@@ -95,23 +81,6 @@ class Inferred(NamedTuple):
 
 
 @part
-def release_of(own, job):
-    """Return until when a job is held, from the features in ``row``."""
-    held = own.pause[job]
-    if own.trees.root.size > 0:
-        outside = False
-        for i in range(own.row.size):
-            outside = outside or own.row[i] < own.low[i] or own.row[i] > own.high[i]
-        own.beyond[job] = outside
-        # Of what was not seen before no more is known than at the edge.
-        for i in range(own.row.size):
-            own.row[i] = min(max(own.row[i], own.low[i]), own.high[i])
-        predicted = own.scale * walk(own.trees, own.row)
-        held = max(held, np.int64(np.expm1(min(max(predicted, 0.0), own.longest))))
-    return own.watch.submit[job] + held
-
-
-@part
 def count(own, job, sign):
     """Count a job in what its owners have running (1), or out of it (−1)."""
     limits = own.limits
@@ -119,7 +88,7 @@ def count(own, job, sign):
         owner = limits.owner[kind, job]
         if owner >= 0:
             limits.running[0, owner] += sign
-            limits.running[1, owner] += sign * own.watch.cpus[job]
+            limits.running[1, owner] += sign * own.cpus[job]
 
 
 @part
@@ -136,7 +105,7 @@ def is_held(own, state, job):
             and limits.running[0, owner] > 0
             and (
                 limits.running[0, owner] >= limits.most[0, owner]
-                or limits.running[1, owner] + own.watch.cpus[job] > limits.most[1, owner]
+                or limits.running[1, owner] + own.cpus[job] > limits.most[1, owner]
             )
         ):
             return True

@@ -3,11 +3,10 @@
 from procure.models.case import Case, make_case, together
 from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import FEATURE_SETS, feature_inputs, features
-from procure.models.surrogate import KINDS, Surrogate
+from procure.models.surrogate import Surrogate
 
 __all__ = [
     "FEATURE_SETS",
-    "KINDS",
     "Case",
     "Predicted",
     "Surrogate",

@@ -13,7 +13,7 @@ from procure.files import Archive, keep
 from procure.models.case import Case
 from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import feature_inputs, features
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import SCHEMA, from_archive
 
 _FIGURES = ("rmse_seconds", "constant_rmse_seconds")
@@ -23,7 +23,6 @@ def learn(
     case: Case,
     quotes: pd.DataFrame,
     feature_set: str = "composition",
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
     among: np.ndarray | None = None,
@@ -33,22 +32,13 @@ def learn(
 
     Parameters
     ----------
-    case
-        From `make_case`.
-    quotes
-        The quote table.
-    feature_set, kind, folds, seed
-        See `features` and `predict_packages`.
+    case, quotes, feature_set, folds, seed
+        From `make_case`; the quote table; see `features` and `predict_packages`.
     among
-        Which packages to learn from and predict, bool; default: those that run every job.
+        Which packages to learn from and predict, bool; default: those that run every job; NaN elsewhere.
     folder
         Where to cache model and predictions: they are reused while packages, waits and settings are
         the same. None caches nothing, nor does a folder that cannot be written.
-
-    Returns
-    -------
-    Predicted
-        ``wait`` has a value for each package of ``among``, NaN elsewhere.
 
     Raises
     ------
@@ -58,14 +48,14 @@ def learn(
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)
     packages, wait = case.packages.iloc[rows], case.wait[rows]
-    settings = f"{feature_set}.{kind}.{folds}.{seed}"
+    settings = f"{feature_set}.xgboost.{folds}.{seed}"
     what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
     name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
     found = keep(
         folder,
-        f"{kind}.{feature_set}.{name}",
+        f"xgboost.{feature_set}.{name}",
         [settings, *feature_inputs(packages, quotes), wait, rows],
-        lambda: predict_packages(features(packages, quotes, feature_set), wait, kind, folds, seed),
+        lambda: predict_packages(features(packages, quotes, feature_set), wait, folds, seed),
         _archive,
         _predicted,
         SCHEMA,
@@ -76,15 +66,15 @@ def learn(
 
 
 def _archive(found: Predicted) -> Archive:
-    model, spread = found.model.archive(), found.spread
+    model, errors = found.model.archive(), found.errors
     head = {**model.head, "folds": found.folds.to_dict(orient="list")}
     head |= {name: getattr(found, name) for name in _FIGURES}
-    return Archive(head, {"wait": found.wait, "at": spread.at, "errors": spread.ratio}, model.trees)
+    return Archive(head, {"wait": found.wait, "at": errors.at, "errors": errors.ratio}, model.trees)
 
 
 def _predicted(kept: Archive) -> Predicted:
     model, folds = from_archive(kept, "what was kept"), pd.DataFrame(kept.head["folds"])
     rmse, constant = (float(kept.head[name]) for name in _FIGURES)
     return Predicted(
-        kept.arrays["wait"], model, folds, rmse, constant, Spread(kept.arrays["at"], kept.arrays["errors"])
+        kept.arrays["wait"], model, folds, rmse, constant, ConformalErrors(kept.arrays["at"], kept.arrays["errors"])
     )

@@ -19,21 +19,15 @@ class Case:
 
     Attributes
     ----------
-    name
-        The workload's name.
+    name, n_jobs, weight
+        The workload's name, its jobs, and what it counts where several are taken together by mean.
     packages
         Distinct packages, in package-table order.
     left_out
         Jobs that each package cannot run, int64.
-    wait
-        Mean wait over the jobs that ran, s, or the result column that ``column`` names; NaN where the
+    wait, column
+        The result column that ``column`` names, such as the mean wait over the jobs that ran, s; NaN where the
         package was not simulated.
-    n_jobs
-        Jobs in the workload.
-    column
-        What ``wait`` holds.
-    weight
-        What the workload counts where several are taken together by mean.
     class_jobs
         Jobs of each class, by name; empty = not known, and each counts like all jobs.
     """
@@ -72,23 +66,9 @@ def make_case(
     policy: str,
     existing: pd.DataFrame | None = None,
 ) -> Case:
-    """Join packages with the results of one workload and policy.
+    """Join the distinct packages of a package table with the results of one workload and policy.
 
-    Parameters
-    ----------
-    packages
-        A package table; only distinct rows are kept.
-    quotes, jobs, existing
-        As for `procure.packages.runnable.jobs_left_out`.
-    results
-        A result table of any origin; failed runs count as not simulated.
-    workload, policy
-        Which of its rows.
-
-    Raises
-    ------
-    TableError
-        No run of this workload and policy succeeded, or one's package is not in the package table.
+    Failed runs count as not simulated; that no run succeeded, or that one's package is not in the table, is an error.
     """
     distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
     wait = simulated_values(distinct, results, workload, policy)

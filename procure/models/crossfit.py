@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import Surrogate
 from procure.progress import track
 
@@ -29,11 +29,9 @@ class Predicted:
         That model.
     folds
         A row per fold: ``fold``, ``n_fitted``, ``n_held_out``, ``rmse_seconds``.
-    rmse_seconds
-        Root mean squared error of all out-of-fold predictions.
-    constant_rmse_seconds
-        That of the mean of the other folds: what a model must beat.
-    spread
+    rmse_seconds, constant_rmse_seconds
+        Root mean squared error of all out-of-fold predictions; that of the mean of the other folds, to be beaten.
+    errors
         The out-of-fold errors by predicted wait, ascending.
     """
 
@@ -42,7 +40,7 @@ class Predicted:
     folds: pd.DataFrame
     rmse_seconds: float
     constant_rmse_seconds: float
-    spread: Spread
+    errors: ConformalErrors
 
     @property
     def beats_constant(self) -> bool:
@@ -64,7 +62,6 @@ def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
 def predict_packages(
     x: pd.DataFrame | np.ndarray,
     wait: np.ndarray,
-    kind: str = "xgboost",
     folds: int = 5,
     seed: int = 1,
     n_jobs: int = 1,
@@ -77,7 +74,7 @@ def predict_packages(
         `features` of all packages, shape (packages, features).
     wait
         Simulated mean wait, s; NaN where a package was not simulated.
-    kind, seed, n_jobs
+    seed, n_jobs
         As for `Surrogate`; the seed also deals the folds.
     folds
         Number of folds, at least 2.
@@ -100,10 +97,10 @@ def predict_packages(
     rows = []
     for fold in track(range(folds), f"learning from {len(known):,} simulated packages", "fold"):
         held, rest = known[dealt == fold], known[dealt != fold]
-        predicted[held] = Surrogate(kind, seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
+        predicted[held] = Surrogate(seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
         constant[dealt == fold] = wait[rest].mean()
         rows.append((fold + 1, len(rest), len(held), rmse(predicted[held], wait[held])))
-    model = Surrogate(kind, seed, n_jobs).fit(x[known], wait[known])
+    model = Surrogate(seed, n_jobs).fit(x[known], wait[known])
     others = np.flatnonzero(np.isnan(wait))
     if len(others):
         predicted[others] = model.predict(x[others])
@@ -115,7 +112,7 @@ def predict_packages(
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
         rmse(predicted[known], wait[known]),
         rmse(constant, wait[known]),
-        Spread(predicted[known][ascending], errors[ascending]),
+        ConformalErrors(predicted[known][ascending], errors[ascending]),
     )
 
 

@@ -34,7 +34,7 @@ def places(n: int, share: float = SHARE) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class ConformalErrors:
     """How far off predictions were, kept apart by how long a wait was predicted.
 
     Attributes
@@ -79,17 +79,6 @@ class Spread:
         of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
         low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
         return low, high
-
-    def chance_below(self, wait: np.ndarray, threshold: float) -> np.ndarray:
-        """Return the probability that the truth is at most the threshold, s, given the predicted wait."""
-        borders, groups = self.groups
-        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
-        needed = (threshold + 1) / (wait + 1)
-        chance = np.full(len(wait), np.nan)
-        for g, ratios in enumerate(groups):
-            here = (of == g) & ~np.isnan(wait)
-            chance[here] = np.searchsorted(ratios, needed[here], side="right") / len(ratios)
-        return chance
 
 
 def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:

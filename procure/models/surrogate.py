@@ -11,29 +11,18 @@ from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
 from procure.files import Archive, load_booster, read_archive, write_archive
-from procure.text import nearest
 
 SCHEMA = "procure-model/2"
 
 _TWEEDIE_POWER = 1.3
-_BY_LEAF: dict[str, Any] = {"grow_policy": "lossguide", "max_depth": 0}
-_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "xgboost": {
-        "fine": {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.05, "min_child_weight": 2,
-                 "subsample": 0.8, "colsample_bytree": 0.6},
-        "smooth": {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.03, "min_child_weight": 20,
-                   "subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 10},
-        "quick": {"n_estimators": 150, "max_depth": 6, "learning_rate": 0.1, "min_child_weight": 2,
-                  "subsample": 0.8, "colsample_bytree": 0.6},
-    },
-    "gbt": {
-        "fine": {"n_estimators": 500, "learning_rate": 0.05, "max_leaves": 63, "min_child_weight": 5, **_BY_LEAF},
-        "smooth": {"n_estimators": 300, "learning_rate": 0.03, "max_leaves": 24, "min_child_weight": 20, **_BY_LEAF},
-        "quick": {"n_estimators": 100, "learning_rate": 0.1, "max_leaves": 63, "min_child_weight": 5, **_BY_LEAF},
-    },
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "fine": {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.05, "min_child_weight": 2,
+             "subsample": 0.8, "colsample_bytree": 0.6},
+    "smooth": {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.03, "min_child_weight": 20,
+               "subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 10},
+    "quick": {"n_estimators": 150, "max_depth": 6, "learning_rate": 0.1, "min_child_weight": 2,
+              "subsample": 0.8, "colsample_bytree": 0.6},
 }  # fmt: skip
-KINDS = tuple(_SETTINGS)
-"""How XGBoost grows its trees: ``xgboost``, level by level on a part of the features; ``gbt``, leaf by leaf on all."""
 _TRIED = ("fine", "smooth")
 _SMALLEST = 1e-6
 _TRIAL_ROWS = 20_000
@@ -52,8 +41,6 @@ class Surrogate:
 
     Parameters
     ----------
-    kind
-        One of `KINDS`.
     seed
         Of all random choices; the same seed and rows give the same predictions.
     n_jobs
@@ -65,18 +52,13 @@ class Surrogate:
     ----------
     profile_
         What `fit` chose.
-
-    Raises
-    ------
-    TableError
-        An unknown kind.
     """
 
-    def __init__(self, kind: str = "xgboost", seed: int = 1, n_jobs: int = 1, profile: str | None = None) -> None:
-        """Choose the kind and seed; nothing is computed."""
-        if kind not in KINDS:
-            raise TableError(f"model {kind!r} is unknown; {nearest(kind, KINDS)}")
-        self.kind, self.seed, self.n_jobs, self.profile = kind, seed, n_jobs, profile
+    kind = "xgboost"
+
+    def __init__(self, seed: int = 1, n_jobs: int = 1, profile: str | None = None) -> None:
+        """Choose the seed; nothing is computed."""
+        self.seed, self.n_jobs, self.profile = seed, n_jobs, profile
 
     def fit(self, x: Any, wait: Any) -> Surrogate:
         """Learn from simulated packages.
@@ -146,20 +128,14 @@ class Surrogate:
             tree_method="hist",
             random_state=self.seed,
             n_jobs=self.n_jobs,
-            **_SETTINGS[self.kind][profile],
+            **_SETTINGS[profile],
             **start,
         ).fit(x, scaled)
 
     def archive(self) -> Archive:
         """Return the fitted model as plain data, in XGBoost's format that cannot execute code."""
-        head = {
-            "schema": SCHEMA,
-            "kind": self.kind,
-            "seed": self.seed,
-            "profile": self.profile_,
-            "scale": self.scale_,
-            "n_features": self.n_features_,
-        }
+        head = {"schema": SCHEMA, "kind": self.kind, "seed": self.seed, "profile": self.profile_}
+        head |= {"scale": self.scale_, "n_features": self.n_features_}
         return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
 
     def save(self, path: str | Path) -> Path:
@@ -177,7 +153,7 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
     """Return the model whose plain data `Surrogate.archive` gave; ``source`` is its name in an error."""
     head = archive.head
     try:
-        model = Surrogate(head["kind"], int(head["seed"]), profile=head["profile"])
+        model = Surrogate(int(head["seed"]), profile=head["profile"])
         load_booster(archive.trees["trees"], source)
         model.model_ = XGBRegressor(n_jobs=1)
         model.model_.load_model(bytearray(archive.trees["trees"]))

@@ -13,12 +13,10 @@ def pooled_mean(values: np.ndarray, jobs_ran: np.ndarray, weights: np.ndarray | 
 
     Parameters
     ----------
-    values
-        Each workload's own mean, shape (workloads, packages); NaN where unknown.
-    jobs_ran
-        How many jobs ran, same shape or one that broadcasts to it.
+    values, jobs_ran
+        Each workload's own mean, and how many jobs ran, float64[workloads, packages]; NaN where unknown.
     weights
-        How often a workload's jobs count, shape (workloads,); default: once.
+        How often a workload's jobs count, float64[workloads]; default: once.
 
     Returns
     -------
@@ -47,22 +45,10 @@ def best_first(
 ) -> np.ndarray:
     """Return the rows of packages from the best to the worst: the one order of every list.
 
-    Packages within all bounds come first; then those that leave out the fewest jobs, those nearest to the
-    bounds, the lowest value, the lowest price, the lowest ``tie``, the lower row. A NaN is the worst.
-
-    Parameters
-    ----------
-    value
-        What is to be small, shape (packages,).
-    price
-        Decides between equal values.
-    left_out
-        Jobs that each package cannot run; default: none.
-    violation
-        How far each package is from satisfying its bounds, 0 = it does; default: 0.
-    runs_all_first
-        Compare jobs left out before bounds: a package that just misses a bound by prediction may meet it,
-        one that leaves jobs out will always do so.
+    Packages within all bounds come first; then those that leave out the fewest jobs (``left_out``), those nearest to
+    the bounds (``violation``, 0 = within), the lowest ``value``, the lowest ``price``, the lowest ``tie``, the lower
+    row. A NaN is the worst. ``runs_all_first`` compares jobs left out before bounds: a package that just misses a bound
+    by prediction may meet it, one that leaves jobs out will always do so.
     """
     none = np.zeros(len(value))
     left_out, violation = none if left_out is None else left_out, none if violation is None else violation
@@ -94,25 +80,23 @@ def aggregate(
     Parameters
     ----------
     waits
-        Float, shape (workloads, packages); NaN where unknown.
+        float64[workloads, packages]; NaN where unknown.
     how
         ``mean``: weighted mean. ``max`` or ``worst``: the largest. ``cvar``: weighted mean of the
         largest values that hold ``share`` of all weight, the last of them in part (conditional value at
-        risk at level 1 − share). ``regret-max``: the largest over the workloads of
-        (wait − best)/max(best, `REGRET_FLOOR`), at least 0.
+        risk at level 1 − share). ``regret-max``: the largest of `regrets`.
     weights
         ≥ 0, shape (workloads,) or (workloads, packages); default: equal. A workload of weight 0 does
         not count, and may be unknown.
     share
         In (0, 1]; 1 makes ``cvar`` the mean.
     best
-        For ``regret-max``: the best value of each workload, shape (workloads,); default: the smallest
-        that is known.
+        For ``regret-max``, see `regrets`.
 
     Returns
     -------
     numpy.ndarray
-        float64, shape (packages,); NaN where a workload that counts is unknown, or where none counts.
+        float64[packages]; NaN where a workload that counts is unknown, or where none counts.
 
     References
     ----------
@@ -146,12 +130,8 @@ def aggregate(
 def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
     """Return (wait − best)/max(best, `REGRET_FLOOR`) of each workload, at least 0.
 
-    Parameters
-    ----------
-    waits
-        s, shape (workloads, packages), NaN where unknown.
-    best
-        s, shape (workloads,); default: the smallest known wait of each workload.
+    ``waits``: s, float64[workloads, packages], NaN where unknown. ``best``: s, float64[workloads]; default: the
+    smallest known wait of each workload.
     """
     if best is None:
         lowest = np.where(np.isnan(waits), np.inf, waits).min(axis=1, initial=np.inf)

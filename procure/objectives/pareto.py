@@ -14,10 +14,10 @@ _PAIRS = 4_000_000
 
 
 def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndarray:
-    """Say which points no other point dominates.
+    """Say which points no other point dominates, bool[points].
 
-    A point dominates another if it is at least as good in every dimension and better in one.
-    Duplicates do not dominate each other, so all copies of a point of the front are on it.
+    A point dominates another if it is at least as good in every dimension and better in one. Duplicates do not dominate
+    each other, so all copies of a point of the front are on it.
 
     Parameters
     ----------
@@ -26,11 +26,6 @@ def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndar
         infinities are values like others.
     minimise
         Whether less is better, for all dimensions or one by one.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool, shape (points,).
 
     Raises
     ------

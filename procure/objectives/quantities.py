@@ -60,10 +60,6 @@ def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") 
     return Quantity(name, column, "result", unit, meaning, how)
 
 
-def _cost(name: str, column: str, unit: str, meaning: str) -> Quantity:
-    return Quantity(name, column, "cost", unit, meaning)
-
-
 def quantities_of_class(name: str) -> tuple[Quantity, ...]:
     """Return the objectives of one class of jobs: ``NAME-wait``, ``NAME-p95-wait``, ``NAME-share-over-1h``."""
     return (
@@ -86,21 +82,21 @@ OBJECTIVES: dict[str, Quantity] = {
         ),
         _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
         _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
-        _result(
-            "regret-max",
-            "mean_wait_time",
-            "share",
-            "largest over the workloads of (wait − the best there)/max(the best there, 60 s)",
-            "regret-max",
-        ),
+        _result("regret-max", "mean_wait_time", "share",
+                "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max"),
         *(one for name in CLASSES for one in quantities_of_class(name)),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
-        _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
-        _cost("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
-        _cost("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
-        _cost("energy", "energy_kwh_per_year", "kWh/year", "energy, cooling included"),
+        *(
+            Quantity(name, column, "cost", unit, meaning)
+            for name, column, unit, meaning in (
+                ("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
+                ("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
+                ("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
+                ("energy", "energy_kwh_per_year", "kWh/year", "energy, cooling included"),
+            )
+        ),
     )
-}
+}  # fmt: skip
 """By name, in the order in which help shows them; less is better for each."""
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 
@@ -162,5 +158,4 @@ def available(columns: Iterable[str] | None = None) -> list[str]:
 
 
 def _listed(name: str, there: list[str]) -> str:
-    near = sorted(there, key=lambda one: -SequenceMatcher(None, name, one).ratio())
-    return ", ".join(near) or "none"
+    return ", ".join(sorted(there, key=lambda one: -SequenceMatcher(None, name, one).ratio())) or "none"

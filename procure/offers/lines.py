@@ -27,35 +27,15 @@ LINE_NOTES = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of an offer beside its servers.
-
-    Attributes
-    ----------
-    kind
-        What it is.
-    name, vendor
-        As written; vendor is empty where none is stated.
-    quantity
-        How many are offered; of a line per node 1.
-    usd
-        US$ of one, to the cent; below 0 for an amount that is taken off; 0 where ``percent`` counts.
-    per
-        ``order``: bought once with the order. ``node``: for each node that is bought.
-    years
-        Of a warranty: until the end of which year; None = not said.
-    percent
-        Of a discount: % off all servers of the vendor, of all vendors where none is stated.
-    sheet, cell
-        Where it stands.
-    """
+    """A line of an offer beside its servers, and where it stands."""
 
     kind: Kind
     name: str
-    vendor: str
-    quantity: int
-    usd: Decimal
-    per: Literal["order", "node"]
-    years: int | None
-    percent: Decimal | None
-    sheet: str
-    cell: str
+    vendor: str  # empty where none is stated
+    quantity: int  # of a line per node 1
+    usd: Decimal  # US$ of one, to the cent; below 0 for an amount that is taken off; 0 where percent counts
+    per: Literal["order", "node"]  # bought once with the order, or for each node that is bought
+    years: int | None = None  # of a warranty: until the end of which year; None = not said
+    percent: Decimal | None = None  # of a discount: % off all servers of the vendor, of all where none is stated
+    sheet: str = ""
+    cell: str = ""

@@ -2,71 +2,77 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from procure.errors import TableError
-from procure.packages.finance import CostLine, Part, Percent, cents, years_factor
+from procure.packages.order import CostLine, NonNegative, Order, Percent, Usd, cents
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
-from procure.packages.whole_order import Order
-from procure.packages.work import Work, work_of
+from procure.packages.work import WorkloadDemand, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
-from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
+from procure.text import nearest
 
 HOURS_PER_YEAR = 8760
+PARTS = ("energy", "space", *(one.name for one in COST_ITEMS), "staff", "lines")
+"""Parts of the costs that are due each year."""
+_TOTAL = ("purchase", "fixed", "energy", "space", "network", *PARTS[2:-2], "staff", "lines", "tax", "residual")
 
 
-_PARTS = (
-    *("purchase", "fixed", "energy", "space", "network"),
-    *(one.name for one in COST_ITEMS),
-    *("staff", "lines", "tax", "residual"),
-)
-
-NonNegative = Annotated[float, Field(ge=0)]
+def _part(name: str) -> str:
+    if name not in PARTS:
+        raise ValueError(f"{name!r} was given; {nearest(name, PARTS)}")
+    return name
 
 
-class Costs(Settings):
-    """Prices of running a system, as a study's ``[costs]`` gives them; an omitted price is 0.
+Part = Annotated[str, AfterValidator(_part)]
+
+
+def years_factor(years: float, interest_percent: float = 0.0, change_percent: float = 0.0) -> float:
+    """Return what US$ 1 of each year is worth on the first day.
+
+    The amount of a year is due at its end; that of the first year is at today's price, each further one ``change``
+    dearer. Of a broken last year its part is due at the end.
+
+        Σ_t part_t (1 + change)^(t − 1) / (1 + interest)^(t − 1 + part_t)
+    """
+    if interest_percent == 0 and change_percent == 0:
+        return years
+    parts = [(t, min(1.0, years - t)) for t in range(math.ceil(years))]
+    growth, interest = 1 + change_percent / 100, 1 + interest_percent / 100
+    return math.fsum(part * growth**t / interest ** (t + part) for t, part in parts)
+
+
+class Costs(Order):
+    """Prices of running a system, as a study's ``[costs]`` gives them; an omitted price is 0. See `Order` for more.
 
     Parameters
     ----------
     years
         How long the system runs.
     interest_percent
-        Of a year: amounts of later years count with their present value, see `procure.packages.finance.years_factor`.
+        Of a year: amounts of later years count with their present value, see `years_factor`.
     price_change_percent
-        By which yearly prices rise each year: of `procure.packages.finance.PARTS`.
-    tax_percent
-        Tax on all that is bought once; yearly prices are given with theirs.
+        By which yearly prices rise each year: of `PARTS`.
     residual_percent, depreciation_years
         What is left of the servers' price in the end: a share of it, or what is not yet written off in equal parts
         over these years.
-    rack_height_units
-        Of one rack, for lines per rack.
-    lines
-        Lines of the whole offer that are no servers, see `procure.packages.finance.CostLine`.
     within_budget
         Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
-    usd_per_kwh
-        US$ per kWh; None = energy is not priced.
-    carbon_g_per_kwh
-        g CO2 per kWh; None = carbon is not reckoned.
+    usd_per_kwh, carbon_g_per_kwh
+        US$ and g CO2 per kWh; None = not priced, not reckoned.
     pue
         Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
     idle_share
         Watts of an idle node as a share of the busy ones, where a quote has no ``idle_power_w``.
-    nodes_per_switch
-        Nodes per switch; the number of switches is rounded up. None = no switches.
-    switch_usd, switch_power_w, switch_rack_units
+    switch_power_w
         Of one switch.
-    cables_per_node, cable_usd
-        Cables of one new node, summed and rounded up, and the price of one.
     usd_per_rack_unit_year
         US$ for one rack unit for one year.
     staff_usd_per_year, staff_usd_per_node_year
@@ -87,22 +93,14 @@ class Costs(Settings):
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5000)] | None = None
     pue: Annotated[float, Field(ge=1)] = 1.0
     idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    nodes_per_switch: PositiveInt | None = None
-    switch_usd: Annotated[Money, Field(ge=0)] = 0.0
     switch_power_w: NonNegative = 0.0
-    switch_rack_units: NonNegative = 0.0
-    cables_per_node: NonNegative = 1.0
-    cable_usd: Annotated[Money, Field(ge=0)] = 0.0
     usd_per_rack_unit_year: NonNegative = 0.0
-    staff_usd_per_year: Annotated[Money, Field(ge=0)] = 0.0
-    staff_usd_per_node_year: Annotated[Money, Field(ge=0)] = 0.0
+    staff_usd_per_year: Usd = 0.0
+    staff_usd_per_node_year: Usd = 0.0
     interest_percent: Percent = 0.0
     price_change_percent: dict[Part, Annotated[float, Field(gt=-100, le=100)]] = Field(default_factory=dict)
-    tax_percent: Percent = 0.0
     residual_percent: Percent = 0.0
     depreciation_years: Annotated[float, Field(gt=0, le=100)] | None = None
-    rack_height_units: PositiveInt = 42
-    lines: Annotated[tuple[CostLine, ...], Field(max_length=MOST_LISTED)] = ()
     within_budget: bool = False
 
     @model_validator(mode="after")
@@ -114,24 +112,12 @@ class Costs(Settings):
     @property
     def beyond_budget(self) -> bool:
         """Whether an order may cost more than what is taken off the budget."""
-        lines = any(one.when == "once" and not one.off_budget for one in self.lines)
-        return bool(lines or self.tax_percent or self.cable_usd or (self.switch_usd and self.nodes_per_switch))
+        return bool(self.by_count or self.percents or self.tax_percent)
 
     @property
     def order(self) -> Order:
         """What is paid once beside servers and fixed costs."""
-        once = [one for one in self.lines if one.when == "once"]
-        return Order(
-            tax_percent=self.tax_percent,
-            percents=tuple(one.percent for one in once if one.percent is not None),
-            rack_usd=tuple(one.usd for one in once if one.per == "rack" and one.usd is not None),
-            rack_height_units=self.rack_height_units,
-            nodes_per_switch=self.nodes_per_switch,
-            switch_usd=self.switch_usd,
-            switch_rack_units=self.switch_rack_units,
-            cables_per_node=self.cables_per_node,
-            cable_usd=self.cable_usd,
-        )
+        return self
 
     def factor(self, part: Part) -> float:
         """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
@@ -149,7 +135,7 @@ def total_costs(
     packages: pd.DataFrame,
     quotes: pd.DataFrame,
     costs: Costs,
-    jobs_by_workload: Mapping[str, pd.DataFrame | Work],
+    jobs_by_workload: Mapping[str, pd.DataFrame | WorkloadDemand],
     rules: PackageRules | None = None,
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
@@ -184,7 +170,7 @@ def total_costs(
         Energy or space has a price and a bought type has no watts or rack units; there is no workload.
     """
     counts = count_matrix(packages, quotes)
-    n_nodes, order, n_existing = counts.sum(axis=1), costs.order, 0 if existing is None else len(existing)
+    n_nodes, n_existing = counts.sum(axis=1), 0 if existing is None else len(existing)
     cpus = counts @ quotes["cpus"].to_numpy(dtype="int64") + (0 if existing is None else int(existing["cpus"].sum()))
     load = _load(counts, cpus, _works(jobs_by_workload, quotes, existing, weights))
     paid = (
@@ -193,22 +179,39 @@ def total_costs(
     found = pd.DataFrame({"package_id": packages["package_id"].to_numpy(), "purchase_usd": paid}, index=packages.index)
     found["fixed_usd"] = 0.0 if rules is None else rules.fixed_cost_usd
     found["n_nodes"], found["busy_share"] = n_nodes, load["busy_share"]
-    found["n_switches"], found["n_cables"] = order.n_switches(n_nodes), order.n_cables(n_nodes)
-    found["network_usd"] = order.network_usd(n_nodes)
+    found["n_switches"], found["n_cables"] = costs.n_switches(n_nodes), costs.n_cables(n_nodes)
+    found["network_usd"] = costs.network_usd(n_nodes)
     switches = found["n_switches"].to_numpy()
     watts = _watts(counts, load["busy_share"], quotes, costs, existing) + switches * costs.switch_power_w
-    units = _sums(counts, _rack_units(quotes, counts, costs)) + switches * costs.switch_rack_units
-    found = found.assign(**_running(watts, units, costs))
+    found["energy_kwh_per_year"] = kwh = watts / 1000 * HOURS_PER_YEAR * costs.pue
+    found["carbon_t_per_year"] = kwh * (np.nan if costs.carbon_g_per_kwh is None else costs.carbon_g_per_kwh / 1e6)
+    found["energy_usd"] = 0.0 if costs.usd_per_kwh is None else kwh * costs.factor("energy") * costs.usd_per_kwh
+    found["rack_units"] = units = _sums(counts, _rack_units(quotes, counts, costs)) + switches * costs.switch_rack_units
+    space = costs.usd_per_rack_unit_year
+    found["space_usd"] = units * costs.factor("space") * space if space > 0 else 0.0
     for item in COST_ITEMS:
         found[item.cost] = counts @ np.nan_to_num(_stated(quotes, item.column)) * costs.factor(item.name)
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
     found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.factor("staff")
-    return _with_totals(found.assign(**_beside(found, costs)), load, costs)
+    return _with_totals(_with_lines(found, costs), load, costs)
+
+
+def _with_lines(found: pd.DataFrame, costs: Costs) -> pd.DataFrame:
+    """Add what further lines and tax cost, and what is left in the end, below 0."""
+    amounts = {"once": np.zeros(len(found)), "year": np.zeros(len(found))}
+    for line in costs.lines:
+        if not line.off_budget:
+            amounts[line.when] = amounts[line.when] + line_usd(line, found, costs)
+    bought = found["purchase_usd"].to_numpy()
+    order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + amounts["once"]
+    left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
+    lines = amounts["once"] + amounts["year"] * costs.factor("lines")
+    return found.assign(lines_usd=lines, tax_usd=costs.tax_usd(order), residual_usd=0.0 - left)
 
 
 def _with_totals(found: pd.DataFrame, load: dict[str, np.ndarray], costs: Costs) -> pd.DataFrame:
     """Add the total, and what that is per job and per core-hour."""
-    parts = [f"{part}_usd" for part in _PARTS]
+    parts = [f"{part}_usd" for part in _TOTAL]
     found[parts] = found[parts].apply(cents)  # so that the total is the sum of what a bill shows
     found["tco_usd"] = found[parts].sum(axis=1).round(2)
     for name, per_year in (("usd_per_job", "jobs"), ("usd_per_core_hour", "core_hours")):
@@ -218,74 +221,25 @@ def _with_totals(found: pd.DataFrame, load: dict[str, np.ndarray], costs: Costs)
 
 
 def whole_order(costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
-    """Return what the whole order of each package comes to, US$ to the cent: all that is paid once, with tax.
-
-    Parameters
-    ----------
-    costs_of_packages
-        From `total_costs`, with rules.
-    costs
-        The prices that it was made with.
-    """
-    servers, fixed, units = (
-        costs_of_packages[name].to_numpy(dtype="float64") for name in ("purchase_usd", "fixed_usd", "rack_units")
-    )
-    n_nodes, order = costs_of_packages["n_nodes"].to_numpy(dtype="int64"), costs.order
-    return order.total(servers, fixed, n_nodes, units - order.n_switches(n_nodes) * costs.switch_rack_units)
+    """Return what the whole order of each package of `total_costs` comes to, see `Order.total`."""
+    one = {name: costs_of_packages[name].to_numpy(dtype="float64") for name in ("purchase_usd", "fixed_usd")}
+    n_nodes = costs_of_packages["n_nodes"].to_numpy(dtype="int64")
+    units = costs_of_packages["rack_units"].to_numpy(dtype="float64")
+    units = units - costs.n_switches(n_nodes) * costs.switch_rack_units
+    return costs.total(one["purchase_usd"], one["fixed_usd"], n_nodes, units)
 
 
 def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
-    """Refuse prices of energy or space that need a figure which a quote does not state.
-
-    Raises
-    ------
-    TableError
-        As `total_costs`, of packages that may hold each of these types.
-    """
+    """Refuse prices of energy or space that need a figure which a quote does not state, as `total_costs` does."""
     one_each = np.eye(len(quotes), dtype="int64")
     _watts(one_each, np.zeros(len(quotes)), quotes, costs, None)
     _rack_units(quotes, one_each, costs)
 
 
-def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
-    kwh = watts / 1000 * HOURS_PER_YEAR * costs.pue
-    space = costs.usd_per_rack_unit_year
-    return {
-        "energy_kwh_per_year": kwh,
-        "carbon_t_per_year": kwh * (np.nan if costs.carbon_g_per_kwh is None else costs.carbon_g_per_kwh / 1e6),
-        "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.factor("energy") * costs.usd_per_kwh,
-        "rack_units": units,
-        "space_usd": units * costs.factor("space") * space if space > 0 else 0.0,
-    }
-
-
-def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
-    """Return what further lines and tax cost, and what is left in the end, below 0."""
-    bought = found["purchase_usd"].to_numpy()
-    once, yearly = np.zeros(len(found)), np.zeros(len(found))
-    for line in costs.lines:
-        if not line.off_budget:
-            amount = line_usd(line, found, costs)
-            once, yearly = (once + amount, yearly) if line.when == "once" else (once, yearly + amount)
-    order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + once
-    tax = costs.order.tax_usd(order)
-    left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
-    return {
-        "lines_usd": once + yearly * costs.factor("lines"),
-        "tax_usd": tax,
-        "residual_usd": 0.0 - left,
-    }
-
-
 def line_usd(line: CostLine, costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
     """Return what a line costs, once or each year at today's price, US$ to the cent for each package.
 
-    Parameters
-    ----------
-    line
-        One of ``costs.lines``.
-    costs_of_packages
-        Its columns ``purchase_usd n_nodes rack_units``, as `total_costs` gives them.
+    ``costs_of_packages`` has the columns ``purchase_usd n_nodes rack_units``, as `total_costs` gives them.
     """
     if line.percent is not None:
         return cents(costs_of_packages["purchase_usd"].to_numpy() * line.percent / 100)
@@ -297,23 +251,16 @@ def line_quantity(line: CostLine, costs_of_packages: pd.DataFrame, costs: Costs)
     if line.per == "node":
         return costs_of_packages["n_nodes"].to_numpy(dtype="int64")
     if line.per == "rack":
-        racks = costs_of_packages["rack_units"].to_numpy(dtype="float64") / costs.rack_height_units
-        return np.ceil(np.round(racks, 6)).astype("int64")
+        return costs.n_racks(costs_of_packages["rack_units"].to_numpy(dtype="float64"))
     return np.full(len(costs_of_packages), line.quantity)
 
 
-def _rack_units(quotes: pd.DataFrame, counts: np.ndarray, costs: Costs) -> np.ndarray:
-    racks = any(line.per == "rack" for line in costs.lines)
-    key = "lines" if racks else "usd_per_rack_unit_year"
-    return _per_node("rack_units", quotes, counts, racks or costs.usd_per_rack_unit_year > 0, key)
-
-
-Weighted = list[tuple[float, Work]]
+Weighted = list[tuple[float, WorkloadDemand]]
 """Workloads, each with its share of the weights."""
 
 
 def _works(
-    jobs_by_workload: Mapping[str, pd.DataFrame | Work],
+    jobs_by_workload: Mapping[str, pd.DataFrame | WorkloadDemand],
     quotes: pd.DataFrame,
     existing: pd.DataFrame | None,
     weights: Mapping[str, float] | None,
@@ -323,7 +270,7 @@ def _works(
     share = {name: (weights or {}).get(name, 1.0) for name in jobs_by_workload}
     total = sum(share.values())
     return [
-        (share[name] / total, one if isinstance(one, Work) else work_of(one, quotes, existing))
+        (share[name] / total, one if isinstance(one, WorkloadDemand) else work_of(one, quotes, existing))
         for name, one in jobs_by_workload.items()
     ]
 
@@ -351,11 +298,7 @@ def _load(counts: np.ndarray, cpus: np.ndarray, works: Weighted) -> dict[str, np
 
 
 def _watts(
-    counts: np.ndarray,
-    busy_share: np.ndarray,
-    quotes: pd.DataFrame,
-    costs: Costs,
-    existing: pd.DataFrame | None,
+    counts: np.ndarray, busy_share: np.ndarray, quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None
 ) -> np.ndarray:
     """Return the mean watts of each package's nodes and of the existing ones that state theirs."""
     asked = costs.usd_per_kwh is not None or costs.carbon_g_per_kwh is not None
@@ -382,20 +325,23 @@ def _idle(table: pd.DataFrame, busy: np.ndarray, costs: Costs) -> np.ndarray:
 
 def existing_watts(existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs) -> tuple[np.ndarray, np.ndarray]:
     """Return busy and idle watts of existing nodes, NaN where neither they nor a quote of their kind say."""
-    kind = existing["kind"].astype(str)
-
-    def known(column: str) -> pd.Series:
-        own = pd.Series(_stated(existing, column), index=existing.index)
-        return own.fillna(kind.map(dict(zip(quotes["name"], _stated(quotes, column), strict=True))))
-
-    busy = known("power_w").to_numpy(dtype="float64", copy=True)
-    idle = _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
-    return busy, idle
+    of_kind = quotes.set_index("name").reindex(existing["kind"].astype(str)).reset_index()
+    stated = {
+        name: np.where(np.isnan(own := _stated(existing, name)), _stated(of_kind, name), own)
+        for name in ("power_w", "idle_power_w")
+    }
+    return stated["power_w"], _idle(pd.DataFrame(stated), stated["power_w"], costs)
 
 
 def _stated(table: pd.DataFrame, column: str) -> np.ndarray:
     """Return a column that a table need not have, float64, NaN where nothing is stated."""
     return table.get(column, pd.Series(np.nan, index=table.index)).to_numpy(dtype="float64")
+
+
+def _rack_units(quotes: pd.DataFrame, counts: np.ndarray, costs: Costs) -> np.ndarray:
+    racks = any(line.per == "rack" for line in costs.lines)
+    key = "lines" if racks else "usd_per_rack_unit_year"
+    return _per_node("rack_units", quotes, counts, racks or costs.usd_per_rack_unit_year > 0, key)
 
 
 def _per_node(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from procure.errors import TableError
-from procure.packages.offer import NONE, Offer
+from procure.packages.constraints import NONE, PackageConstraints
 
 MOST_PACKAGES = 30_000_000
 """More are not enumerated unless that is asked for: it would take minutes, or years."""
@@ -25,6 +25,10 @@ MOST_TYPES = 25
 _COMBINATION, _STEP, _REMEMBERED, _HELD = 5_000, 1_000, 100, 20
 """What a combination of types, a step in it, a remembered package, and a count held and sorted take, in counts."""
 
+Types = tuple[int, ...]
+"""A choice of types, by their rows in the quote table."""
+Filled = tuple[np.ndarray, np.ndarray]
+"""Counts, and what they leave of each limit."""
 Held = frozenset[tuple[int, int]]
 """The nodes bought, as (row of the type, count) pairs."""
 
@@ -46,59 +50,60 @@ class TooManyPackages(TableError):
         return f"; {option} allows more" if self._more_may_be_allowed else ""
 
 
-class Work:
-    """Reckons what a list of packages takes, in counts of one type, and ends it where that is too much."""
+class EnumerationLimit:
+    """Counts what a list of packages takes, in counts of one type, and ends it above ``most`` packages' worth."""
 
     def __init__(self, most: int) -> None:
-        """Allow what ``most`` packages of `MOST_TYPES` types each take."""
+        """Allow so many packages of `MOST_TYPES` types each."""
         self.most, self.packages, self.left = most, 0, most * MOST_TYPES
 
-    def add(self, n: int) -> None:
-        """Reckon as much as n counts take."""
-        self.left -= n
-        if self.left < 0:
-            raise TooManyPackages(
-                f"listing these packages would exceed the limit of {self.most:,} packages of {MOST_TYPES} types"
-            )
-
-    def add_packages(self, n: int) -> None:
-        """Reckon n packages."""
-        self.packages += n
+    def add(self, n: int, packages: int = 0) -> None:
+        """Add as much as n counts take, and so many packages found."""
+        self.left, self.packages = self.left - n, self.packages + packages
         if self.packages > self.most:
             raise TooManyPackages(f"there are more than {self.most:,} packages", self.most)
+        if self.left < 0:
+            said = f"listing these packages would exceed the limit of {self.most:,} packages of {MOST_TYPES} types"
+            raise TooManyPackages(said)
 
 
-def least_number(offer: Offer) -> float:
-    """Return a number that the packages of an offer surely reach; 0 = none is known without listing them.
+def _is_tied(allowed: PackageConstraints) -> bool:
+    """Tell whether lots or discounts tie types, so that a combination says nothing of others."""
+    return allowed.prices is not None or bool((allowed.lot != NONE).any())
+
+
+def least_number(allowed: PackageConstraints) -> float:
+    """Return a number that the packages surely reach; 0 = none is known without listing them.
 
     Of one choice of types: a simplex holds at least as many whole points as its volume, left ** n / (n! ∏ cost). Of
     maximal packages the type that grows at the least cost takes what the others leave.
     """
-    limits = np.maximum(np.array(offer.limits, dtype=np.float64), 1e-9)
-    cost = (offer.costs / limits).max(axis=1)
-    tied = offer.prices is not None or bool((offer.lot != NONE).any()) or bool((cost[offer.offered] <= 0).any())
-    if tied or (offer.maximal and len(limits) > 1):
+    limits = np.maximum(np.array(allowed.limits, dtype=np.float64), 1e-9)
+    cost = (allowed.costs / limits).max(axis=1)
+    if _is_tied(allowed) or (cost[allowed.offered] <= 0).any() or (allowed.maximal and len(limits) > 1):
         return 0.0
-    order = [sorted(members, key=lambda j: (not offer.mandatory[j], cost[j], j)) for members in offer.categories]
-    chosen = [j for members in order for j in members[: offer.types_per_category]]
-    base = np.zeros(offer.n_types)
-    base[chosen] = np.where(offer.zero, 0, offer.first)[chosen]
-    for rule in offer.least:
+    order = [sorted(members, key=lambda j: (not allowed.mandatory[j], cost[j], j)) for members in allowed.categories]
+    chosen = [j for members in order for j in members[: allowed.types_per_category]]
+    base = np.zeros(allowed.n_types)
+    base[chosen] = np.where(allowed.zero, 0, allowed.first)[chosen]
+    for rule in allowed.least:
         members = [j for j in chosen if j in rule.rows]
         if not members:
             return 0.0
         j = min(members, key=lambda j: (cost[j], j))
         lacking = max(0.0, rule.n - base[members].sum())
-        base[j] = max(offer.first[j], base[j] + -(-lacking // offer.step[j]) * offer.step[j]) if lacking else base[j]
+        base[j] = (
+            max(allowed.first[j], base[j] + -(-lacking // allowed.step[j]) * allowed.step[j]) if lacking else base[j]
+        )
     left = 1.0 - float(base @ cost)
-    if left <= 0 or (base > offer.last).any():
+    if left <= 0 or (base > allowed.last).any():
         return 0.0
-    free = cost * np.where(base > 0, offer.step, np.maximum(offer.first, offer.step))
-    roomy = [j for j in chosen if (offer.last[j] - base[j]) * cost[j] >= left]
-    if offer.maximal:
-        grows = cost * np.where(base > 0, offer.step, np.minimum(offer.first, offer.step))
-        filler = min(chosen, key=lambda j: (cost[j] * offer.step[j], j))
-        if filler not in roomy or cost[filler] * offer.step[filler] > grows[chosen].min() * (1 + 1e-12):
+    free = cost * np.where(base > 0, allowed.step, np.maximum(allowed.first, allowed.step))
+    roomy = [j for j in chosen if (allowed.last[j] - base[j]) * cost[j] >= left]
+    if allowed.maximal:
+        grows = cost * np.where(base > 0, allowed.step, np.minimum(allowed.first, allowed.step))
+        filler = min(chosen, key=lambda j: (cost[j] * allowed.step[j], j))
+        if filler not in roomy or cost[filler] * allowed.step[filler] > grows[chosen].min() * (1 + 1e-12):
             return 0.0
         roomy.remove(filler)
     ratios = left / (np.sort(free[roomy]) * np.arange(1, len(roomy) + 1))
@@ -108,19 +113,15 @@ def least_number(offer: Offer) -> float:
 
 @dataclass(frozen=True)
 class Block:
-    """Some packages of one combination of types, which are rows of the quote table.
+    """Some packages of one combination of types, which are rows of the quote table."""
 
-    ``counts`` is int64 (rows, types); ``rest`` is what they leave of each limit, int64
-    (rows, limits), discounts included; ``distinct`` is bool (rows).
-    """
-
-    types: tuple[int, ...]
-    counts: np.ndarray
-    rest: np.ndarray
-    distinct: np.ndarray
+    types: Types
+    counts: np.ndarray  # int64[rows, types]
+    rest: np.ndarray  # int64[rows, limits], what they leave of each limit, discounts included
+    distinct: np.ndarray  # bool[rows]
 
 
-def combinations(offer: Offer, work: Work) -> Iterator[tuple[int, ...]]:
+def combinations(allowed: PackageConstraints, limit: EnumerationLimit) -> Iterator[Types]:
     """Yield every largest legal choice of types, categories and types in quote order.
 
     Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
@@ -128,9 +129,9 @@ def combinations(offer: Offer, work: Work) -> Iterator[tuple[int, ...]]:
     order of their quotes (the first lot's vendor changing slowest), then the first category's types
     change slowest.
     """
-    categories = offer.categories
+    categories = allowed.categories
     types = list(itertools.chain(*categories))
-    award = list(zip(offer.lot.tolist(), offer.vendor.tolist(), strict=True))
+    award = list(zip(allowed.lot.tolist(), allowed.vendor.tolist(), strict=True))
     vendors: dict[int, dict[tuple[int, int], None]] = {}
     for j in types:
         if award[j][0] != NONE:
@@ -140,67 +141,66 @@ def combinations(offer: Offer, work: Work) -> Iterator[tuple[int, ...]]:
         parts = []
         for members in categories:
             open_ = [j for j in members if award[j][0] == NONE or award[j] in awarded]
-            must = {j for j in members if offer.mandatory[j]}
-            m = len(open_) if offer.types_per_category is None else offer.types_per_category
+            must = {j for j in members if allowed.mandatory[j]}
+            m = len(open_) if allowed.types_per_category is None else allowed.types_per_category
             if (n := math.comb(len(open_), min(m, len(open_)))) > MOST_COMBINATIONS:
                 raise TooManyPackages(
                     f"{len(open_):,} types of a category combine in more than {MOST_COMBINATIONS:,} ways; "
                     "types_per_category must be lower, or any",
                     more_may_be_allowed=False,
                 )
-            work.add(10 * (len(members) + n))
+            limit.add(10 * (len(members) + n))
             found = itertools.combinations(open_, min(m, len(open_)))
             parts.append([part for part in found if must.issubset(part)])
         for part in itertools.product(*parts):
             chosen = tuple(itertools.chain(*part))
-            work.add(_COMBINATION)
+            limit.add(_COMBINATION)
             if vendors:
-                work.add(len(types) * len(chosen))
-                if chosen in seen or any(_may_join(offer, award, j, chosen) for j in types):
+                limit.add(len(types) * len(chosen))
+                if chosen in seen or any(_may_join(allowed, award, j, chosen) for j in types):
                     continue
                 seen.add(chosen)
             if chosen:
                 yield chosen
 
 
-def _may_join(offer: Offer, award: list[tuple[int, int]], j: int, chosen: tuple[int, ...]) -> bool:
-    held = sum(offer.category[i] == offer.category[j] for i in chosen)
+def _may_join(allowed: PackageConstraints, award: list[tuple[int, int]], j: int, chosen: tuple[int, ...]) -> bool:
+    held = sum(allowed.category[i] == allowed.category[j] for i in chosen)
     rivals = award[j][0] != NONE and any(award[i][0] == award[j][0] and award[i] != award[j] for i in chosen)
     return (
-        j not in chosen and not rivals and (offer.types_per_category is None or bool(held < offer.types_per_category))
+        j not in chosen
+        and not rivals
+        and (allowed.types_per_category is None or bool(held < allowed.types_per_category))
     )
 
 
-def blocks(offer: Offer, size: int = 1_000_000, work: Work | None = None) -> Iterator[Block]:
-    """Yield all packages of an offer in order, at most about ``size`` rows at a time.
+def blocks(
+    allowed: PackageConstraints, size: int = 1_000_000, limit: EnumerationLimit | None = None
+) -> Iterator[Block]:
+    """Yield all packages in order, at most about ``size`` rows at a time.
 
     The order is by combination of types, see `combinations`, then the last type's count ascending,
-    and so on to the first type's, which changes fastest.
-
-    Raises
-    ------
-    TooManyPackages
-        There are more than ``work`` allows, as a rule that of `MOST_PACKAGES`.
+    and so on to the first type's, which changes fastest.; more than the
+    limit allows are an error.
     """
-    work = work or Work(MOST_PACKAGES)
+    limit = limit or EnumerationLimit(MOST_PACKAGES)
     seen: set[Held] = set()
-    tied = offer.prices is not None or (offer.lot != NONE).any()
-    for types in combinations(offer, work):
+    tied = _is_tied(allowed)
+    for types in combinations(allowed, limit):
         # A level holds its own rows; with many types there are many levels.
         rows = max(1, min(size, 10_000_000 // len(types)))
-        if offer.prices is None:
-            found = _fill(offer, types, rows, work)
+        if allowed.prices is None:
+            found = _fill(allowed, types, rows, limit)
         else:
-            found = _discounted(offer, types, rows, work)
+            found = _discounted(allowed, types, rows, limit)
         for counts, rest in found:
             if not len(counts):
                 continue
-            work.add_packages(len(counts))
+            limit.add(_REMEMBERED * len(counts) if tied else 0, packages=len(counts))
             if tied:
-                work.add(_REMEMBERED * len(counts))
                 distinct = _unseen(types, counts, seen)
             else:
-                distinct = _first_of_its_kind(offer, types, counts, rest)
+                distinct = _first_of_its_kind(allowed, types, counts, rest)
             yield Block(types, counts, rest, distinct)
 
 
@@ -233,13 +233,13 @@ class _Rows:
 
 
 def _fill(
-    offer: Offer, types: tuple[int, ...], size: int, work: Work, stop: int = 0
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    allowed: PackageConstraints, types: Types, size: int, limit: EnumerationLimit, stop: int = 0
+) -> Iterator[Filled]:
     """Yield the rows with every allowed count of the last type and all before it, to ``stop``."""
-    limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
+    limits = np.asarray(allowed.limits, dtype=np.int64)[np.newaxis]
     none = np.zeros(1, dtype=np.int64)
-    first = _Rows(None, len(types), none, none, limits, np.zeros((1, len(offer.least)), dtype=np.int64))
-    must = np.where(offer.zero, 0, offer.first)[list(types), np.newaxis] * offer.costs[list(types)]
+    first = _Rows(None, len(types), none, none, limits, np.zeros((1, len(allowed.least)), dtype=np.int64))
+    must = np.where(allowed.zero, 0, allowed.first)[list(types), np.newaxis] * allowed.costs[list(types)]
     needed = np.cumsum(np.concatenate([np.zeros_like(limits), must]), axis=0)  # by all types before a level
     todo = [iter((first,))]  # not by recursion, since there may be thousands of types
     while todo:
@@ -247,96 +247,98 @@ def _fill(
         if rows is None:
             todo.pop()
             continue
-        rows = rows.those(_can_have_enough(offer, types, rows, work))
+        rows = rows.those(_can_have_enough(allowed, types, rows, limit))
         if rows.level > stop:
             rows = rows.those((rows.rest >= needed[rows.level]).all(axis=1))
-            todo.append(_grown(offer, types, rows, size, work, last=rows.level == stop + 1))
+            todo.append(_grown(allowed, types, rows, size, limit, last=rows.level == stop + 1))
             continue
         counts, rest = rows.counts(len(types)), rows.rest
         if not stop:
             keep = np.asarray(counts.any(axis=1))
-            if offer.maximal:
+            if allowed.maximal:
                 for column, one in zip(counts.T, types, strict=True):
-                    keep &= ~offer.can_grow(one, column, rest)
+                    keep &= ~allowed.can_grow(one, column, rest)
             counts, rest = counts[keep], rest[keep]
         yield counts, rest
 
 
-def _grown(offer: Offer, types: tuple[int, ...], rows: _Rows, size: int, work: Work, last: bool) -> Iterator[_Rows]:
+def _grown(
+    allowed: PackageConstraints, types: Types, rows: _Rows, size: int, limit: EnumerationLimit, last: bool
+) -> Iterator[_Rows]:
     """Yield the rows with every allowed count of the next type, at most ``size`` at a time."""
     level = rows.level - 1
     j = types[level]
-    n_allowed = offer.n_allowed(j, offer.affords(j, rows.rest))
+    n_allowed = allowed.n_allowed(j, allowed.affords(j, rows.rest))
     first = np.zeros_like(n_allowed)
-    if level == 0 and offer.maximal:
+    if level == 0 and allowed.maximal:
         # A smaller count of the last type to be filled could always grow.
         first = np.maximum(n_allowed - 1, 0)
     ends = np.cumsum(n_allowed - first)
     total = int(ends[-1]) if len(ends) else 0
-    member = np.array([j in rule.rows for rule in offer.least], dtype=np.int64)
+    member = np.array([j in rule.rows for rule in allowed.least], dtype=np.int64)
     for start in range(0, total, size):
         place = np.arange(start, min(start + size, total))
-        work.add(len(place) * (1 + len(types) * last) + _STEP)
+        limit.add(len(place) * (1 + len(types) * last) + _STEP)
         row = np.searchsorted(ends, place, side="right")
-        count = offer.nth(j, place - ends[row] + n_allowed[row])
-        rest = rows.rest[row] - count[:, np.newaxis] * offer.costs[j]
+        count = allowed.nth(j, place - ends[row] + n_allowed[row])
+        rest = rows.rest[row] - count[:, np.newaxis] * allowed.costs[j]
         yield _Rows(rows, level, row, count, rest, rows.nodes[row] + count[:, np.newaxis] * member)
 
 
-def _can_have_enough(offer: Offer, types: tuple[int, ...], rows: _Rows, work: Work) -> np.ndarray:
+def _can_have_enough(allowed: PackageConstraints, types: Types, rows: _Rows, limit: EnumerationLimit) -> np.ndarray:
     """Tell which rows hold, or can still get, the least numbers of nodes that the rules ask for."""
     keep = np.ones(len(rows.rest), dtype=bool)
-    for k, rule in enumerate(offer.least):
+    for k, rule in enumerate(allowed.least):
         lacking = np.flatnonzero(keep & (rows.nodes[:, k] < rule.n))
         nodes = rows.nodes[lacking, k]
         for j in types[: rows.level] if lacking.size else ():
             if j in rule.rows:
-                work.add(len(lacking) + _STEP)
-                nodes = nodes + offer.affords(j, rows.rest[lacking])
+                limit.add(len(lacking) + _STEP)
+                nodes = nodes + allowed.affords(j, rows.rest[lacking])
                 keep[lacking], still = nodes >= rule.n, nodes < rule.n
                 lacking, nodes = lacking[still], nodes[still]
         keep[lacking] = False
     return keep
 
 
-def _discounted(offer: Offer, types: tuple[int, ...], size: int, work: Work) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _discounted(allowed: PackageConstraints, types: Types, size: int, limit: EnumerationLimit) -> Iterator[Filled]:
     """Yield the rows of a combination whose discounted price fits.
 
     The rows are those that the least conceivable prices allow, less those that cost too much.
     """
-    assert offer.prices is not None
-    prices, budget = offer.prices.of_types(list(types)), offer.limits[0]
+    assert allowed.prices is not None
+    prices, budget = allowed.prices.of_types(list(types)), allowed.limits[0]
 
     def with_rest(counts: np.ndarray) -> np.ndarray:
-        rest = np.asarray(offer.limits, dtype=np.int64) - counts @ offer.costs[list(types)]
+        rest = np.asarray(allowed.limits, dtype=np.int64) - counts @ allowed.costs[list(types)]
         rest[:, 0] = budget - prices.order_cents(counts)
         return np.asarray(rest)
 
-    if not offer.maximal:
-        for counts, _ in _fill(offer, types, size, work):
+    if not allowed.maximal:
+        for counts, _ in _fill(allowed, types, size, limit):
             rest = with_rest(counts)
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
     # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
     found = []
-    for counts, left in _fill(offer, types, size, work, stop=1):
-        work.add(counts.size * max(len(types), _HELD))
+    for counts, left in _fill(allowed, types, size, limit, stop=1):
+        limit.add(counts.size * max(len(types), _HELD))
         found.append((counts, left))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    index = offer.n_allowed(types[0], offer.affords(types[0], left)) - 1
-    counts[:, 0] = offer.nth(types[0], np.maximum(index, 0))
+    index = allowed.n_allowed(types[0], allowed.affords(types[0], left)) - 1
+    counts[:, 0] = allowed.nth(types[0], np.maximum(index, 0))
     over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > budget))
     while over.size:
-        work.add(counts[over].size)
+        limit.add(counts[over].size)
         index[over] -= 1
         over = over[index[over] >= 0]
-        counts[over, 0] = offer.nth(types[0], index[over])
+        counts[over, 0] = allowed.nth(types[0], index[over])
         over = over[prices.order_cents(counts[over]) > budget]
     keep = (index >= 0) & ~_is_below(counts[:, 1:], index)
-    keep &= offer.enough(counts, types)
+    keep &= allowed.enough(counts, types)
     counts = counts[keep]
     for start in range(0, len(counts), size):
         yield counts[start : start + size], with_rest(counts[start : start + size])
@@ -372,7 +374,7 @@ def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
     return below
 
 
-def _first_of_its_kind(offer: Offer, types: tuple[int, ...], counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
+def _first_of_its_kind(allowed: PackageConstraints, types: Types, counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
 
     A zero count leaves open which type of the category was chosen. The same counts are a row of
@@ -384,19 +386,19 @@ def _first_of_its_kind(offer: Offer, types: tuple[int, ...], counts: np.ndarray,
     distinct = np.ones(len(counts), dtype=bool)
     for place, j in enumerate(types):
         zeros = np.flatnonzero(counts[:, place] == 0)
-        before = offer.offered[:j] & (offer.category[:j] == offer.category[j])
+        before = allowed.offered[:j] & (allowed.category[:j] == allowed.category[j])
         for earlier in np.flatnonzero(before).tolist() if zeros.size else ():
             if earlier in types:
                 continue
-            if offer.maximal:
-                grows = offer.can_grow(earlier, np.zeros(zeros.size, dtype=np.int64), rest[zeros])
+            if allowed.maximal:
+                grows = allowed.can_grow(earlier, np.zeros(zeros.size, dtype=np.int64), rest[zeros])
                 distinct[zeros[~grows]] = False
             else:
                 distinct[zeros] = False
     return distinct
 
 
-def _unseen(types: tuple[int, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
+def _unseen(types: Types, counts: np.ndarray, seen: set[Held]) -> np.ndarray:
     """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
 
     A combination is the largest choice, so only a row with a zero count can stand in another one.

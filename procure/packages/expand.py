@@ -14,13 +14,20 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.packages.enumerate import MOST_PACKAGES, MOST_TYPES, Block, TooManyPackages, Work, blocks, least_number
+from procure.packages.constraints import PackageConstraints, build_constraints
+from procure.packages.enumerate import (
+    MOST_PACKAGES,
+    MOST_TYPES,
+    Block,
+    EnumerationLimit,
+    TooManyPackages,
+    blocks,
+    least_number,
+)
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
-from procure.packages.offer import Offer
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
-from procure.packages.terms import make_offer
 from procure.progress import step
 from procure.schemas import PACKAGE
 from procure.tables import whole_file
@@ -72,15 +79,15 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
     40
     """
     quotes = check_quotes(quotes)
-    offer = make_offer(quotes, rules)
+    allowed = build_constraints(quotes, rules)
     with step("listing the packages"):
         found, n = [], 0
-        for block in _feasible_blocks(offer, most):
+        for block in _feasible_blocks(allowed, most):
             found.append(block)
             n += len(block.counts)
             if n * len(quotes) > most * MOST_TYPES:
                 raise TooManyPackages(f"a table of more than {n - 1:,} packages of {len(quotes):,} types is too large")
-        return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
+        return _table(quotes, allowed, found).to_pandas().astype({"package_id": object})
 
 
 def count_packages(
@@ -89,14 +96,7 @@ def count_packages(
     most: int = MOST_PACKAGES,
     write: Callable[[pa.Table], None] | None = None,
 ) -> dict[str, int | float]:
-    """Sum up the package table without holding it.
-
-    Parameters
-    ----------
-    quotes, rules, most
-        As for `expand_packages`, which raises the same errors.
-    write
-        Called with the table, piece by piece.
+    """Sum up the table of `expand_packages` without holding it; ``write`` is called with it, piece by piece.
 
     Returns
     -------
@@ -105,39 +105,29 @@ def count_packages(
         ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
     quotes = check_quotes(quotes)
-    offer = make_offer(quotes, rules)
-    summary = _Summary()
+    allowed = build_constraints(quotes, rules)
+    found: dict[str, int | float] = {"n_packages": 0, "n_distinct": 0}
+    ranges: dict[str, int | float] = {}
     with step("listing the packages", unit="package") as one:
-        for batch in _batches(_feasible_blocks(offer, most)):
+        for batch in _batches(_feasible_blocks(allowed, most)):
             if write is not None:
-                write(_table(quotes, offer, batch))
+                write(_table(quotes, allowed, batch))
             for block in batch:
-                summary.add(block.distinct, _totals(quotes, offer, block))
-            one.done = summary.n_packages
-    return summary.record()
+                one.done = found["n_packages"] = int(found["n_packages"]) + len(block.distinct)
+                found["n_distinct"] += int(block.distinct.sum())
+                for name, values in _totals(quotes, allowed, block).items():
+                    for how, of in (("min", min), ("max", max)):
+                        key, value = f"{how}_{name}", getattr(values, how)().item()
+                        ranges[key] = of(ranges.get(key, value), value)
+    return found | ranges
 
 
 def write_packages(
     quotes: pd.DataFrame, rules: PackageRules, path: str | Path, most: int = MOST_PACKAGES
 ) -> dict[str, int | float]:
-    """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
+    """Write the table of `expand_packages` to Parquet or CSV, by the file name, in pieces, and do as `count_packages`.
 
-    Parameters
-    ----------
-    quotes, rules, most
-        As for `expand_packages`, which raises the same errors.
-    path
-        The file to write; it holds what `expand_packages` returns.
-
-    Returns
-    -------
-    dict
-        As `count_packages` returns.
-
-    Raises
-    ------
-    TableError
-        Beside those, the file cannot be written.
+    The file is whole or not there; that it cannot be written is an error, too.
     """
     path = Path(path)
     with whole_file(path) as temporary, contextlib.ExitStack() as stack:
@@ -152,14 +142,14 @@ def write_packages(
         return count_packages(quotes, rules, most, write)
 
 
-def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
-    if (n := least_number(offer)) > most:
+def _feasible_blocks(allowed: PackageConstraints, most: int) -> Iterator[Block]:
+    if (n := least_number(allowed)) > most:
         raise TooManyPackages(f"there are more than {rounded_down(n)} packages", n)
     block = None
-    for block in blocks(offer, work=Work(most)):
+    for block in blocks(allowed, limit=EnumerationLimit(most)):
         yield block
     if block is None:
-        raise TableError(explain_infeasible(offer))
+        raise TableError(explain_infeasible(allowed))
 
 
 def rounded_down(n: float) -> str:
@@ -180,38 +170,18 @@ def _batches(found: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
-class _Summary:
-    def __init__(self) -> None:
-        self.n_packages = 0
-        self._n_distinct = 0
-        self._ranges: dict[str, tuple[float, float]] = {}
-
-    def add(self, distinct: np.ndarray, totals: dict[str, np.ndarray]) -> None:
-        self.n_packages += len(distinct)
-        self._n_distinct += int(distinct.sum())
-        for name, values in totals.items():
-            low, high = self._ranges.get(name, (np.inf, -np.inf))
-            self._ranges[name] = (min(low, values.min().item()), max(high, values.max().item()))
-
-    def record(self) -> dict[str, int | float]:
-        record: dict[str, int | float] = {"n_packages": self.n_packages, "n_distinct": self._n_distinct}
-        for name, (low, high) in self._ranges.items():
-            record |= {f"min_{name}": low, f"max_{name}": high}
-        return record
-
-
-def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.ndarray]:
+def _totals(quotes: pd.DataFrame, allowed: PackageConstraints, block: Block) -> dict[str, np.ndarray]:
     types = quotes.iloc[list(block.types)]
     return {
-        "price_usd": (offer.limits[0] - block.rest[:, 0]) / 100,
+        "price_usd": (allowed.limits[0] - block.rest[:, 0]) / 100,
         "total_cpus": block.counts @ types["cpus"].to_numpy(),
         "total_mem_gb": block.counts @ types["mem_gb"].to_numpy(),
         "total_gpus": block.counts @ types["gpus"].to_numpy(),
     }
 
 
-def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
-    totals, ids = [_totals(quotes, offer, block) for block in found], []
+def _table(quotes: pd.DataFrame, allowed: PackageConstraints, found: list[Block]) -> pa.Table:
+    totals, ids = [_totals(quotes, allowed, block) for block in found], []
     for block in found:
         rows = np.array(block.types)
         order = np.argsort(rows)

@@ -12,15 +12,7 @@ from procure.errors import TableError
 
 
 def id_array(counts: np.ndarray, names: Sequence[str]) -> pa.Array:
-    """Name packages.
-
-    Parameters
-    ----------
-    counts
-        int64 (packages, types).
-    names
-        Of the types, in quote order.
-    """
+    """Name packages of counts int64 (packages, types); ``names`` are those of the types, in quote order."""
     parts = []
     for name, column in zip(names, counts.T, strict=True):
         numbers = pa.array(np.ascontiguousarray(column))
@@ -35,13 +27,7 @@ def package_ids(counts: np.ndarray, names: Sequence[str]) -> list[str]:
 
 
 def counts_of_ids(ids: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Read counts, int64 (packages, types), back from package ids.
-
-    Raises
-    ------
-    TableError
-        An id names a type that is not quoted, or is no id.
-    """
+    """Read counts, int64 (packages, types), back from package ids; one of a type that is not quoted is an error."""
     column = {name: j for j, name in enumerate(names)}
     counts = np.zeros((len(ids), len(names)), dtype=np.int64)
     for row, text in enumerate(ids):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.quotes import check_quotes
-from procure.packages.runnable import mem_mb
+from procure.packages.runnable import node_types
 from procure.schemas import NODE, PACKAGE
 from procure.tables import check
 from procure.text import nearest
@@ -19,16 +19,7 @@ from procure.text import nearest
 def package_nodes(
     package: Mapping[str, Any] | pd.Series, quotes: pd.DataFrame, existing: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """List the nodes of a package.
-
-    Parameters
-    ----------
-    package
-        Counts by type, or a row of the package table; a type that is not named has none.
-    quotes
-        The quote table.
-    existing
-        A node table that stands before the package's own nodes.
+    """List the nodes of a package: counts by type, or a row of the package table, after ``existing`` nodes.
 
     Returns
     -------
@@ -56,17 +47,9 @@ def package_nodes(
     counts = [_count(package.get(name, 0), name) for name in quotes["name"]]
     rows = quotes.loc[np.repeat(quotes.index, counts)]
     number = np.concatenate([np.arange(1, count + 1) for count in counts])
-    nodes = pd.DataFrame(
-        {
-            "node_id": [f"{name}-{i:03d}" for name, i in zip(rows["name"], number, strict=True)],
-            "kind": rows["name"].to_numpy(),
-            "cpus": rows["cpus"].to_numpy(),
-            "mem_mb": mem_mb(rows["mem_gb"]),
-            "gpus": rows["gpus"].to_numpy(),
-            "gpu_type": rows["gpu_type"].to_numpy(),
-            "speed": rows["spec_rate"].to_numpy() if "spec_rate" in rows else np.nan,
-        }
-    )
+    ids = [f"{name}-{i:03d}" for name, i in zip(rows["name"], number, strict=True)]
+    nodes = pd.DataFrame({"node_id": ids, "kind": rows["name"].to_numpy()}).join(node_types(rows))
+    nodes["speed"] = rows["spec_rate"].to_numpy() if "spec_rate" in rows else np.nan
     if existing is not None:
         existing = check(existing, NODE)
         # The existing system may be an earlier purchase with names made here.

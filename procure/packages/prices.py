@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.order import Order
 from procure.packages.rules import Discount, PackageRules
-from procure.packages.whole_order import Order
 from procure.text import nearest
 
 _WHOLE = 10_000
@@ -52,34 +52,38 @@ class Tier:
 class PriceList:
     """List prices and discounts in cents, ready for many orders.
 
-    Attributes
-    ----------
-    list_cents
-        int64[types], one node of each type.
-    least_cents
-        int64[types]: no order costs less than counts × these. Without discounts, the list prices.
-    scopes
-        Per scope, the bool[types] it is about and its tiers.
+    With an ``order``, orders of servers whose whole cost is above ``budget_cents`` cannot be paid.
     """
 
-    list_cents: np.ndarray
-    least_cents: np.ndarray
-    scopes: tuple[tuple[np.ndarray, tuple[Tier, ...]], ...]
+    list_cents: np.ndarray  # int64[types], one node of each type
+    least_cents: np.ndarray  # int64[types]: no order costs less than counts × these
+    scopes: tuple[tuple[np.ndarray, tuple[Tier, ...]], ...]  # the bool[types] that each is about, and its tiers
+    order: Order | None = None  # what comes beside the servers
+    budget_cents: int = 0
+    fixed_cents: int = 0
+    units: np.ndarray | None = None  # float64[types], rack units of one node
 
     def order_cents(self, counts: np.ndarray) -> np.ndarray:
-        """Return the int64[n] cents of orders, int64[n, types]; `TOO_DEAR` of those whose list price is above it."""
+        """Return the int64[n] cents of orders, int64[n, types]; `TOO_DEAR` of those that are above it or the budget."""
         counts = np.asarray(counts, dtype=np.int64)
+        found = self._servers_cents(counts)
+        if self.order is None:
+            return found
+        whole = self.order.total(found / 100, self.fixed_cents / 100, counts.sum(axis=1), counts @ self.units)
+        return np.where(np.round(whole * 100) <= self.budget_cents, found, TOO_DEAR)
+
+    def _servers_cents(self, counts: np.ndarray) -> np.ndarray:
         # Python's integers do not overflow.
         most = int(counts.max(initial=0)) * int(self.list_cents.max(initial=0)) * len(self.list_cents)
         if most > TOO_DEAR:
             dear = counts.astype(np.float64) @ self.list_cents > TOO_DEAR
             found = np.full(len(counts), TOO_DEAR)
             if not dear.all():
-                found[~dear] = self._order_cents(counts[~dear])
+                found[~dear] = self._discounted(counts[~dear])
             return found
-        return self._order_cents(counts)
+        return self._discounted(counts)
 
-    def _order_cents(self, counts: np.ndarray) -> np.ndarray:
+    def _discounted(self, counts: np.ndarray) -> np.ndarray:
         total = counts @ self.list_cents
         for members, tiers in self.scopes:
             n_nodes = counts[:, members].sum(axis=1)
@@ -136,78 +140,23 @@ class PriceList:
 
     def of_types(self, rows: list[int]) -> PriceList:
         """Return the price list of orders of some types only, in the order of ``rows``."""
-        scopes = ((members[rows], tiers) for members, tiers in self.scopes)
-        return PriceList(
-            self.list_cents[rows],
-            self.least_cents[rows],
-            tuple((members, tiers) for members, tiers in scopes if members.any()),
-        )
-
-
-@dataclass(frozen=True)
-class WholeOrders(PriceList):
-    """A price list by which orders whose whole cost is above a budget cannot be paid.
-
-    Attributes
-    ----------
-    order, budget_cents, fixed_cents
-        What comes beside the servers, and the budget for all.
-    units
-        Rack units of one node, float64[types].
-    """
-
-    order: Order
-    budget_cents: int
-    fixed_cents: int
-    units: np.ndarray
-
-    def order_cents(self, counts: np.ndarray) -> np.ndarray:
-        """Return the int64[n] cents of the servers of orders, int64[n, types]; `TOO_DEAR` above the budget."""
-        counts = np.asarray(counts, dtype=np.int64)
-        found = super().order_cents(counts)
-        whole = self.order.total(found / 100, self.fixed_cents / 100, counts.sum(axis=1), counts @ self.units)
-        return np.where(np.round(whole * 100) <= self.budget_cents, found, TOO_DEAR)
-
-    def of_types(self, rows: list[int]) -> PriceList:
-        """Return the price list of orders of some types only, in the order of ``rows``."""
-        some = super().of_types(rows)
-        return WholeOrders(
-            some.list_cents,
-            some.least_cents,
-            some.scopes,
-            self.order,
-            self.budget_cents,
-            self.fixed_cents,
-            self.units[rows],
+        scopes = tuple((members[rows], tiers) for members, tiers in self.scopes if members[rows].any())
+        units = None if self.units is None else self.units[rows]
+        return replace(
+            self, list_cents=self.list_cents[rows], least_cents=self.least_cents[rows], scopes=scopes, units=units
         )
 
 
 def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Give what the vendors charge for orders, after discounts.
+    """Return the cents that the vendors charge for orders, after discounts.
 
     The list price of all nodes, less for each scope (see `Discount`) the largest reduction among its
     tiers that the order reaches. Scopes are reckoned one beside the other, each on list prices, so
     their order does not matter. A percentage is taken of the sum over the scope and rounded down to
     the cent. A tier counts for all nodes of its scope, so a larger order may cost less than a smaller.
 
-    Parameters
-    ----------
-    counts
-        int64[n, types]: nodes of each type, in quote order.
-    quotes
-        The quote table, as `procure.packages.quotes.check_quotes` returns it.
-    rules
-        Its ``discounts``; ``fixed_cost_usd`` is not part of the result.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64[n], cents.
-
-    Raises
-    ------
-    TableError
-        What `price_list` complains of.
+    ``counts`` is int64[n, types], nodes of each type in the order of quotes that
+    `procure.packages.quotes.check_quotes` returned; the result int64[n], without ``fixed_cost_usd``.
     """
     return price_list(quotes, rules).order_cents(counts)
 

@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes, read_rows
@@ -28,6 +28,10 @@ from procure.text import counted
 
 _MOST_BYTES_KEPT = 1 << 24
 """Larger files are read each time."""
+
+
+def _listed(given: object) -> object:
+    return [given] if isinstance(given, str) else given
 
 
 class OfferReading(Settings):
@@ -59,17 +63,12 @@ class OfferReading(Settings):
     rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     decimal: Literal["comma", "point"] | None = None
     tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
-    columns: dict[str, list[str]] = Field(default_factory=dict)
+    columns: dict[str, Annotated[list[str], BeforeValidator(_listed)]] = Field(default_factory=dict)
     category: dict[str, str] = Field(default_factory=dict)
     ignore: list[str] = Field(default_factory=list)
     warranty_years: PositiveInt | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_harmless(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "harmless" in values:
-            raise ValueError("harmless: no longer a key; name the cells that change no price: ignore = ['A14']")
-        return values
+    REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
 
     @field_validator("currency")
     @classmethod
@@ -80,13 +79,6 @@ class OfferReading(Settings):
     @classmethod
     def _of_known(cls, rates: dict[str, float]) -> dict[str, float]:
         return {currency_code(code): rate for code, rate in rates.items()}
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _in_lists(cls, columns: object) -> object:
-        if not isinstance(columns, dict):
-            return columns
-        return {name: [given] if isinstance(given, str) else given for name, given in columns.items()}
 
     @field_validator("columns")
     @classmethod
@@ -108,24 +100,12 @@ class OfferReading(Settings):
 
 @dataclass(frozen=True)
 class QuoteFile:
-    """What a quote file says.
-
-    Attributes
-    ----------
-    path
-        The file.
-    quotes
-        The quote table; where there are errors, without the rows that they are in.
-    lines
-        Lines of the order that are no servers.
-    findings
-        Errors, and what was not read, in the file's order.
-    """
+    """What a quote file says."""
 
     path: Path
-    quotes: pd.DataFrame
-    lines: tuple[Line, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    quotes: pd.DataFrame  # where there are errors, without the rows that they are in
+    lines: tuple[Line, ...] = ()  # of the order, that are no servers
+    findings: tuple[Finding, ...] = ()  # errors, and what was not read, in the file's order
 
     @property
     def errors(self) -> list[Finding]:
@@ -182,12 +162,8 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
     """Read a quote file of any kind, and list all that was not read.
 
     A quote table in its own columns is read as it is. Of every other text and spreadsheet a column is read by its
-    name, a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read at all, or holds no table of servers.
+    name, a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error. That the file
+    holds no table of servers is an error.
     """
     path, reading = existing_file(path), reading or OfferReading()
     if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:

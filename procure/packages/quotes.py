@@ -11,6 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import pools_of
+from procure.packages.rules import PackageRules
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.tables import CellError, check
 from procure.text import counted, listed
@@ -73,6 +74,21 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
     for row, text in enumerate(quotes["valid_until"]):
         if not _is_date(text):
             yield CellError(source, row, "valid_until", f"{text!r} is no date; write it as 2023-06-30")
+
+
+def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
+    """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none."""
+    if rules.as_of is None:
+        return np.zeros(len(quotes), dtype=bool)
+    until = quotes["valid_until"].astype(str).to_numpy(dtype=str)
+    # Dates of the form YYYY-MM-DD compare as text.
+    return np.asarray((until != "") & (until < rules.as_of.isoformat()))
+
+
+def validity_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
+    """Say which quotes are left out because they have expired."""
+    names = quotes.loc[is_expired(quotes, rules), "name"].tolist()
+    return [f"quotes that expired before {rules.as_of} are left out: {listed(names)}"] if names else []
 
 
 def price_notes(quotes: pd.DataFrame) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from procure.packages.whole_order import Order
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
 from procure.text import toml
+
+if TYPE_CHECKING:
+    from procure.packages.costs import Order
 
 
 class TypeRule(Settings):
@@ -134,10 +136,18 @@ class PackageRules(Settings):
     retire: tuple[str, ...] = ()
     existing_down: Literal["keep", "leave-out"] = "keep"
 
+    _order: Order | None = PrivateAttr(default=None)
+    _servers_usd: float | None = PrivateAttr(default=None)
+
     @property
     def order(self) -> Order | None:
-        """What the budget has to hold beside servers and ``fixed_cost_usd``; see `WholeOrderRules`."""
-        return None
+        """What the budget has to hold beside servers and ``fixed_cost_usd``; see `with_whole_orders`."""
+        return self._order
+
+    @property
+    def servers_usd(self) -> float | None:
+        """What the servers may cost at most, whatever else the budget holds."""
+        return self._servers_usd
 
     @model_validator(mode="before")
     @classmethod
@@ -177,29 +187,8 @@ def without_each(rules: PackageRules) -> dict[str, PackageRules]:
     return found | ({ALL_RULES: rules.model_copy(update=free)} if len(free) > 1 else {})
 
 
-class WholeOrderRules(PackageRules):
-    """Rules under which the budget is for the whole order, as a study's ``[costs] within_budget`` says.
-
-    Attributes
-    ----------
-    whole
-        What the budget has to hold, too.
-    servers_usd
-        What the servers may cost, whatever else the budget holds; None = what it leaves for them.
-    """
-
-    whole: Order
-    servers_usd: Annotated[Money, Field(gt=0)] | None = None
-
-    @property
-    def order(self) -> Order | None:
-        """What the budget has to hold beside servers and ``fixed_cost_usd``."""
-        return self.whole
-
-
-def with_whole_orders(rules: PackageRules, order: Order | None) -> PackageRules:
-    """Return rules whose budget holds what comes beside the servers, too; None = the same rules."""
-    if order is None:
-        return rules
-    given = {name: getattr(rules, name) for name in rules.model_fields_set if name != "whole"}
-    return WholeOrderRules(**given, whole=order)
+def with_whole_orders(rules: PackageRules, order: Order | None, servers_usd: float | None = None) -> PackageRules:
+    """Return rules whose budget is for the whole order, and whose servers may cost up to ``servers_usd``."""
+    rules = rules.model_copy()
+    rules._order, rules._servers_usd = order, servers_usd
+    return rules

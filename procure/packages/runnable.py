@@ -29,21 +29,11 @@ def shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
 
 
 def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    """Say which node type could hold one node's share of which request when empty.
+    """Say which node type, ``cpus mem_mb gpus gpu_type``, could hold one node's share of which request when empty.
 
-    Parameters
-    ----------
-    types
-        Columns ``cpus``, ``mem_mb``, ``gpus``, ``gpu_type``: one row per type.
-    shapes
-        Requests, as from `request_shapes`.
-
-    Returns
-    -------
-    bool array, shape (types, shapes)
-        True where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both sides name
-        a GPU model, it is one of those that will do. Of a node with several models a request takes the first that
-        will do.
+    The bool (types, shapes) is true where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both
+    sides name a GPU model, it is one of those that will do. Of a node with several models a request takes the first
+    that will do.
     """
 
     def enough(has: str, asked: str) -> np.ndarray:

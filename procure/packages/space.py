@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.enumerate import MOST_TYPES, TooManyPackages, Work, blocks, least_number
+from procure.packages.constraints import PackageConstraints, build_constraints
+from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks, least_number
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
-from procure.packages.offer import Offer
 from procure.packages.prices import order_cents
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
-from procure.packages.terms import make_offer
 
 MOST_LISTED = 2_000_000
 """A space of at most this many distinct packages is enumerated, so that the search ranks all of it."""
@@ -33,7 +32,7 @@ class Space:
 
     quotes: pd.DataFrame
     rules: PackageRules
-    offer: Offer
+    constraints: PackageConstraints
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw different packages at random.
@@ -42,18 +41,9 @@ class Space:
         count, and the rest of the budget is spent as far as it goes. Half of the draws keep
         to one to four types as long as these take up the money; half begin with the least numbers
         that the rules ask for. Every package can come up; how often is not uniform.
-
-        Parameters
-        ----------
-        n
-            How many; fewer are returned where the space seems to hold no more.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 (packages, types), all different.
+        Fewer than n are returned where the space seems to hold no more; all are different.
         """
-        found = np.empty((0, self.offer.n_types), dtype=np.int64)
+        found = np.empty((0, self.constraints.n_types), dtype=np.int64)
         for _ in range(_TRIES):
             before = len(found)
             found = distinct_rows(np.concatenate([found, self._draw(max(256, 2 * (n - before)), rng)]))
@@ -62,12 +52,12 @@ class Space:
         return found[:n]
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        offer = self.offer
-        chosen = offer.complete(np.tile(offer.mandatory, (n, 1)), offer.shuffled(n, rng))
-        counts = np.where(chosen & ~offer.zero, offer.first, 0)
-        for rule in self.offer.least:
+        allowed = self.constraints
+        chosen = allowed.complete(np.tile(allowed.mandatory, (n, 1)), allowed.shuffled(n, rng))
+        counts = np.where(chosen & ~allowed.zero, allowed.first, 0)
+        for rule in self.constraints.least:
             counts = self._seed(counts, chosen, sorted(rule.rows), rule.n, rng)
-        keep = offer.affordable(counts)
+        keep = allowed.affordable(counts)
         counts, chosen = counts[keep], chosen[keep]
         return self._spend(counts, chosen, rng)
 
@@ -79,28 +69,30 @@ class Space:
         liked = np.where(chosen[:, members], rng.random((len(counts), len(members))), -1.0)
         j = np.asarray(members)[np.argmax(liked, axis=1)]
         wanted = n - counts[:, members].sum(axis=1) + counts[rows, j]
-        enough = np.maximum(self.offer.first[j], -(-wanted // self.offer.step[j]) * self.offer.step[j])
+        enough = np.maximum(
+            self.constraints.first[j], -(-wanted // self.constraints.step[j]) * self.constraints.step[j]
+        )
         use = (liked.max(axis=1, initial=-1.0) >= 0) & (wanted > counts[rows, j]) & (rng.random(len(rows)) < 0.5)
-        counts[rows[use], j[use]] = np.minimum(enough, self.offer.last[j])[use]
+        counts[rows[use], j[use]] = np.minimum(enough, self.constraints.last[j])[use]
         return counts
 
     def _spend(self, counts: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Give the chosen types random counts, then spend the rest; drop packages that the rules forbid."""
-        offer, rows = self.offer, np.arange(len(counts))
-        order = np.where(_take(chosen, shuffled := offer.shuffled(len(counts), rng)), shuffled, -1)
+        allowed, rows = self.constraints, np.arange(len(counts))
+        order = np.where(_take(chosen, shuffled := allowed.shuffled(len(counts), rng)), shuffled, -1)
         order = _to_front(order)
-        few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), offer.n_types)
+        few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), allowed.n_types)
         for place in range(order.shape[1]):
             ask = np.flatnonzero((order[:, place] >= 0) & (place < few))
             if ask.size:
                 j = order[ask, place]
-                now, top = counts[ask, j], offer.most(counts[ask], j)
+                now, top = counts[ask, j], allowed.most(counts[ask], j)
                 drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(np.int64)
-                counts[rows[ask], j] = np.maximum(offer.at_most(j, drawn), now)
-        spend = np.ones(len(counts), dtype=bool) if self.offer.maximal else rng.random(len(counts)) < 0.5
+                counts[rows[ask], j] = np.maximum(allowed.at_most(j, drawn), now)
+        spend = np.ones(len(counts), dtype=bool) if self.constraints.maximal else rng.random(len(counts)) < 0.5
         last_first = np.where((np.arange(order.shape[1]) < few[:, None]) & (order >= 0), order, -1)
-        counts[spend] = offer.fill(offer.fill(counts[spend], last_first[spend, ::-1]), order[spend])
-        return distinct_rows(counts[offer.affordable(counts) & offer.enough(counts)])
+        counts[spend] = allowed.fill(allowed.fill(counts[spend], last_first[spend, ::-1]), order[spend])
+        return distinct_rows(counts[allowed.affordable(counts) & allowed.enough(counts)])
 
     def neighbours(self, counts: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw packages that differ from the given ones by one exchange and are again filled up.
@@ -108,105 +100,82 @@ class Space:
         An exchange gives up some nodes of one type (one step to all of them), buys one step or as
         many as possible of another, which may be a type that was not bought, and spends what is left
         on any types. A type for which there is no place drives out those that are in its way.
-
-        Parameters
-        ----------
-        counts
-            int64 (packages, types): legal packages.
-        n
-            How many exchanges to try for each.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 (packages, types), all different, without those given.
+        Of each legal package n exchanges are tried; those returned are all different, without those given.
         """
         if not len(counts) or n < 1:
             return counts[:0]
-        offer = self.offer
+        allowed = self.constraints
         new = np.repeat(counts, n, axis=0)
         rows = np.arange(len(new))
         given = np.argmax(np.where(new > 0, rng.random(new.shape), -1.0), axis=1)
-        wanted = np.where(offer.offered, rng.random(new.shape) + (new > 0) * rng.random((len(new), 1)), -1.0)
+        wanted = np.where(allowed.offered, rng.random(new.shape) + (new > 0) * rng.random((len(new), 1)), -1.0)
         wanted[rows, given] = -1.0
         taken = np.argmax(wanted, axis=1)
-        steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // offer.step[given])
+        steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // allowed.step[given])
         all_of_it = rng.random(len(new)) < 0.15
-        left = np.where(all_of_it, 0, new[rows, given] - steps * offer.step[given])
-        new[rows, given] = np.maximum(offer.at_most(given, np.maximum(left, 0)), 0)
-        out = offer.excluded_by(taken, (new > 0) | offer.mandatory)
+        left = np.where(all_of_it, 0, new[rows, given] - steps * allowed.step[given])
+        new[rows, given] = np.maximum(allowed.at_most(given, np.maximum(left, 0)), 0)
+        out = allowed.excluded_by(taken, (new > 0) | allowed.mandatory)
         new[out] = 0
-        stays = ~(out & offer.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
+        stays = ~(out & allowed.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
         new = self._exchanged(new[stays], given[stays], taken[stays], rng)
-        new = distinct_rows(new[offer.affordable(new) & offer.enough(new)])
+        new = distinct_rows(new[allowed.affordable(new) & allowed.enough(new)])
         return new[~rows_in(new, counts)]
 
     def _exchanged(self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Buy the wanted type, then spend the rest."""
-        offer, bought = self.offer, new > 0
-        bought[np.arange(len(new)), taken] = offer.offered[taken]
-        chosen = offer.complete(bought | offer.mandatory, offer.shuffled(len(new), rng))
-        new = np.where(chosen & ~offer.zero, np.maximum(new, offer.first), new)
-        keep = offer.affordable(new)
+        allowed, bought = self.constraints, new > 0
+        bought[np.arange(len(new)), taken] = allowed.offered[taken]
+        chosen = allowed.complete(bought | allowed.mandatory, allowed.shuffled(len(new), rng))
+        new = np.where(chosen & ~allowed.zero, np.maximum(new, allowed.first), new)
+        keep = allowed.affordable(new)
         new, given, taken, chosen = new[keep], given[keep], taken[keep], chosen[keep]
         rows = np.arange(len(new))
-        top, now = offer.most(new, taken), new[rows, taken]
-        one = np.minimum(np.where(now == 0, offer.first[taken], now + offer.step[taken]), top)
+        top, now = allowed.most(new, taken), new[rows, taken]
+        one = np.minimum(np.where(now == 0, allowed.first[taken], now + allowed.step[taken]), top)
         new[rows, taken] = np.maximum(now, np.where(rng.random(len(new)) < 0.5, one, top))
-        if not self.offer.maximal:
+        if not self.constraints.maximal:
             return new
-        back = offer.shuffled(len(new), rng)
+        back = allowed.shuffled(len(new), rng)
         # The type that was given up usually takes the rest of the budget.
         first = np.where(rng.random(len(new)) < 0.5, given, back[:, 0])
         order = np.concatenate([first[:, None], back], axis=1)
-        return offer.fill(new, np.where(_take(chosen, order), order, -1))
+        return allowed.fill(new, np.where(_take(chosen, order), order, -1))
 
     def allows(self, counts: np.ndarray) -> np.ndarray:
         """Tell which packages the rules allow, whether or not a further node can be added to them."""
-        offer = self.offer
-        return np.asarray(offer.admits(counts) & offer.affordable(counts) & offer.enough(counts))
+        allowed = self.constraints
+        return np.asarray(allowed.admits(counts) & allowed.affordable(counts) & allowed.enough(counts))
 
     def size(self) -> float:
         """Return how many packages there are at least, see `procure.packages.enumerate.least_number`."""
-        return least_number(self.offer)
+        return least_number(self.constraints)
 
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
-        """Enumerate the different packages, in the order of the package table; None if they are too many.
-
-        Raises
-        ------
-        TableError
-            The rules leave no package.
-        """
+        """Enumerate the different packages, in the order of the package table; None if they are too many."""
         work = max(_MOST_WORK, 10 * most)
         if self.size() > work:
             return None
         parts, n = [], 0
         try:
-            for block in blocks(self.offer, work=Work(work)):
-                counts = np.zeros((int(block.distinct.sum()), self.offer.n_types), dtype=np.int64)
+            for block in blocks(self.constraints, limit=EnumerationLimit(work)):
+                counts = np.zeros((int(block.distinct.sum()), self.constraints.n_types), dtype=np.int64)
                 counts[:, list(block.types)] = block.counts[block.distinct]
                 parts.append(counts)
                 n += len(counts)
-                if n > most or n * self.offer.n_types > MOST_TYPES * most:
+                if n > most or n * self.constraints.n_types > MOST_TYPES * most:
                     return None
         except TooManyPackages:
             return None
         if not n:
-            raise TableError(explain_infeasible(self.offer))
+            raise TableError(explain_infeasible(self.constraints))
         return np.concatenate(parts)
 
 
 def make_space(quotes: pd.DataFrame, rules: PackageRules) -> Space:
-    """Prepare the space of the packages that the rules allow.
-
-    Raises
-    ------
-    TableError
-        The rules contradict the quotes.
-    """
+    """Prepare the space of the packages that the rules allow; that these contradict the quotes is an error."""
     quotes = check_quotes(quotes)
-    return Space(quotes, rules, make_offer(quotes, rules))
+    return Space(quotes, rules, build_constraints(quotes, rules))
 
 
 def distinct_rows(counts: np.ndarray) -> np.ndarray:

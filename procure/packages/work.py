@@ -21,7 +21,7 @@ _CELLS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class WorkloadDemand:
     """A workload as the costs of packages see it; made by `work_of`.
 
     A *kind* of node is a quoted type, or existing nodes that are alike, which stand last. Jobs that the same kinds can
@@ -53,18 +53,11 @@ class Work:
     @cached_property
     def cpu_seconds(self) -> np.ndarray:
         """What the jobs of each group ask for with each row of run times, float64[n_speeds × n_groups]."""
-        n = len(self.needed)
-        return np.concatenate([np.bincount(self.group, run * self._asked, n) for run in self.run_times])
+        return self._seconds_of("cpus").ravel()
 
-    @cached_property
-    def _gpu_seconds(self) -> np.ndarray:
-        asked = (self.jobs["n_nodes"] * self.jobs["gpus_per_node"]).to_numpy(dtype="float64")
-        n = len(self.needed)
-        return np.stack([np.bincount(self.group, run * asked, n) for run in self.run_times])
-
-    @cached_property
-    def _asked(self) -> np.ndarray:
-        return (self.jobs["n_nodes"] * self.jobs["cpus_per_node"]).to_numpy(dtype="float64")
+    def _seconds_of(self, what: str) -> np.ndarray:
+        asked = (self.jobs["n_nodes"] * self.jobs[f"{what}_per_node"]).to_numpy(dtype="float64")
+        return np.stack([np.bincount(self.group, run * asked, len(self.needed)) for run in self.run_times])
 
     @cached_property
     def _sets(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -85,19 +78,12 @@ class Work:
         of the nodes that can hold them get done while the log lasts: jobs that can run on some kinds only share what
         nodes of these kinds get done, the fewest kinds first, each served by the same part.
 
-        Parameters
-        ----------
-        counts
-            int64[n_packages, n_types], types in quote order.
-
-        Yields
-        ------
-        slice, float64[n, n_groups], float64[n, n_speeds × n_groups]
-            Packages; the share of the jobs of each group that runs; and that by rows of run times, a node's part in a
-            job being that of its CPUs in all nodes that can hold it.
+        Of ``counts``, int64[n_packages, n_types], it yields which packages; the share of the jobs of each group that
+        runs, float64[n, n_groups]; and that by rows of run times, float64[n, n_speeds × n_groups], a node's part in a
+        job being that of its CPUs in all nodes that can hold it.
         """
         able, n_speeds = self.able.astype("float64"), len(self.run_times)
-        asked = self.cpu_seconds.reshape(n_speeds, -1) / self.seconds, self._gpu_seconds / self.seconds
+        asked = [self._seconds_of(what) / self.seconds for what in ("cpus", "gpus")]
         for start in range(0, len(counts), _CHUNK):
             rows = slice(start, start + _CHUNK)
             own = np.broadcast_to(self.n_own, (len(counts[rows]), len(self.n_own)))
@@ -124,17 +110,10 @@ def work_of(
     quotes: pd.DataFrame,
     existing: pd.DataFrame | None = None,
     run_times: RunTimes | None = None,
-) -> Work:
-    """Lay a workload out for the costs of packages.
+) -> WorkloadDemand:
+    """Lay a workload out for the costs of packages, which ``existing`` nodes are added to.
 
-    Parameters
-    ----------
-    jobs, quotes
-        A job table and the quote table.
-    existing
-        Nodes that every package adds to.
-    run_times
-        Asked once for each speed, GPU model and kind that differ; None: as logged on every node.
+    ``run_times`` are asked once for each speed, GPU model and kind that differ; None: as logged on every node.
     """
     own = pd.DataFrame() if existing is None else check(existing, NODE)
     types = node_types(quotes).assign(kind=quotes["name"].to_numpy(), speed=quotes.get("spec_rate", np.nan), n=1)
@@ -158,7 +137,7 @@ def work_of(
             took = logged if run_times is None else run_times(one.speed, *key[1:])
             known[key] = found.setdefault(np.asarray(took, dtype="int64").tobytes(), len(found))
         speed[row] = known[key]
-    return Work(
+    return WorkloadDemand(
         jobs,
         questions[:, :-1].T.astype(bool),
         questions[:, -1].astype("int64"),

@@ -48,35 +48,25 @@ class AwardMatrix(Shown):
     title: str
     notes: list[str]
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        criteria = list(self.award.weights)
-        return {
-            "rule": self.award.rule,
-            "offers": [
-                {
-                    "place": row["place"],
-                    "offer": row["offer"],
-                    "package_id": row["package_id"],
-                    "values": {name: row[name] for name in criteria},
-                    "points_by_criterion": {name: row[f"{name}_points"] for name in criteria},
-                    "points": row["points"],
-                }
-                for row in self.table.to_dict(orient="records")
-            ],
-            "sensitivity": self.weights.to_dict(orient="records"),
-            "notes": self.notes,
-        }
+        criteria, offers = list(self.award.weights), self.table.to_dict(orient="records")
+        rows = [
+            {name: row[name] for name in ("place", "offer", "package_id", "points")}
+            | {"values": {name: row[name] for name in criteria}}
+            | {"points_by_criterion": {name: row[f"{name}_points"] for name in criteria}}
+            for row in offers
+        ]
+        more = {"sensitivity": self.weights.to_dict(orient="records"), "notes": self.notes}
+        return {"rule": self.award.rule, "offers": rows} | more
 
     def sentences(self) -> list[str]:
         """Say who wins, and between which weights."""
-        first = self.table.iloc[0]
-        if len(self.table) == 1:
+        first, more = self.table.iloc[0], self.table.iloc[1:2]
+        if not len(more):
             return [f"{first['offer']} is the only offer that is scored: {first['points']:.2f} of {WHOLE:g} points"]
-        second = self.table.iloc[1]
-        ahead = first["points"] - second["points"]
-        won = f"{first['offer']} wins with {first['points']:.2f} of {WHOLE:g} points"
-        lines = [f"{won}, {ahead:.2f} ahead of {second['offer']}"]
+        ahead = f"{first['points'] - more['points'].iloc[0]:.2f} ahead of {more['offer'].iloc[0]}"
+        lines = [f"{first['offer']} wins with {first['points']:.2f} of {WHOLE:g} points, {ahead}"]
         for row in self.weights.itertuples():
             ends = [f"below {row.low:.1f} {row.below} wins"] if row.below else []
             ends += [f"above {row.high:.1f} {row.above} wins"] if row.above else []
@@ -122,48 +112,53 @@ def award(
     >>> procure.award("study.toml").weights["criterion"].to_list()
     ['price', 'waits']
     """
-    settings = study.plan.study if isinstance(study, StudyResults) else load_study(study)
-    if settings.award is None:
-        raise TableError(f"{settings.path}: has no [award], the weights that offers are scored by")
-    done = recommend(study, k=k, verify=verify, policy=policy, workload=workload, resamples=0, note=note)
-    return award_of(done)
+    _rules(study.plan.study if isinstance(study, StudyResults) else load_study(study))
+    return award_of(recommend(study, k=k, verify=verify, policy=policy, workload=workload, resamples=0, note=note))
+
+
+def _rules(study: Study) -> Award:
+    if study.award is None:
+        raise TableError(f"{study.path}: has no [award], the weights that offers are scored by")
+    return study.award
 
 
 def award_of(done: Recommendation) -> AwardMatrix:
     """Score the offers of a recommendation, see `award`."""
     study = done.results.plan.study
-    rules = study.award
-    if rules is None:
-        raise TableError(f"{study.path}: has no [award], the weights that offers are scored by")
+    rules = _rules(study)
     offers, notes = _offers(done, rules)
     rows = offers["row"].to_numpy()
     values = _values(done, rules, rows, notes)
     check_points(rules, done.results.plan.quotes["vendor"], done.ranking["package_id"])
     for name, given in rules.points.items():
-        values[name] = [_panel(done, rules, name, given, row) for row in rows]
+        values[name] = [_panel(done, f"award.points.{name}", given, row) for row in rows]
     kept = values.notna().all(axis=1).to_numpy()
     if not kept.all():
-        names = listed(offers.loc[~kept, "offer"].tolist())
         why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for"
-        notes.append(f"not scored, since {why}: {names}")
-        offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
-    if offers.empty:
+        notes.append(f"not scored, since {why}: {listed(offers.loc[~kept, 'offer'].tolist())}")
+    if not kept.any():
         raise TableError("; ".join(["award: no offer can be scored", *notes]))
+    offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
     got = shares(values, rules)
-    points = points_of(got, rules.weights)
-    price = done.package_values.price[offers["row"].to_numpy()]
-    order = np.lexsort((np.arange(len(points)), price, -points.round(9).to_numpy()))
-    table = pd.DataFrame({"place": np.arange(1, len(order) + 1)})
-    for name in ("offer", "package_id"):
-        table[name] = offers[name].to_numpy()[order]
-    for name, weight in rules.weights.items():
-        table[name] = values[name].to_numpy()[order]
-        table[f"{name}_points"] = (got[name] * weight).to_numpy()[order].round(4)
-    table["points"] = points.to_numpy()[order].round(4)
-    weights = sensitivity(got.iloc[order], rules.weights, 0)
+    scored = pd.DataFrame(
+        {name: column for of in rules.weights for name, column in
+         ((of, values[of]), (f"{of}_points", (got[of] * rules.weights[of]).round(4)))}
+    )  # fmt: skip
+    table = offers[["offer", "package_id"]].join(scored).assign(points=points_of(got, rules.weights))
+    table["price_usd"] = done.package_values.price[offers["row"].to_numpy()]
+    table = table.assign(rounded=-table["points"].round(9)).sort_values(["rounded", "price_usd"], kind="stable")
+    weights = sensitivity(got.loc[table.index], rules.weights, 0)
+    table = table.drop(columns=["rounded", "price_usd"]).round({"points": 4}).reset_index(drop=True)
+    table.insert(0, "place", np.arange(1, len(table) + 1))
     named = ["", *table["offer"]]
     weights = weights.assign(**{end: [named[row + 1] for row in weights[end]] for end in ("below", "above")})
-    notes += _zeros(values, rules)
+    for name, one in rules.quantities.items():
+        least = values[name].min()
+        if name not in rules.scale and one.unit == "s" and least < 60 and values[name].max() > 0:
+            notes.append(
+                f"the best value of {name} is {duration(least)}, too short to compare offers by: state the values that "
+                "get all points and none in [award.scale]"
+            )
     title = f"{study.name}: {counted(len(table), 'offer')} by the award matrix, rule {rules.rule}"
     return AwardMatrix(rules, table, weights.round({"low": 4, "high": 4}), title, notes)
 
@@ -195,15 +190,11 @@ def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]
 
 def _vendors(done: Recommendation) -> np.ndarray:
     """Name the vendors of every distinct package, those that are in it joined by +."""
-    quotes, counts = done.results.plan.quotes, done.results.counts
-    vendors = [name or NO_VENDOR for name in quotes["vendor"].astype(str)]
-    names = list(dict.fromkeys(vendors))
-    held = np.column_stack(
-        [(counts[:, [i for i, one in enumerate(vendors) if one == name]] > 0).any(axis=1) for name in names]
-    )
+    vendors = done.results.plan.quotes["vendor"].astype(str).replace("", NO_VENDOR)
+    names = vendors.unique()
+    held = np.column_stack([(done.results.counts[:, (vendors == name).to_numpy()] > 0).any(axis=1) for name in names])
     sets, place = np.unique(held, axis=0, return_inverse=True)
-    labels = np.array([" + ".join(np.array(names)[row]) for row in sets], dtype=object)
-    return np.asarray(labels[place.ravel()])
+    return np.array([" + ".join(names[row]) for row in sets], dtype=object)[place.ravel()]
 
 
 def _values(done: Recommendation, rules: Award, rows: np.ndarray, notes: list[str]) -> pd.DataFrame:
@@ -220,28 +211,17 @@ def _values(done: Recommendation, rules: Award, rows: np.ndarray, notes: list[st
     return pd.DataFrame({name: values.value(one)[0][rows] for name, one in wanted.items()}, index=range(len(rows)))
 
 
-def _panel(done: Recommendation, rules: Award, name: str, given: dict[str, float], row: int) -> float:
+def _panel(done: Recommendation, key: str, given: dict[str, float], row: int) -> float:
     """Return the points that a panel gave a package: its own, or those of its vendors by their share of the price."""
-    quotes, counts = done.results.plan.quotes, done.results.counts[row]
+    plan, counts = done.results.plan, done.results.counts[row]
     package_id = str(done.package_values.packages["package_id"].iloc[row])
-    vendors = quotes["vendor"].astype(str)
     if package_id in given:
         return given[package_id]
-    prices = price_list(quotes, done.results.plan.study.packages)
+    prices = price_list(plan.quotes, plan.study.packages)
     cents = counts * prices.list_cents - prices.line_discounts(counts)
-    spent = pd.Series(cents).groupby(vendors.to_numpy()).sum()
+    spent = pd.Series(cents).groupby(plan.quotes["vendor"].astype(str).to_numpy()).sum()
     spent = spent[spent > 0]
-    missing = [vendor for vendor in spent.index if vendor not in given]
-    if missing:
-        raise TableError(f"award.points.{name}: {missing[0] or NO_VENDOR} has no points")
-    return float(sum(given[vendor] * usd for vendor, usd in spent.items()) / spent.sum())
-
-
-def _zeros(values: pd.DataFrame, rules: Award) -> list[str]:
-    """Warn of criteria whose best value is so small that points relative to it say little."""
-    return [
-        f"the best value of {name} is {duration(values[name].min())}: points relative to it tell offers apart that "
-        "users would not; [award.scale] states the values that get all points and none"
-        for name, one in rules.quantities.items()
-        if name not in rules.scale and one.unit == "s" and values[name].min() < 60 and values[name].max() > 0
-    ]
+    for vendor in spent.index:
+        if vendor not in given:
+            raise TableError(f"{key}: {vendor or NO_VENDOR} has no points")
+    return float(np.average([given[vendor] for vendor in spent.index], weights=spent))

@@ -30,6 +30,7 @@ HEAD = 50
 
 _NAMED = 12
 _ROUNDING = 1e-9
+_TYPES = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,7 @@ class Confidence:
 
     def head(self, k: int) -> pd.DataFrame:
         """Return the first k rows; those of packages that were not compared hold nothing."""
-        if k <= len(self.table):
-            return self.table.head(k)
-        kinds = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
-        return self.table.astype(kinds).reindex(range(k))
+        return self.table.head(k) if k <= len(self.table) else self.table.astype(_TYPES).reindex(range(k))
 
     def columns(self, k: int) -> dict[str, list[object]]:
         """Return columns for people on the order of the first k; none where nothing is known of it."""
@@ -92,55 +90,32 @@ class Confidence:
         n = len(self.failures)
         lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
-            return _without_resamples(self.table, head) + lost
-        return _by_resamples(self, head) + lost
+            how = "once every package of the head is simulated, `procure recommend --resamples 20` tells"
+            return [f"the jobs were not resampled, so it is not known how sure this order is; {how}", *lost]
+        return self._of_resamples(head) + lost
 
-
-def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
-    """Say what is known where nothing was resampled: something of predictions, nothing of what is simulated."""
-    alike = table["alike"].fillna(False).to_numpy(dtype=bool)
-    alike[0] = False
-    lines, n = [], int(alike.sum())
-    if n:
-        lines.append(
-            f"{n} of {head} packages {'is a prediction' if n == 1 else 'are predictions'} that cannot be told apart "
-            f"from the first: the 90 % intervals overlap ({_ranks(alike)})"
-        )
-    if table["alike"].isna().any():
-        lines.append(
-            "the jobs were not resampled, so it is not known how sure the order of the simulated packages is; once all "
-            "of the head are simulated, `procure recommend --resamples 20` tells"
-        )
-    return lines
-
-
-def _by_resamples(found: Confidence, head: str) -> list[str]:
-    table, first, what = found.table, found.table.iloc[0], found.of.name.replace("mean-wait", "wait")
-    alike = table["alike"].to_numpy(dtype=bool)
-    if found.unit == "days":
-        units = f"the {found.n_units} {found.unit}"
-    else:
-        units = f"the {found.n_units:,} job bursts" if found.n_units != 1 else "one job burst"
-    how = f"{counted(found.n_draws, 'resample')} of {units}"
-    interval = f"the 90 % bootstrap interval of the difference in {what}"
-    if (table["share_first"] == 1).all():
-        return [f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"]
-    n, others = int(alike.sum()) - 1, "the first package is better than"
-    if n == 0:
-        lines = [f"{others} every other of {head}: {interval} excludes 0 for each of them ({how})"]
-    else:
-        some = f"{n} of {head} packages" if n < len(table) - 1 else f"{head} packages"
-        which = f", {_ranks(alike)}" if n < len(table) - 1 else ""
-        lines = [f"{some} cannot be told apart from the first: {interval} includes 0 ({how}{which})"]
-    ties = table["share_first"].sum() > 1 + _ROUNDING
-    top = first["chance_top"]
-    lines.append(
-        f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
-        f"of the resamples; the 90 % range of its rank among the first {len(table)} is "
-        f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
-        + (f"; it is among the best 5 % of all packages in {top:.0%}" if found.unit == "days" and top == top else "")
-    )
-    return lines
+    def _of_resamples(self, head: str) -> list[str]:
+        table, first, what = self.table, self.table.iloc[0], self.of.name.replace("mean-wait", "wait")
+        alike, by_days = table["alike"].to_numpy(dtype=bool), self.unit == "days"
+        units = f"the {self.n_units} days" if by_days else f"the {counted(self.n_units, 'job burst')}"
+        how = f"{counted(self.n_draws, 'resample')} of {units}"
+        interval = f"the 90 % bootstrap interval of the difference in {what}"
+        if (table["share_first"] == 1).all():
+            return [f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"]
+        n = int(alike.sum()) - 1
+        every = n == len(table) - 1
+        some, which = (head, "") if every else (f"{n} of {head}", f", {_ranks(alike)}")
+        text = f"{some} packages cannot be told apart from the first: {interval} includes 0 ({how}{which})"
+        if n == 0:
+            text = f"the first package is better than every other of {head}: {interval} excludes 0 ({how})"
+        ties, top = table["share_first"].sum() > 1 + _ROUNDING, first["chance_top"]
+        return [
+            text,
+            f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
+            f"of the resamples; the 90 % range of its rank among the first {len(table)} is "
+            f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
+            + (f"; it is among the best 5 % of all packages in {top:.0%}" if by_days and top == top else ""),
+        ]
 
 
 def _ranks(alike: np.ndarray) -> str:
@@ -192,10 +167,7 @@ def assess(
 
     Notes
     -----
-    If the head holds predictions, nothing is resampled: a predicted package is alike if the 90 % range of its
-    value reaches down to the first's (to the upper end of the first's own range, where that is a prediction).
-    A simulated package has no such range, and one run does not say how other jobs would order it: without
-    resamples, its ranks, chance and likeness are missing.
+    Predictions are not resampled: where the head holds some, and without resamples, nothing is known of the order.
     """
     of = criteria.objective
     if "satisfies" in ranking and ranking["satisfies"].any():
@@ -204,81 +176,54 @@ def assess(
     # The mean of a package that leaves jobs out is over other jobs, so the order beyond is not resampled.
     left_out = ranking["jobs_left_out"].to_numpy()
     rows = every[: min(max(k, HEAD), int(np.cumprod(left_out == left_out[:1]).sum()))]
-    chance = _chance(values, of, every)[: len(rows)]
-    overlap = Confidence(_overlapping(values, of, rows, chance), "nothing", 0, 0, of=of)
+    ids = values.packages["package_id"].to_numpy()[rows]
+    table = pd.DataFrame({"package_id": ids}).assign(share_first=np.nan, chance_top=np.nan)
+    for name, kind in _TYPES.items():
+        table[name] = pd.Series(pd.NA, table.index, dtype=kind)
+    unknown = Confidence(table, "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():
-        return overlap
-    if len(values.cases) >= FEWEST_DAYS:
-        return _by_days(values, of, rows, seed)
-    if resamples is None:
-        resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
+        return unknown
     failures: list[str] = []
-    drawn = _drawn(results, values, of, rows, range(seed, seed + resamples), failures)
-    if not len(drawn):
-        return replace(overlap, failures=tuple(failures))
-    n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
-    low, high = rank_ranges(drawn)
-    table = rank_confidence(drawn).assign(rank_low=low, rank_high=high, chance_top=chance)
-    table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
-    return Confidence(table, "bursts of jobs", len(drawn), n_bursts, of=of, failures=tuple(failures))
+    n_units, edges, figures = len(values.cases), None, None
+    if by_days := n_units >= FEWEST_DAYS:
+        # The edge of the best 5 % is that of the packages that the study's sweep has simulated.
+        sampled = np.flatnonzero(np.all([case.simulated & case.runs_all for case in values.cases], axis=0))
+        if len(sampled):
+            edges = _by_days(values, of, sampled, seed, lambda one: top_edge(one)[None])[:, 0]
+        drawn, figures = _by_days(values, of, rows, seed, np.asarray), values.value(of)[0][rows]
+    else:
+        if resamples is None:
+            resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
+        drawn = _by_bursts(results, values, of, rows, range(seed, seed + resamples), failures)
+        if not len(drawn):
+            return replace(unknown, failures=tuple(failures))
+        n_units = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
+    low, high = rank_ranges(drawn, figures)
+    table = rank_confidence(drawn, edges).assign(rank_low=low, rank_high=high)
+    if not by_days:
+        value, able = values.value(of)[0], values.whole.runs_all
+        known = value[every][able[every] & ~np.isnan(value[every])]
+        edge = float(top_edge(known)) if len(known) else np.nan
+        table["chance_top"] = (
+            np.where(able[rows], (value[rows] <= edge).astype("float64"), 0.0) if len(known) else np.nan
+        )
+    table.insert(0, "package_id", ids)
+    return Confidence(table, "days" if by_days else "bursts of jobs", len(drawn), n_units, of, tuple(failures))
 
 
-def _overlapping(values: PackageValues, of: Quantity, rows: np.ndarray, chance: np.ndarray) -> pd.DataFrame:
-    """Compare the ranges of predictions; what is known has none, so nothing is said of it."""
-    value = values.value(of)[0][rows]
-    low, high = (np.where(np.isnan(end[rows]), value, end[rows]) for end in values.interval(of))
-    known = np.isnan(values.interval(of)[0][rows])
-    bar = max(float(value[0]), float(high[0])) if len(value) else 0.0
-    table = pd.DataFrame(
-        {
-            "package_id": values.packages["package_id"].to_numpy()[rows],
-            "rank_low": 1 + (high[None, :] < low[:, None]).sum(axis=1),
-            "rank_high": (low[None, :] <= high[:, None]).sum(axis=1),
-            "share_first": np.nan,
-            "chance_top": chance,
-            "alike": low <= bar,
-        }
-    )
-    table = table.astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
-    table.loc[known, ["rank_low", "rank_high", "chance_top", "alike"]] = pd.NA
-    return table
+def _by_days(
+    values: PackageValues, of: Quantity, rows: np.ndarray, seed: int, reduce: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return the objective of packages in each resample of days, reduced, float64[resamples, …]."""
+    ran, best = values.ran[:, rows], values.best
+
+    def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
+        return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
+
+    return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
 
 
-def _chance(values: PackageValues, of: Quantity, rows: np.ndarray) -> np.ndarray:
-    """Return the probability of being among the best 5 % of the packages that run every job, for some rows."""
-    value, known, spread = values.value(of)[0][rows], values.value(of)[1][rows], values.spread(of)
-    able = values.whole.runs_all[rows] & ~np.isnan(value)
-    if not able.any():
-        return np.full(len(rows), np.nan)
-    edge = float(top_edge(value[able]))
-    chance = np.where(np.isnan(value), np.nan, (value <= edge).astype("float64"))
-    if spread is not None:
-        chance[~known] = spread.chance_below(value[~known], edge)
-    return np.where(able, chance, 0.0)
-
-
-def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> Confidence:
-    """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
-    sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
-    n_days, held, best = len(values.cases), values.results[of.column], values.best
-
-    def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        ran = values.ran[:, rows]
-
-        def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
-            return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
-
-        return bootstrap(held[:, rows], total, DAY_RESAMPLES, seed)
-
-    edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
-    totals = drawn(rows, np.asarray)
-    low, high = rank_ranges(totals, values.value(of)[0][rows])
-    table = rank_confidence(totals, edges).assign(rank_low=low, rank_high=high)
-    table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
-    return Confidence(table, "days", DAY_RESAMPLES, n_days, of)
-
-
-def _drawn(
+def _by_bursts(
     results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seeds: range, failures: list[str]
 ) -> np.ndarray:
     """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails.
@@ -300,9 +245,8 @@ def _drawn(
         return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)
 
     def simulated() -> np.ndarray | None:
-        for one in track(seeds, "resampling the jobs", "resample"):
-            if (drawn := resampled(one)) is not None:
-                tried.append(drawn)
+        drawn = (resampled(seed) for seed in track(seeds, "resampling the jobs", "resample"))
+        tried.extend(one for one in drawn if one is not None)
         return None if failures else np.array(tried)
 
     asked = ([(case.name, case.weight) for case in values.cases], results.policy, of.name)

@@ -9,8 +9,7 @@ import numpy as np
 
 from procure.errors import ArgumentError, argument
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.objectives.constraints import Constraint, parse_all, quantities
-from procure.objectives.targets import Target, parse_targets
+from procure.objectives.constraints import Constraint, parse_all, parse_targets, quantities
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
 
@@ -28,12 +27,12 @@ class Criteria:
     objective: Quantity = MEAN_WAIT
     constraints: tuple[Constraint, ...] = ()
     axes: tuple[Quantity, ...] = ()
-    targets: tuple[Target, ...] = ()
+    targets: tuple[Constraint, ...] = ()
 
     @property
     def bounds(self) -> list[Constraint]:
         """The constraints, and what the targets ask for."""
-        return [*self.constraints, *(one.bound for one in self.targets)]
+        return [*self.constraints, *self.targets]
 
     @property
     def quantities(self) -> list[Quantity]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
@@ -20,7 +20,7 @@ from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.applications import mapper
 from procure.study.plan import read_past_jobs
-from procure.sweep.runner import Bench, make_bench, simulate_batch
+from procure.sweep.runner import make_bench, simulate_batch
 from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
@@ -136,16 +136,12 @@ class Candidates:
     ids: np.ndarray
     counts: np.ndarray
 
-    def lay_out(self, jobs: pd.DataFrame, warm_up: int = 0) -> Bench:
-        """Lay out some jobs."""
-        name = next(iter(self.plan.workloads))
-        first = self.plan.study.workloads[0].model_copy(update={"warm_up": warm_up, "begin": "empty"})
-        study = self.plan.study.model_copy(update={"workloads": (first,)})
-        return make_bench(replace(self.plan, study=study, workloads={name: jobs}), name, self.policy)
-
     def runs(self, jobs: pd.DataFrame, warm_up: int = 0) -> pd.DataFrame:
         """Return result rows of all packages; a run that failed is an error."""
-        found, _ = simulate_batch(self.lay_out(jobs, warm_up), self.ids.tolist(), self.counts)
+        first = self.plan.study.workloads[0].model_copy(update={"warm_up": warm_up, "begin": "empty"})
+        study = self.plan.study.model_copy(update={"workloads": (first,)})
+        plan = replace(self.plan, study=study, workloads={first.name: jobs})
+        found, _ = simulate_batch(make_bench(plan, first.name, self.policy), self.ids.tolist(), self.counts)
         for run in found[found["status"] != "ok"].head(1).itertuples():
             raise TableError(f"package {run.package_id}: {run.reason}")
         return found
@@ -197,13 +193,11 @@ def choose(bench: Candidates, jobs: pd.DataFrame, warm_up: int, tz: str | None) 
 
 def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int) -> list[tuple[str, int]]:
     """Return the cuts and their moments; each has three weeks before it and jobs after."""
-    first, last = int(jobs["submit_time"].min()), int(jobs["submit_time"].max())
+    first, last, dated = int(jobs["submit_time"].min()), int(jobs["submit_time"].max()), has_dates(jobs)
     if not cuts:
-        if not has_dates(jobs):
+        if not dated:
             raise ArgumentError("cut", "this log has no dates, so cuts are to be given, in its seconds")
-        months = pd.date_range(pd.Timestamp(first, unit="s"), pd.Timestamp(last, unit="s"), freq="MS").strftime(
-            "%Y-%m-%d"
-        )
+        months = pd.date_range(*(pd.Timestamp(one, unit="s") for one in (first, last)), freq="MS").strftime("%Y-%m-%d")
         found = [(day, day_bounds(day, tz or "UTC")[0]) for day in months]
         found = [(day, at) for day, at in found if at - first >= 3 * WEEK and last - at >= 2 * WEEK]
         if not found:
@@ -211,10 +205,8 @@ def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length
         return found
     found = []
     for text in cuts:
-        try:
-            at = day_bounds(text, tz or "UTC")[0] if len(text) == 10 and has_dates(jobs) else moment(text, tz or "UTC")
-        except TableError as error:
-            raise ArgumentError("cut", str(error)) from None
+        with argument("cut"):
+            at = day_bounds(text, tz or "UTC")[0] if len(text) == 10 and dated else moment(text, tz or "UTC")
         if not first + 3 * WEEK <= at <= last:
             raise ArgumentError(
                 "cut",
@@ -231,28 +223,20 @@ def _judge(
     """Replay what came on every package, and say how each choice did."""
     came = bench.judge(jobs, warm_up)
     wait, saturated = (came[name].to_numpy(dtype="float64") for name in ("mean_wait_time", "saturated"))
-    best = int(wait.argmin())
+    best, ids = int(wait.argmin()), bench.ids
     ratio = np.maximum(wait, REGRET_FLOOR) / max(wait[best], REGRET_FLOOR)
-    same = {
-        "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "n_judged": len(wait),
-        "share_saturated": float(np.nanmean(saturated)),
-    }  # fmt: skip
-    rows = []
+    columns = ("rule", "package_id", "mean_wait_time", "ratio", "n_runs", "saturated", "rank_correlation")
+    rows: list[tuple[Any, ...]] = []
     for rule, (figure, n_runs) in (chosen | {"hindsight": (wait, 0)}).items():
         row = int(figure.argmin())
         told = rank_correlation(figure, wait) if len(wait) > 2 else np.nan
-        rows.append(
-            {
-                "cut": day, "rule": rule, "package_id": bench.ids[row], "mean_wait_time": wait[row],
-                "ratio": float(ratio[row]), "n_runs": n_runs, "saturated": bool(saturated[row]),
-                "rank_correlation": told,
-            }
-        )  # fmt: skip
-    random = {"rule": "random", "package_id": None, "mean_wait_time": float(wait.mean()), "saturated": None}
-    random |= {"cut": day, "ratio": float(np.exp(np.log(ratio).mean())), "n_runs": 0, "rank_correlation": np.nan}
-    table = pd.DataFrame([row | same for row in (*rows[:-1], random, rows[-1])])
-    first = ["cut", "rule", "package_id", "mean_wait_time", "best_package_id", "best_mean_wait_time", "ratio"]
-    return table[[*first, *(name for name in table if name not in first)]]
+        rows.append((rule, ids[row], wait[row], float(ratio[row]), n_runs, bool(saturated[row]), told))
+    rows.insert(-1, ("random", None, float(wait.mean()), float(np.exp(np.log(ratio).mean())), 0, None, np.nan))
+    table = pd.DataFrame(rows, columns=columns)
+    table.insert(0, "cut", day)
+    table.insert(4, "best_package_id", ids[best])
+    table.insert(5, "best_mean_wait_time", wait[best])
+    return table.assign(n_judged=len(wait), share_saturated=float(np.nanmean(saturated)))
 
 
 def _record(table: pd.DataFrame) -> list[str]:

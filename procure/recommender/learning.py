@@ -130,14 +130,13 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     asked = results.plan.study.model
-    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate(asked.kind, asked.seed)
+    model = Surrogate(like.seed, like.n_jobs, like.profile_) if like else Surrogate(asked.seed)
     wait, filled = case.wait[learnt], guess.copy()
     inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
         [
-            model.kind,
             model.seed,
             model.profile,
             asked.feature_set,

@@ -17,9 +17,9 @@ from procure.objectives.aggregate import pooled_mean, regrets
 from procure.packages.ids import package_ids
 from procure.policies import catalog
 from procure.progress import track
-from procure.recommender.changes import Changes, jobs_of
 from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.values import PackageValues
+from procure.recommender.what_if import Changes, jobs_of
 from procure.run import run_prepared
 from procure.study.applications import mapper
 from procure.study.futures import PAST, read_futures, table_digest

@@ -35,12 +35,6 @@ def violation_of(values: PackageValues, criteria: Criteria) -> np.ndarray:
     return criteria.violation(lambda of: values.value(of)[0], len(values.packages))
 
 
-def confirm_list(values: PackageValues, criteria: Criteria, k: int, rule: str = RUNS_ALL) -> None:
-    """Simulate the first max(k, `FEWEST_CONFIRMED`) packages until none of them is predicted."""
-    head = max(k, FEWEST_CONFIRMED)
-    values.confirm(lambda: rank(values, criteria, rule, hopeful=True)[:head])
-
-
 def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
     """Return every distinct package, best first.
 

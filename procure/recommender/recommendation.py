@@ -9,12 +9,12 @@ import pandas as pd
 from procure.models import Case, Predicted
 from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
+from procure.recommender.confirm import SwapSearch
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.exchanges import Exchanged
 from procure.recommender.other_loads import OtherLoads
+from procure.recommender.replay_check import UNKNOWN, ReplayCheck
 from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
-from procure.recommender.waited import UNKNOWN, Waited
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import Shown, counted
 
@@ -49,7 +49,7 @@ class Recommendation(Shown):
     waited
         What the first package cuts of the waiting in the log, and how close a replay of today comes to it.
     exchanged
-        What came of exchanges around the first package; None where none were tried.
+        What came of swaps around the first package; None where none were tried.
     rule_costs
         What each rule of the study's packages costs; none where nothing was simulated for it.
     other_loads
@@ -67,8 +67,8 @@ class Recommendation(Shown):
     about: tuple[str, ...]
     verified: bool
     n_failed: int = 0
-    waited: Waited = UNKNOWN
-    exchanged: Exchanged | None = None
+    waited: ReplayCheck = UNKNOWN
+    exchanged: SwapSearch | None = None
     rule_costs: tuple[RuleCost, ...] = ()
     other_loads: OtherLoads | None = None
 

@@ -12,8 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError
 from procure.packages.cloud import check_prices, holds, in_use, read_prices, reserved_count
-from procure.packages.costs import HOURS_PER_YEAR
-from procure.packages.finance import years_factor
+from procure.packages.costs import HOURS_PER_YEAR, years_factor
 from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
 from procure.progress import silent
@@ -55,12 +54,9 @@ class RentComparison(Shown):
     title: str
     notes: list[str]
 
-    def document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {
-            "package_id": self.package_id,
-            "years": self.years,
-            "ways": self.table.to_dict(orient="records"),
+        return {"package_id": self.package_id, "years": self.years, "ways": self.table.to_dict(orient="records")} | {
             "break_even_load": dict(self.break_even),
             "notes": self.notes,
         }
@@ -68,17 +64,7 @@ class RentComparison(Shown):
     def shown(self) -> pd.DataFrame:
         """Return the ways for people."""
         rounded = ["usd", "rented_usd", "mean_wait_time", "p95_wait_time", "max_wait_time"]
-        table = self.table.assign(**{name: self.table[name].round() for name in rounded})
-        return table.assign(share_over_1h=table["share_over_1h"].round(4))
-
-
-@dataclass(frozen=True)
-class _Rented:
-    """The jobs of a workload on the cheapest instances: per job, NaN where none holds it."""
-
-    usd: np.ndarray  # on demand
-    kind: np.ndarray  # row of the price list, on demand; −1 = none
-    seconds: np.ndarray  # int64, what is paid for on demand
+        return self.table.assign(**self.table[rounded].round(), share_over_1h=self.table["share_over_1h"].round(4))
 
 
 def compare_rent(
@@ -133,202 +119,141 @@ def compare_rent(
         if value < 0:
             raise ArgumentError(name, f"{value:g} was given; it must be 0 or more")
     table = check_prices(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
-    plan, counts, policy = _bought(load_study(study), package, policy, note)
-    return _compare(plan, counts, policy, table, tuple(wait_bounds), boot, usd_per_year, note)
-
-
-def _compare(
-    plan: Plan,
-    counts: np.ndarray,
-    policy: str,
-    table: pd.DataFrame,
-    wait_bounds: tuple[int, ...],
-    boot: int,
-    usd_per_year: float,
-    note: Note,
-) -> RentComparison:
-    """Price each way, and replay what turns on it."""
-    weights = {one.name: one.weight for one in plan.study.scenarios}
-    row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
-    package_id = package_ids(counts[None, :], plan.types)[0]
-    costs = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
-    rented = {name: _rent(plan, name, table, boot) for name in plan.workloads}
-    scale = _Scale(plan, weights, usd_per_year)
-    everyone = {name: np.ones(len(jobs), dtype=bool) for name, jobs in plan.workloads.items()}
+    study = load_study(study)
+    if package is not None:
+        plan, policy = load_plan(study), policy_of(study, policy)
+        counts = find_package(plan, package, "package")
+    else:
+        done = recommend(study, k=1, policy=policy, resamples=0, note=note)
+        plan, policy = done.results.plan, done.results.policy
+        counts = done.results.counts[int(done.ranking["row"].iloc[0])]
     note("replaying the package")
-    alone = {name: _replay(plan, counts, name, policy, every) for name, every in everyone.items()}
-    ways = [scale.row("buy", float(costs["tco_usd"]), {}, alone, {})]
-    usd = {name: one.usd for name, one in rented.items()}
-    boots = {name: np.where(np.isnan(one.usd), np.nan, float(boot)) for name, one in rented.items()}
-    ways.append(scale.row("on demand", 0.0, usd, boots, usd))
-    reserved = {name: _reserved(plan.workloads[name], one, table, boot) for name, one in rented.items()}
-    ways.append(scale.row("reserved", 0.0, reserved, boots, usd))
+    jobs = {name: _Jobs(plan, name, counts, policy, table, boot) for name in plan.workloads}
+    package_id, costs = package_ids(counts[None, :], plan.types)[0], plan.study.costs
+    beside = usd_per_year * years_factor(costs.years, costs.interest_percent)
+    row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
+    weights = {one.name: one.weight for one in plan.study.scenarios}
+    bought = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
+    tco = float(bought["tco_usd"])
+    asked: list[tuple[str, float, dict[str, tuple[np.ndarray, ...]]]] = [
+        ("buy", tco, {name: (np.zeros(0), one.alone) for name, one in jobs.items()}),
+        ("on demand", 0.0, {name: (one.usd, one.boots) for name, one in jobs.items()}),
+        ("reserved", 0.0, {name: (one.reserved(), one.boots) for name, one in jobs.items()}),
+    ]
     for bound in wait_bounds:
         note(f"bursting over {duration(bound)}")
-        waits, paid = _burst(plan, counts, policy, rented, alone, bound, boot)
-        ways.append(scale.row(f"burst over {duration(bound)}", float(costs["tco_usd"]), paid, waits, paid))
-    found = pd.DataFrame(ways)
-    even = _break_even(found, scale.beside)
-    notes = _notes(plan, found, even, float(costs["busy_share"]))
-    title = f"{plan.study.name}: buy {package_id}, rent or burst, over {plan.study.costs.years:g} years"
-    return RentComparison(found, even, package_id, plan.study.costs.years, title, notes)
+        asked.append((f"burst over {duration(bound)}", tco, {name: one.burst(bound) for name, one in jobs.items()}))
+    found = pd.DataFrame([_row(way, usd, by_name, jobs, weights, beside) for way, usd, by_name in asked])
+    even = _break_even(found, beside)
+    title = f"{plan.study.name}: buy {package_id}, rent or burst, over {costs.years:g} years"
+    notes = _notes(plan, found, even, float(bought["busy_share"]))
+    return RentComparison(found, even, package_id, costs.years, title, notes)
 
 
-def _bought(study: Study, package: str | None, policy: str | None, note: Note) -> tuple[Plan, np.ndarray, str]:
-    """Return the plan, the counts of what is bought, and the policy."""
-    if package is not None:
-        plan = load_plan(study)
-        return plan, find_package(plan, package, "package"), policy_of(study, policy)
-    done = recommend(study, k=1, policy=policy, resamples=0, note=note)
-    return done.results.plan, done.results.counts[int(done.ranking["row"].iloc[0])], done.results.policy
+class _Jobs:
+    """The jobs of a workload: their waits on the package, and what each costs on the cheapest instance that holds it.
 
+    Attributes
+    ----------
+    usd, seconds, kind
+        On demand, NaN where none holds it; what is paid for; row of the price list, −1 = none.
+    alone, boots
+        Waits on the package alone, and on rented instances, s; NaN of jobs that cannot run there.
+    """
 
-def _rent(plan: Plan, name: str, prices: pd.DataFrame, boot: int) -> _Rented:
-    """Find the cheapest instance of each job of a workload."""
-    jobs, logged = plan.workloads[name], plan.logged_speed(name)
-    able = holds(prices, jobs)
-    took = np.stack([run_times_on(jobs, logged, _speed(one), str(one.gpu_type)) for one in prices.itertuples()])
-    if plan.study.simulate.kill_at_limit:
-        limit = jobs["requested_time"].to_numpy(np.int64)
-        took = np.where(limit > 0, np.minimum(took, limit), took)
-    n_nodes = jobs["n_nodes"].to_numpy(np.int64)
-    seconds = took + boot
-    price = prices["usd_per_hour"].to_numpy()[:, None]
-    usd = np.where(able, n_nodes * seconds / _HOUR * price, np.inf)
-    kind, every = usd.argmin(axis=0), np.arange(len(jobs))
-    nowhere = np.isinf(usd[kind, every])
-    return _Rented(np.where(nowhere, np.nan, usd[kind, every]), np.where(nowhere, -1, kind), seconds[kind, every])
+    def __init__(self, plan: Plan, name: str, counts: np.ndarray, policy: str, prices: pd.DataFrame, boot: int) -> None:
+        self.plan, self.name, self._prices, self._policy = plan, name, prices, policy
+        self.jobs, self._logged = plan.workloads[name], plan.logged_speed(name)
+        bought = dict(zip(plan.types, counts.tolist(), strict=True))
+        self._nodes = package_nodes(bought, plan.quotes, plan.existing)
+        self.n_nodes = self.jobs["n_nodes"].to_numpy(np.int64)
+        submit = self.jobs["submit_time"]
+        self.period = int(np.ptp(submit) or max(1, self.jobs["run_time"].max())) if len(submit) else 1  # as costs count
+        speeds = [None if np.isnan(one) else float(one) for one in prices["speed"]]
+        took = np.stack(
+            [
+                run_times_on(self.jobs, self._logged, speed, str(gpu_type))
+                for speed, gpu_type in zip(speeds, prices["gpu_type"], strict=True)
+            ]
+        )
+        if plan.study.simulate.kill_at_limit:
+            limit = self.jobs["requested_time"].to_numpy(np.int64)
+            took = np.where(limit > 0, np.minimum(took, limit), took)
+        price = prices["usd_per_hour"].to_numpy()[:, None]
+        usd = np.where(holds(prices, self.jobs), self.n_nodes * (took + boot) / _HOUR * price, np.inf)
+        kind, every = usd.argmin(axis=0), np.arange(len(self.jobs))
+        nowhere = np.isinf(usd[kind, every])
+        self.usd, self.kind = np.where(nowhere, np.nan, usd[kind, every]), np.where(nowhere, -1, kind)
+        self.seconds = (took + boot)[kind, every]
+        self.boots = np.where(nowhere, np.nan, float(boot))
+        self.alone = self._replay(np.ones(len(self.jobs), dtype=bool))
 
-
-def _speed(one: Any) -> float | None:
-    return None if np.isnan(one.speed) else float(one.speed)
-
-
-def _reserved(jobs: pd.DataFrame, rented: _Rented, prices: pd.DataFrame, boot: int) -> np.ndarray:
-    """Return what a workload costs where the best number of each type is reserved, shared evenly among its jobs."""
-    period, total = _period(jobs), 0.0
-    begin = (jobs["submit_time"] - jobs["submit_time"].min()).to_numpy(np.int64)
-    for kind, one in enumerate(prices.itertuples()):
-        mine = rented.kind == kind
-        if not mine.any():
-            continue
-        n_nodes = jobs["n_nodes"].to_numpy(np.int64)[mine]
-        busy, share = in_use(begin[mine], rented.seconds[mine], n_nodes, period)
-        reserved = 0.0 if np.isnan(one.reserved_usd_per_hour) else float(one.reserved_usd_per_hour)
-        n = 0
-        if not np.isnan(one.reserved_usd_per_hour) and one.usd_per_hour > 0:
-            n = reserved_count(busy, share, reserved / one.usd_per_hour)
-        over = float((np.maximum(busy - n, 0) * share).sum())
-        total += (n * reserved + over * one.usd_per_hour) * period / _HOUR
-    able = ~np.isnan(rented.usd)
-    return np.where(able, total / max(1, int(able.sum())), np.nan)
-
-
-def _replay(plan: Plan, counts: np.ndarray, name: str, policy: str, kept: np.ndarray) -> np.ndarray:
-    """Simulate the jobs of a workload that are kept on the package; return their waits, NaN of all others."""
-    waits = np.full(len(kept), np.nan)
-    if not kept.any():
+    def _replay(self, kept: np.ndarray) -> np.ndarray:
+        """Simulate the jobs that are kept on the package; return their waits, NaN of all others."""
+        waits = np.full(len(kept), np.nan)
+        if kept.any():
+            some, kill = self.jobs[kept].reset_index(drop=True), self.plan.study.simulate.kill_at_limit
+            ran = simulate(some, self._nodes, self._policy, kill_at_limit=kill, logged_speed=self._logged).schedule
+            waits[kept] = (ran["start_time"] - ran["submit_time"]).to_numpy(dtype="float64", na_value=np.nan)
         return waits
-    jobs = plan.workloads[name]
-    nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-    ran = simulate(
-        jobs[kept].reset_index(drop=True),
-        nodes,
-        policy,
-        kill_at_limit=plan.study.simulate.kill_at_limit,
-        logged_speed=plan.logged_speed(name),
-    ).schedule
-    waits[kept] = (ran["start_time"] - ran["submit_time"]).to_numpy(dtype="float64", na_value=np.nan)
-    return waits
 
+    def reserved(self) -> np.ndarray:
+        """Return what each costs where the best number of each type is reserved, shared evenly among the jobs."""
+        begin, total = (self.jobs["submit_time"] - self.jobs["submit_time"].min()).to_numpy(np.int64), 0.0
+        for kind, one in enumerate(self._prices.itertuples()):
+            mine, hour = self.kind == kind, float(one.reserved_usd_per_hour)
+            if mine.any():
+                busy, share = in_use(begin[mine], self.seconds[mine], self.n_nodes[mine], self.period)
+                known = not np.isnan(hour) and one.usd_per_hour > 0
+                n = reserved_count(busy, share, hour / one.usd_per_hour) if known else 0
+                over = float((np.maximum(busy - n, 0) * share).sum())
+                total += ((n * hour if n else 0.0) + over * one.usd_per_hour) * self.period / _HOUR
+        return np.where(np.isnan(self.usd), np.nan, total / max(1, int((~np.isnan(self.usd)).sum())))
 
-def _burst(
-    plan: Plan,
-    counts: np.ndarray,
-    policy: str,
-    rented: Mapping[str, _Rented],
-    alone: Mapping[str, np.ndarray],
-    bound: int,
-    boot: int,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Rent what waits longer than a bound, or cannot run, until no other job does; return waits and US$ by job."""
-    waits, paid = {}, {}
-    for name, first in alone.items():
-        can, wait = ~np.isnan(rented[name].usd), first
-        away = np.zeros(len(first), dtype=bool)
+    def burst(self, bound: int) -> tuple[np.ndarray, ...]:
+        """Rent what waits longer than a bound, or cannot run, until no other job does; return US$ and waits by job."""
+        wait, away = self.alone, np.zeros(len(self.jobs), dtype=bool)
         for _ in range(_MOST_ROUNDS):
-            more = ~away & can & (np.isnan(wait) | (wait > bound))
+            more = ~away & ~np.isnan(self.usd) & (np.isnan(wait) | (wait > bound))
             if not more.any():
                 break
             away |= more
-            wait = _replay(plan, counts, name, policy, ~away)
-        waits[name] = np.where(away, float(boot), wait)
-        paid[name] = np.where(away, rented[name].usd, 0.0)
-    return waits, paid
+            wait = self._replay(~away)
+        return np.where(away, self.usd, 0.0), np.where(away, self.boots, wait)
 
 
-def _period(jobs: pd.DataFrame) -> int:
-    """Return the seconds that a workload stands for, as `procure.packages.costs.total_costs` counts them."""
-    return int(np.ptp(jobs["submit_time"]) or max(1, jobs["run_time"].max())) if len(jobs) else 1
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """Turn costs and waits of logged jobs into those of the years."""
-
-    plan: Plan
-    weights: Mapping[str, float]
-    usd_per_year: float
-
-    @property
-    def beside(self) -> float:
-        """What renting costs besides over the years, US$."""
-        return self.usd_per_year * years_factor(self.plan.study.costs.years, self.plan.study.costs.interest_percent)
-
-    def row(
-        self,
-        way: str,
-        bought: float,
-        paid: Mapping[str, np.ndarray],
-        waits: Mapping[str, np.ndarray],
-        rented: Mapping[str, np.ndarray],
-    ) -> dict[str, Any]:
-        """Return a row of the table; ``paid`` is in US$ by job, ``rented`` above 0 where it is rented."""
-        costs, plan = self.plan.study.costs, self.plan
-        per_year = sum(
-            self.weights[name] * float(np.nansum(usd)) / _period(plan.workloads[name]) for name, usd in paid.items()
-        ) / sum(self.weights.values())
-        usd = per_year * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
-        n_rented = sum(int(np.nan_to_num(one > 0).sum()) for one in rented.values())
-        beside = self.beside if n_rented else 0.0
-        found = {
-            "way": way,
-            "usd": round(bought + usd + beside, 2),
-            "rented_usd": round(usd + beside, 2),
-        }
-        found |= self._waits(waits)
-        left_out = sum(int(np.isnan(one).sum()) for one in waits.values())
-        return found | {"rented_jobs": n_rented, "jobs_left_out": left_out}
-
-    def _waits(self, waits: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """Pool the waits of the jobs that run and count, each workload with its weight."""
-        values, weight = [], []
-        for name, wait in waits.items():
-            submit = self.plan.workloads[name]["submit_time"].to_numpy()
-            counts = ~np.isnan(wait) & (submit >= submit.min() + self.plan.warm_up(name))
-            values.append(wait[counts])
-            weight.append(np.full(int(counts.sum()), self.weights[name]))
-        wait, share = np.concatenate(values), np.concatenate(weight)
-        if not len(wait):
-            return dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
-        order = np.argsort(wait, kind="stable")
-        reached = np.cumsum(share[order]) / share.sum()
-        return {
-            "mean_wait_time": float(np.average(wait, weights=share)),
-            "p95_wait_time": float(wait[order][np.searchsorted(reached, 0.95 - 1e-12)]),
-            "max_wait_time": float(wait.max()),
-            "share_over_1h": float(np.average(wait > _HOUR, weights=share)),
-        }
+def _row(
+    way: str,
+    bought: float,
+    found: Mapping[str, tuple[np.ndarray, ...]],
+    jobs: Mapping[str, _Jobs],
+    weights: Mapping[str, float],
+    beside: float,
+) -> dict[str, Any]:
+    """Return a row of the table from US$ and waits by job; each workload counts with its weight."""
+    waits, weight, per_second, n_rented, left_out = [], [], 0.0, 0, 0
+    for name, (paid, wait) in found.items():
+        one, submit = jobs[name], jobs[name].jobs["submit_time"].to_numpy()
+        per_second += weights[name] * float(np.nansum(paid)) / one.period
+        counts = ~np.isnan(wait) & (submit >= submit.min() + one.plan.warm_up(name))
+        waits.append(wait[counts])
+        weight.append(np.full(int(counts.sum()), weights[name]))
+        n_rented += int((np.nan_to_num(paid) > 0).sum())
+        left_out += int(np.isnan(wait).sum())
+        costs = one.plan.study.costs
+    usd = (
+        per_second / sum(weights.values()) * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
+    )
+    beside = beside if n_rented else 0.0
+    row = {"way": way, "usd": round(bought + usd + beside, 2), "rented_usd": round(usd + beside, 2)}
+    wait, share = np.concatenate(waits), np.concatenate(weight)
+    figures = dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
+    if len(wait):
+        figures["mean_wait_time"] = float(np.average(wait, weights=share))
+        figures["p95_wait_time"] = float(np.quantile(wait, 0.95, weights=share, method="inverted_cdf"))
+        figures["max_wait_time"] = float(wait.max())
+        figures["share_over_1h"] = float(np.average(wait > _HOUR, weights=share))
+    return row | figures | {"rented_jobs": n_rented, "jobs_left_out": left_out}
 
 
 def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
@@ -336,11 +261,8 @@ def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
 
     ``beside`` is what renting costs besides its instances, US$, whatever the load; 0 where that alone is above buying.
     """
-    buy = float(table["usd"].iloc[0])
-    found: dict[str, float | None] = {}
-    for row in table.iloc[1:].itertuples():
-        if str(row.way).startswith("burst"):
-            continue
+    buy, found = float(table["usd"].iloc[0]), dict[str, float | None]()
+    for row in table[table["way"].isin(["on demand", "reserved"])].itertuples():
         grows = row.rented_usd - (beside if row.rented_jobs else 0.0)
         found[str(row.way)] = round(max(buy - beside, 0.0) / grows, 4) if grows > 0 else None
     return found
@@ -348,25 +270,19 @@ def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
 
 def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float) -> list[str]:
     """Say what the comparison amounts to and what it leaves out."""
-    notes = []
-    for way, load in even.items():
-        if load is not None:
-            notes.append(
-                f"{way} costs what buying does at {load:.2f} times this load ({100 * load * busy:.0f} % of the CPUs "
-                f"that are bought busy): below it renting is cheaper, above it buying"
-                + (", as far as the package serves it" if load * busy > 1 else "")
-            )
-    for row in table.itertuples():
-        if row.jobs_left_out:
-            notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
-    notes.append(
-        "an instance runs one job, whose nodes are whole instances; storage, transfers and staff of renting are in it "
-        "only where they were given"
-    )
+    notes = [
+        f"{way} costs what buying does at {load:.2f} times this load ({100 * load * busy:.0f} % of the bought CPUs "
+        "busy): below it renting is cheaper, above it buying"
+        + (", as far as the package serves it" if load * busy > 1 else "")
+        for way, load in even.items()
+        if load is not None
+    ]
+    for row in table[table["jobs_left_out"] > 0].itertuples():
+        notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
+    notes.append("an instance runs one job; storage, transfers and staff of renting count only where they were given")
     if plan.existing is not None and len(plan.existing):
-        notes.append(
-            f"{counted(len(plan.existing), 'existing node')} serve beside what is bought, and not where all is rented"
-        )
+        existing = counted(len(plan.existing), "existing node")
+        notes.append(f"{existing} serve beside what is bought, and not where all is rented")
     if plan.study.costs.usd_per_kwh is None:
         notes.append("costs: energy is not priced, so buying looks cheaper than it is; [costs] usd_per_kwh prices it")
     return notes

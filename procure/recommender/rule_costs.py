@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,8 +34,7 @@ _DRAWN, _NEAR = 500, 150
 _ROUNDS = (0.5, 0.25, 0.25)
 
 
-@dataclass(frozen=True)
-class RuleCost:
+class RuleCost(NamedTuple):
     """What one rule costs.
 
     Attributes
@@ -63,10 +62,6 @@ class RuleCost:
     before: float
     jobs_left_out: int
     before_left_out: int
-
-    def document(self) -> dict[str, Any]:
-        """Return it for programs."""
-        return asdict(self)
 
     def sentence(self) -> str:
         """Say it."""
@@ -150,7 +145,7 @@ class _Tried:
 
     def best(self, space: Space) -> np.ndarray:
         """Return the best of some packages of a space, int64[types]."""
-        pool, _, best = self._search(space, np.zeros((0, space.offer.n_types), np.int64), None)
+        pool, _, best = self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
         return pool[best]
 
     def _search(self, space: Space, pool: np.ndarray, but: Space | None) -> tuple[np.ndarray, PackageValues, int]:

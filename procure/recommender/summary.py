@@ -45,10 +45,11 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 for bound in criteria.bounds
                 if bound.of.source == "result"
             }
-    for place, one in enumerate(rows):
-        one["rules"] = [cost.document() for cost in done.rule_costs] if place == 0 else None
-        one["other_loads"] = done.other_loads.to_dict() if done.other_loads is not None and place == 0 else None
-        one["exchanges"] = done.exchanged.document() if done.exchanged is not None and place == 0 else None
+    for one in rows:
+        one |= dict.fromkeys(("rules", "other_loads", "exchanges"))
+    rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
+    rows[0]["other_loads"] = done.other_loads.to_dict() if done.other_loads else None
+    rows[0]["exchanges"] = done.exchanged.document() if done.exchanged else None
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
         rows = [one | more for one, more in zip(rows, sure, strict=True)]

@@ -98,20 +98,14 @@ def train(
         learnt = ~np.isnan(found.wait)
         rows.append(
             {
-                "workload": case.name,
-                "policy": results.policy,
-                "model": found.model.kind,
+                "workload": case.name, "policy": results.policy, "model": found.model.kind,
                 "feature_set": feature_set or settings.feature_set,
-                "n_simulated": int((case.simulated & learnt).sum()),
-                "n_packages": int(learnt.sum()),
-                "folds": len(found.folds),
-                "rmse_seconds": found.rmse_seconds,
-                "constant_rmse_seconds": found.constant_rmse_seconds,
-                "relative_rmse": found.relative_rmse,
-                "fold_rmse_seconds": found.folds["rmse_seconds"].round(3).tolist(),
-                "trees": found.model.profile_,
+                "n_simulated": int((case.simulated & learnt).sum()), "n_packages": int(learnt.sum()),
+                "folds": len(found.folds), "rmse_seconds": found.rmse_seconds,
+                "constant_rmse_seconds": found.constant_rmse_seconds, "relative_rmse": found.relative_rmse,
+                "fold_rmse_seconds": found.folds["rmse_seconds"].round(3).tolist(), "trees": found.model.profile_,
             }
-        )
+        )  # fmt: skip
     if rows and results.kept and os.access(results.kept, os.W_OK):
         notes.append(f"models are kept in {results.kept}")
     tables = {case.name: correlations(case.packages, case.wait) for case in results.cases}

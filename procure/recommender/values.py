@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.models import Case, Predicted, together
-from procure.models.intervals import Spread
+from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
 from procure.schemas import PACKAGE
@@ -86,7 +86,7 @@ class PackageValues:
         self.now, self.failed = (np.zeros(len(self.packages), dtype=bool) for _ in range(2))
         self._predicted: dict[str, np.ndarray] = {}
         self._by_workload: dict[str, np.ndarray] = {}
-        self._spreads: dict[str, Spread] = {}
+        self._errors: dict[str, ConformalErrors] = {}
         self._calibrated: dict[str, np.ndarray] = {}
 
     @property
@@ -109,17 +109,17 @@ class PackageValues:
         held = self.results[column]
         return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
-    def spread(self, of: Quantity) -> Spread | None:
+    def errors(self, of: Quantity) -> ConformalErrors | None:
         """Return how far off the predictions of a quantity were out of fold; None without a model."""
-        return self._spreads.get(_key(of))
+        return self._errors.get(_key(of))
 
     def interval(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
         """Return the 90 % range of each predicted value; NaN where it is known, or its error is not."""
         value, known = self.value(of)
-        spread = self.spread(of)
-        if spread is None:
+        errors = self.errors(of)
+        if errors is None:
             return np.full(len(value), np.nan), np.full(len(value), np.nan)
-        low, high = spread.interval(value)
+        low, high = errors.interval(value)
         none = known | ~self._calibrated[_key(of)]
         return np.where(none, np.nan, low), np.where(none, np.nan, high)
 
@@ -127,40 +127,36 @@ class PackageValues:
         """Predict a quantity of the packages that were not simulated; return whether that was possible.
 
         One model of the quantity itself; where it turns on single workloads, one for each of them.
-
         """
-        if not self._fitted(of, learn):
-            return False
-        if of.per_workload and of.column in self._by_workload:
-            truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
-            held = self._calibrated[of.column] & ~np.isnan(truth) & ~np.isnan(guess)
-            self._calibrated[_key(of)] = self._calibrated[of.column]
-            if held.any():
-                self._spreads[_key(of)] = Spread(guess[held], (truth[held] + 1) / (guess[held] + 1))
-        return True
-
-    def _fitted(self, of: Quantity, learn: Learn) -> bool:
-        """Fit the models of a quantity, unless another that needs the same has done so."""
+        key = _key(of)
         if not of.per_workload:
-            if _key(of) in self._predicted:
+            if key in self._predicted:
                 return True
             column = of.column if of.how == "mean" else f"{of.column} {of.how}"
             found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
             if found is None:
                 return False
-            predicted, self._predicted[_key(of)] = found
+            predicted, self._predicted[key] = found
             if predicted is not None:
                 self.models.append(Model(of.name, of.unit, predicted))
                 if not self.models[-1].useful:
-                    self._predicted[_key(of)] = np.full(len(self.packages), np.nan)
-                self._spreads[_key(of)] = predicted.spread
-                self._calibrated[_key(of)] = ~np.isnan(predicted.wait)
+                    self._predicted[key] = np.full(len(self.packages), np.nan)
+                self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
             return True
-        if of.column in self._by_workload:
-            return True
+        if of.column not in self._by_workload and not self._learn_each(of.column, learn):
+            return False
+        truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
+        self._calibrated[key] = self._calibrated[of.column]
+        held = self._calibrated[key] & ~np.isnan(truth) & ~np.isnan(guess)
+        if held.any():
+            self._errors[key] = ConformalErrors(guess[held], (truth[held] + 1) / (guess[held] + 1))
+        return True
+
+    def _learn_each(self, column: str, learn: Learn) -> bool:
+        """Fit a model of a result on each workload."""
         rows, calibrated = [], np.ones(len(self.packages), dtype=bool)
-        for case, values in zip(self.cases, self.results[of.column], strict=True):
-            found = learn(replace(case, wait=values, column=of.column))
+        for case, values in zip(self.cases, self.results[column], strict=True):
+            found = learn(replace(case, wait=values, column=column))
             if found is None:
                 return False
             rows.append(found[1])
@@ -170,12 +166,12 @@ class PackageValues:
                 # Of one workload among several the mean stands for what is not known, so that the others count.
                 if not self.models[-1].useful:
                     rows[-1] = np.where(np.isnan(found[1]), np.nan, np.nanmean(values))
-        self._by_workload[of.column], self._calibrated[of.column] = np.array(rows), calibrated
+        self._by_workload[column], self._calibrated[column] = np.array(rows), calibrated
         return True
 
     def adopt(self, other: PackageValues) -> None:
         """Take over what another has learnt of the same cases."""
-        for name in ("_predicted", "_by_workload", "_spreads", "_calibrated"):
+        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):
             getattr(self, name).update(getattr(other, name))
         self.models += other.models
 

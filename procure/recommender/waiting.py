@@ -7,18 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.comparison.owners import say_owners, what_each_got
 from procure.models.case import Case
 from procure.objectives import MEAN_WAIT
-from procure.objectives.targets import Target
+from procure.objectives.constraints import Constraint
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.today import starts_known
-from procure.recommender.values import PackageValues
+from procure.recommender.replay_check import starts_known
 from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once
 from procure.text import counted, duration, listed
-from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
 from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
 
@@ -96,13 +93,13 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     """
     values, found = done.package_values, []
     for target in done.criteria.targets:
-        value, known = values.value(target.bound.of)
-        keeps = target.bound.holds(value) & known & values.whole.runs_all
+        value, known = values.value(target.of)
+        keeps = target.holds(value) & known & values.whole.runs_all
         found.append(
             {
-                "class": target.job_class,
+                "class": target.of.job_class or "all",
                 "target": target.text,
-                "met": bool(target.bound.holds(value[[row]])[0]),
+                "met": bool(target.holds(value[[row]])[0]),
                 "chance": _chance(done, target, row),
                 "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
             }
@@ -110,13 +107,13 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
     return found
 
 
-def _chance(done: Recommendation, target: Target, row: int) -> float | None:
-    values, of = done.package_values, target.bound.of
+def _chance(done: Recommendation, target: Constraint, row: int) -> float | None:
+    values, of = done.package_values, target.of
     wait = values.results[of.column][:, row]
     counts = values.ran_of(of)[:, row] > 0
     if not counts.any() or np.isnan(wait[counts]).any():
         return None
-    return float(target.bound.holds(wait[counts]).mean())
+    return float(target.holds(wait[counts]).mean())
 
 
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
@@ -210,71 +207,7 @@ def about_waiting(done: Recommendation) -> list[str]:
     if not done.package_values.simulated[row]:
         return []
     waits = waits_of(done, np.array([row]))
-    first = _about_all(of_all(done, waits, 0, row), by_class(done, waits, 0))
-    found = [*longer_than_logged(done), first]
-    found += few_make_most(concentration(done, row))
-    return found + [_about_target(one) for one in against_targets(done, row)]
-
-
-def about_saturation(results: StudyResults, values: PackageValues, row: int) -> list[str]:
-    """Warn of a first package whose queue grows to the end of a workload of a week or more."""
-    long, plan = [], results.plan
-    for case, saturated in zip(values.cases, values.results.get("saturated", ()), strict=False):
-        submit = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))["submit_time"]
-        if saturated[row] > 0 and submit.max() - submit.min() >= WEEK:
-            long.append(case.name)
-    return [
-        f"the first package saturates on {name}: its queue grows to the end, so its mean wait says how long was "
-        "looked, not how good it is; more money, or fewer jobs, are needed"
-        for name in long
-    ]
-
-
-def few_make_most(held: dict[str, Any]) -> list[str]:
-    """Warn where few jobs make most of the waiting, and where one user, or one request, makes most of it."""
-    found = []
-    if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
-        found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
-    few = held.get("few")
-    if few is not None:
-        found.insert(0, _say_few(few))
-    elif held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
-        found.append(
-            f"{counted(held['n_jobs'], 'job')} of one request, {held['share_of_jobs']:.1%} of all, {_make(held)} "
-            f"{held['share_of_waiting']:.0%} of the waiting"
-        )
-    return found
-
-
-def _say_few(few: dict[str, Any]) -> str:
-    """Say which few jobs make most of the waiting, and whose they are."""
-    asked, users = few["request"], few["users"]
-    what = [counted(asked["n_nodes"], "node") + f" with {counted(asked['cpus_per_node'], 'CPU')}"]
-    what += [counted(asked["gpus_per_node"], "GPU")] * (asked["gpus_per_node"] > 0)
-    what += [f"{asked['mem_mb_per_node'] / 1000:,.1f} GB"] * (asked["mem_mb_per_node"] > 0)
-    whose = f"user{'s' if len(users) > 1 else ''} {listed(users)}" if users else "users that the log does not name"
-    return (
-        f"careful: {counted(few['n_jobs'], 'job')}, {few['share_of_jobs']:.2%} of all, {_make(few)} "
-        f"{few['share_of_waiting']:.0%} of the waiting and so decide this purchase: {few['n_of_request']:,} on "
-        f"{', '.join(what)} each; of {whose}"
-    )
-
-
-def about_owners(results: StudyResults, row: int) -> list[str]:
-    """Say what each group that owns nodes gets of a package, against what it paid; nothing where there are none."""
-    owners = results.plan.study.owners
-    if not owners:
-        return []
-    case = max(results.cases, key=lambda one: one.n_jobs)
-    run, nodes = replayed(results.plan, results.counts[row], case.name, results.policy)
-    return [f"on {case.name}, {line}" for line in say_owners(what_each_got(run.schedule, nodes, owners))]
-
-
-def _make(held: dict[str, Any]) -> str:
-    return "makes" if held["n_jobs"] == 1 else "make"
-
-
-def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
+    whole, classes = of_all(done, waits, 0, row), by_class(done, waits, 0)
     text = (
         f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
         f"{duration(whole['p95_wait_time'])}, and {whole['share_over_1h']:.1%} over an hour"
@@ -285,14 +218,37 @@ def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
             f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
             f"{worst['share_over_1h']:.1%} over an hour"
         )
-    return text
+    found = [*longer_than_logged(done), text, *few_make_most(concentration(done, row))]
+    for one in against_targets(done, row):
+        chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
+        cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
+        kept = "kept" if one["met"] else "not kept"
+        found.append(f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}")
+    return found
 
 
-def _about_target(one: dict[str, Any]) -> str:
-    kept = "kept" if one["met"] else "not kept"
-    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
-    cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
-    return f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}"
+def few_make_most(held: dict[str, Any]) -> list[str]:
+    """Warn where few jobs make most of the waiting, and where one user, or one request, makes most of it."""
+    found, few = [], held.get("few")
+    if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
+        found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
+    if few is None:
+        if held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
+            jobs = counted(held["n_jobs"], "job")
+            makes = f"makes up {held['share_of_waiting']:.0%} of the waiting"
+            found.append(f"one request ({jobs}, {held['share_of_jobs']:.1%} of all) {makes}")
+        return found
+    asked, users = few["request"], few["users"]
+    what = [counted(asked["n_nodes"], "node") + f" with {counted(asked['cpus_per_node'], 'CPU')}"]
+    what += [counted(asked["gpus_per_node"], "GPU")] * (asked["gpus_per_node"] > 0)
+    what += [f"{asked['mem_mb_per_node'] / 1000:,.1f} GB"] * (asked["mem_mb_per_node"] > 0)
+    whose = f"user{'s' if len(users) > 1 else ''} {listed(users)}" if users else "users that the log does not name"
+    text = (
+        f"careful: {counted(few['n_jobs'], 'job')}, {few['share_of_jobs']:.2%} of all, make up "
+        f"{few['share_of_waiting']:.0%} of the waiting and so decide this purchase: {few['n_of_request']:,} on "
+        f"{', '.join(what)} each; of {whose}"
+    )
+    return [text, *found]
 
 
 def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:

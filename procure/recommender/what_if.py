@@ -1,7 +1,8 @@
-"""The same package under other conditions, see `procure.recommender.changes`."""
+"""The same package under other conditions: more load, more GPU jobs, another policy, changed rules of the centre."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,20 +10,139 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.comparison.rule_waits import conclude, rule_waits
-from procure.errors import TableError, argument
+from procure.comparison.rule_waits import conclude, rule_waits, with_rules
+from procure.errors import ArgumentError, TableError, argument
+from procure.models import Case
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
+from procure.policies import catalog
 from procure.policies.catalog import refuse_on_packages
 from procure.progress import silent
-from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
 from procure.recommender.learning import Note
-from procure.recommender.waited import UNKNOWN, Waited, fidelity_of
-from procure.study import Study
+from procure.recommender.replay_check import UNKNOWN, ReplayCheck, check_replay
+from procure.study import Plan, Study
 from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package, replayed, try_everywhere
+from procure.tables import with_clock_of
 from procure.text import Shown
+from procure.workload.scale import scale_load
+
+NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different; None = as it is.
+
+    Attributes
+    ----------
+    growth
+        Factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`).
+    gpu_jobs
+        Factor on the CPU-seconds of GPU jobs; those of other jobs stay.
+    gpu_share
+        Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
+    policy
+        Name of another policy.
+    rules
+        Changes of the centre's rules, see `procure.site.change`; the policy must go by them.
+    seed
+        Of which bursts are added or left out.
+    """
+
+    growth: float | None = None
+    gpu_jobs: float | None = None
+    gpu_share: float | None = None
+    policy: str | None = None
+    rules: tuple[str, ...] | None = None
+    seed: int = 1
+
+    def policy_of(self, policy: str) -> str:
+        """Return the policy that decides in the place of another one, under changed rules."""
+        policy = self.policy or policy
+        return with_rules(policy, self.rules) if self.rules else policy
+
+    def check(self) -> None:
+        """Refuse a growth or share that is not above 0, an unknown policy, and nothing to change."""
+        for name in ("growth", "gpu_jobs", "gpu_share"):
+            value, what = getattr(self, name), name.replace("jobs", "share")
+            if value is not None and not 0 < value < float("inf"):
+                wrong = f"{what.replace('_', '-')} {value:g} was given"
+                raise ArgumentError(what, f"{wrong}; it must be above 0, 1 being no change")
+        if self.gpu_share is not None and self.gpu_share >= 1:
+            message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
+            raise ArgumentError("gpu_share", message)
+        if self.policy is not None:
+            with argument("policy"):
+                catalog.spec(self.policy)
+        if not self.singles():
+            raise ArgumentError("growth", "nothing changes: give a growth, a GPU share, a policy or a rule")
+
+    def singles(self) -> list[tuple[str, Changes]]:
+        """Return each change alone, with what to call it."""
+        names = {
+            "growth": f"load × {self.growth or 0:g}",
+            "gpu_jobs": f"GPU jobs × {self.gpu_jobs or 0:g}",
+            "gpu_share": f"GPU jobs {self.gpu_share or 0:.1%} of all",
+            "policy": f"policy {self.policy}",
+            "rules": f"rule {'; '.join(self.rules or ())}",
+        }
+        given = {key: getattr(self, key) for key in names}
+        return [
+            (names[key], Changes(**{key: value}, seed=self.seed)) for key, value in given.items() if value is not None
+        ]
+
+
+def parse_gpu_share(text: str | None) -> dict[str, float]:
+    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`."""
+    if text is None:
+        return {}
+    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
+    if found is None:
+        message = f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)"
+        raise ArgumentError("gpu_share", message)
+    value = float(found.group(1))
+    return {"gpu_share": value / 100} if found.group(2) == "%" else {"gpu_jobs": value}
+
+
+def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
+    """Return a workload with its load and GPU jobs changed; whole bursts are superposed or left out.
+
+    Too many jobs, and GPU jobs that are to be more where there are none, are errors.
+    """
+    factor = changes.gpu_jobs
+    gpu = (jobs["gpus_per_node"] > 0).to_numpy()
+    if changes.gpu_share is not None:
+        # Of n jobs, f·g out of f·g + (n − g) are to ask for GPUs.
+        others = int((~gpu).sum())
+        factor = changes.gpu_share * others / ((1 - changes.gpu_share) * max(int(gpu.sum()), 1))
+    if factor is not None and factor != 1:
+        if not gpu.any():
+            raise TableError(NO_GPUS)
+        if gpu.all() and changes.gpu_share is not None:
+            raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
+        with argument("gpu_share"):
+            more = scale_load(jobs[gpu], factor, changes.seed)
+        rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
+        mixed = pd.concat([rest, more]) if len(rest) else more
+        mixed = mixed.sort_values("submit_time", kind="stable", ignore_index=True)
+        jobs = with_clock_of(jobs, mixed)
+    if changes.growth is not None:
+        with argument("growth"):
+            jobs = scale_load(jobs, changes.growth, changes.seed)
+    return jobs
+
+
+def asks_gpus(jobs: pd.DataFrame) -> bool:
+    """Say whether any job asks for a GPU."""
+    return bool((jobs["gpus_per_node"] > 0).any())
+
+
+def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
+    """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
+    jobs = plan.workloads[case.name]
+    return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None, gpu_share=None))
 
 
 @dataclass(frozen=True)
@@ -54,7 +174,7 @@ class WhatIf(Shown):
     limits: str
     waits: pd.DataFrame | None = None
     conclusion: str = ""
-    waited: Waited = UNKNOWN
+    waited: ReplayCheck = UNKNOWN
 
     @property
     def title(self) -> str:
@@ -98,7 +218,7 @@ def what_if(
     package
         A package id, as `recommend` gives it.
     growth, gpu_share, policy
-        See `procure.recommender.changes.Changes`; of the GPU jobs ``2x`` is a factor, ``30%`` their share of all jobs.
+        See `Changes`; of the GPU jobs ``2x`` is a factor, ``30%`` their share of all jobs.
     rules
         Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
         policy must go by them, as that of a study with ``[site]`` does.
@@ -126,68 +246,45 @@ def what_if(
     if policy is not None:
         refuse_on_packages(policy)
     results = load_results(study, None, workload, search=True)
+    plan, names = results.plan, [case.name for case in results.cases]
     if rules:
-        check_rules(results, changes)
-    counts = find_package(results.plan, package, "package")
+        with argument("rules"):
+            new = changes.policy_of(results.policy)
+            verify_policies(plan.study, plan.quotes, plan.existing, plan.workloads, [new])
+    counts = find_package(plan, package, "package")
     table = try_changes(results, counts, changes, note)
-    names = [case.name for case in results.cases]
-    limits = about_limits(results.plan, counts, names, results.policy, "this package as it is")
-    found = WhatIf(results.plan.study.name, package, table, limits, waited=fidelity_of(results))
+    limits = about_limits(plan, counts, names, results.policy, "this package as it is")
+    found = WhatIf(plan.study.name, package, table, limits, waited=check_replay(results))
     if not rules:
         return found
-    waits = waits_under_rules(results, counts, replace(changes, growth=None, gpu_jobs=None, gpu_share=None))
-    return replace(found, waits=waits, conclusion=conclude(waits, rules))
-
-
-def check_rules(results: StudyResults, changes: Changes) -> None:
-    """Refuse rules that the policy does not have, or a change that the centre's rules cannot take."""
-    plan = results.plan
-    policy = changes.policy_of(results.policy)
-    with argument("rules"):
-        verify_policies(plan.study, plan.quotes, plan.existing, plan.workloads, [policy])
-
-
-def waits_under_rules(results: StudyResults, counts: np.ndarray, changes: Changes) -> pd.DataFrame:
-    """Compare a package's waits by class under a policy, and under its changed rules, over all workloads."""
     before, after = (
-        pd.concat([replayed(results.plan, counts, case.name, policy)[0].schedule for case in results.cases])
-        for policy in (changes.policy or results.policy, changes.policy_of(results.policy))
+        pd.concat([replayed(plan, counts, name, one)[0].schedule for name in names])
+        for one in (policy or results.policy, new)
     )
-    return rule_waits(before, after)
+    waits = rule_waits(before, after)
+    return replace(found, waits=waits, conclusion=conclude(waits, rules))
 
 
 def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
-    any_gpus = any(asks_gpus(results.plan.workloads[case.name]) for case in results.cases)
+    plan = results.plan
+    any_gpus = any(asks_gpus(plan.workloads[case.name]) for case in results.cases)
     if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
         raise TableError(NO_GPUS)
-    rows = [_row("as it is", results, counts, Changes())]
     singles = changes.singles()
-    rows += [_situation(name, results, counts, one, note) for name, one in singles]
-    if len(singles) > 1:
-        rows.append(_situation("all together", results, counts, changes, note))
+    every = [("as it is", Changes()), *singles, *([("all together", changes)] if len(singles) > 1 else [])]
+    cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
+    rows: list[dict[str, object]] = []
+    for name, one in every:
+        note(f"{name}: simulating")
+        policy = one.policy_of(results.policy)
+        jobs = {case.name: jobs_of(plan, case, one) for case in results.cases}
+        row: dict[str, object] = {"situation": name, "package_id": package_ids(counts[None, :], plan.types)[0]}
+        row |= {"price_usd": cents / 100, "policy": policy, "n_jobs": sum(map(len, jobs.values()))}
+        row["gpu_jobs"] = sum(int((each["gpus_per_node"] > 0).sum()) for each in jobs.values())
+        rows.append(row | try_everywhere(results, counts[None, :], policy, jobs).to_dict(orient="records")[0])
     table = pd.DataFrame(rows)
     first = float(table["mean_wait_time"].iloc[0])
     table["wait_difference"] = table["mean_wait_time"] - first
     table["wait_ratio"] = table["mean_wait_time"] / first if first > 0 else np.nan
     return table
-
-
-def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Changes, note: Note) -> dict[str, object]:
-    note(f"{name}: simulating")
-    return _row(name, results, counts, changes)
-
-
-def _row(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
-    plan, policy = results.plan, changes.policy_of(results.policy)
-    jobs = {case.name: jobs_of(plan, case, changes) for case in results.cases}
-    found = try_everywhere(results, counts[None, :], policy, jobs)
-    cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
-    return {
-        "situation": name,
-        "package_id": package_ids(counts[None, :], plan.types)[0],
-        "price_usd": cents / 100,
-        "policy": policy,
-        "n_jobs": sum(len(one) for one in jobs.values()),
-        "gpu_jobs": sum(int((one["gpus_per_node"] > 0).sum()) for one in jobs.values()),
-    } | found.to_dict(orient="records")[0]

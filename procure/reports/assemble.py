@@ -20,22 +20,26 @@ from procure.explanation.wording import (
 )
 from procure.models import Predicted
 from procure.packages.costs import Costs
-from procure.page.html import write_page
+from procure.page.html import sentence, write_page
+from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
-from procure.recommender.coverage import coverage_notes
-from procure.recommender.day_models import judge_days
+from procure.recommender.evaluate import coverage_notes, judge_days
 from procure.recommender.learning import Note
+from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
+from procure.recommender.summary import records
 from procure.reports import award, confidence, days, explain, pareto
-from procure.reports.answer import answer, compared
+from procure.reports.answer import Compared, about_choice, answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
+
+_OF_FIRST = ("package_id", "counts", "price_usd", "mean_wait_time", "simulated", "jobs_left_out")
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,33 @@ class Report:
     recommendation: Recommendation
     evaluation: pd.DataFrame
     explanations: list[PackageExplanation]
+    compared: Compared | None = None
+    objections: tuple[Objection, ...] = ()
+
+    def brief(self) -> list[str]:
+        """Say in a few lines what to buy, what it brings, and where the report is."""
+        done = self.recommendation
+        first = done.ranking.iloc[0]
+        lines = [f"Buy {servers(str(first['package_id']))} for US$ {order_usd(done):,.2f}."]
+        if self.compared is not None:
+            lines += [sentence(one) for one in (*answer(done, self.compared).brings[:1], about_choice(done))]
+        return [*lines, f"Report: {self.path}"]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it for programs, as ``procure buy --format json`` prints it."""
+        done, packages = self.recommendation, records(self.recommendation)
+        first, years = packages[0], done.results.plan.study.costs.years
+        costs = done.results.costs.iloc[int(done.ranking["row"].iloc[0])]
+        own = done.results.plan.study.job_classes
+        return {
+            "recommendation": {name: first[name] for name in _OF_FIRST},
+            "packages": packages,
+            "waits_by_class": [] if self.compared is None else self.compared.by_class(own).to_dict(orient="records"),
+            "cost": {"price_usd": first["price_usd"], "order_usd": order_usd(done), "years": years} | costs.to_dict(),
+            "confidence": None if done.confidence is None else done.confidence.table.to_dict(orient="records"),
+            "report": str(self.path),
+            "objections": [one._asdict() for one in self.objections],
+        }
 
     def summary(self) -> str:
         """Return the recommendation and why its first package is first as text."""
@@ -125,16 +156,18 @@ def report(
     name = study if isinstance(study, str | Path) else results.plan.study.path
     options = {"policy": policy, "workload": workload}
     asked = {f"{key}_option": f" --{key} {shlex.quote(value)}" if value else "" for key, value in options.items()}
-    html, evaluation, explanations = _page(done, note, study_path=shlex.quote(str(name)), **asked)
+    html, evaluation, explanations, against = _page(done, note, study_path=shlex.quote(str(name)), **asked)
     if bill is not None:
         write_bill(done, bill)
     if pdf is not None:
         write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
-    return Report(path, html, done, evaluation, explanations)
+    return Report(path, html, done, evaluation, explanations, against, tuple(objections(done)))
 
 
-def _page(done: Recommendation, note: Note, **asked: str) -> tuple[str, pd.DataFrame, list[PackageExplanation]]:
+def _page(
+    done: Recommendation, note: Note, **asked: str
+) -> tuple[str, pd.DataFrame, list[PackageExplanation], Compared | None]:
     """Gather the evidence, and fill the page with it."""
     results, whole = done.results, done.case
     predicted = done.predicted or results.learn_if_useful(whole)
@@ -166,7 +199,7 @@ def _page(done: Recommendation, note: Note, **asked: str) -> tuple[str, pd.DataF
         no_model="" if predicted else results.why_no_model(whole),
         **asked,
     )
-    return html, evaluation, explanations
+    return html, evaluation, explanations, against
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:

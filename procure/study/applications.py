@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives.conditions import NUMBERS, TextTerm
+from procure.objectives.conditions import NUMBERS, Term
 from procure.schemas import JOB
 from procure.study.study import Study
 from procure.study.workloads import Workload
@@ -27,20 +27,11 @@ _WORDS = re.compile(r"\d+[a-z]*|[a-z]+")
 
 @dataclass(frozen=True)
 class Applications:
-    """The applications of a study beside its quotes and existing nodes.
-
-    Attributes
-    ----------
-    study, quotes, existing
-        What they are looked up in.
-    changed
-        By application and name in its ``speed``: by what that speed is multiplied, for a trial.
-    """
+    """The applications of a study beside its quotes and existing nodes."""
 
     study: Study
     quotes: pd.DataFrame
     existing: pd.DataFrame | None
-    changed: Mapping[tuple[str, str], Fraction] | None = None
 
     @cached_property
     def processors(self) -> dict[str, list[str]]:
@@ -58,10 +49,7 @@ class Applications:
     def find(self, name: str, key: str) -> str:
         """Return the quoted processor (or existing kind) that a name means, ``EPYC9654`` of ``AMD EPYC 9654``.
 
-        Raises
-        ------
-        TableError
-            None is meant, or several.
+        That none is meant, or several, is an error.
         """
         plain = plain_processor(name)
         like = [one for one in self.processors if plain_processor(one) == plain]
@@ -92,12 +80,12 @@ class Applications:
 
     def factors(self, application: str, workload: Workload) -> dict[str, Fraction]:
         """Return how many times faster than in a log an application is, by type or kind; see `Application`."""
-        one, base, changed = self.study.applications[application], Fraction(1), self.changed or {}
+        one, base = self.study.applications[application], Fraction(1)
         if one.relative_to is not None:
             base = self._base(application, one.relative_to, workload)
         named = self.named(application)
         found = {
-            kind: base * _exact(one.speed[name]) * changed.get((application, name), Fraction(1))
+            kind: base * _exact(one.speed[name])
             for processor, name in named.items()
             for kind in self.processors[processor]
         }
@@ -134,10 +122,10 @@ class Applications:
                     if set(kind) & set("|="):
                         raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
             for term in one.terms:
-                if isinstance(term, TextTerm):
+                if term.texts:
                     self._check_column(name, term, workloads)
 
-    def _check_column(self, name: str, term: TextTerm, workloads: Mapping[str, pd.DataFrame]) -> None:
+    def _check_column(self, name: str, term: Term, workloads: Mapping[str, pd.DataFrame]) -> None:
         """Refuse a column that no workload has, unless a share says what is taken to be the application's."""
         if any(term.column_in(jobs) in jobs for jobs in workloads.values()):
             return
@@ -152,13 +140,10 @@ class Applications:
             )
 
     def coverage(self, workloads: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Count what is covered, over all workloads.
+        """Count what is covered, over all workloads: ``application n_jobs core_hours load_share assumed_share``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            ``application n_jobs core_hours load_share assumed_share``: jobs that it takes, their core hours, their
-            share of all core hours, and the share that is taken to be its by ``share``.
+        These are the jobs that it takes, their core hours, their share of all core hours, and the share that is taken
+        to be its by ``share``.
         """
         names = list(self.study.applications)
         n_jobs, hours, assumed = np.zeros(len(names), np.int64), np.zeros(len(names)), np.zeros(len(names))
@@ -286,6 +271,7 @@ def _exact(value: float | None) -> Fraction:
 
 def mapper(study: Study) -> Callable[[pd.DataFrame, Workload], pd.DataFrame]:
     """Return what gives the jobs of a workload their speeds on GPU models and, by application, on kinds of node."""
-    if not study.applications:
-        return lambda jobs, workload: map_gpu_models(jobs, study.gpu_models)
-    return Applications(study, study.read_quotes(), study.read_existing_nodes()).map
+    quotes, existing = (
+        (study.read_quotes(), study.read_existing_nodes()) if study.applications else (pd.DataFrame(), None)
+    )
+    return Applications(study, quotes, existing).map

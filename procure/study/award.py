@@ -80,10 +80,9 @@ class Award(Settings):
         total = math.fsum(self.weights.values())
         if abs(total - WHOLE) > 1e-6:
             raise ValueError(f"weights: they add up to {total:g}; they must add up to {WHOLE:g}")
-        for key, table in (("points", self.points), ("scale", self.scale)):
-            for name in table:
-                if name not in self.weights:
-                    raise ValueError(f"{key}.{name}: has no weight; {nearest(name, list(self.weights))}")
+        for key, name in [("points", one) for one in self.points] + [("scale", one) for one in self.scale]:
+            if name not in self.weights:
+                raise ValueError(f"{key}.{name}: has no weight; {nearest(name, list(self.weights))}")
         for name in self.scale:
             if name in self.points:
                 raise ValueError(f"scale.{name}: its points are given already, in points.{name}")
@@ -150,10 +149,8 @@ def sensitivity(got: pd.DataFrame, weights: Mapping[str, float], winner: int) ->
 
     Parameters
     ----------
-    got
-        From `shares`.
-    weights
-        As in `Award`.
+    got, weights
+        From `shares`; as in `Award`.
     winner
         Row of the offer that wins.
 
@@ -163,9 +160,7 @@ def sensitivity(got: pd.DataFrame, weights: Mapping[str, float], winner: int) ->
         ``criterion weight low high below above``: the winner stays from ``low`` to ``high``; ``below`` and ``above``
         are the rows of the offers that overtake it there, -1 where none does.
     """
-    table = got[list(weights)].to_numpy(dtype="float64")
-    given = np.array([weights[name] for name in weights])
-    rows = []
+    table, given, rows = got[list(weights)].to_numpy(dtype="float64"), np.array(list(weights.values())), []
     for i, name in enumerate(weights):
         others = np.delete(given, i)
         if not others.size:
@@ -174,8 +169,7 @@ def sensitivity(got: pd.DataFrame, weights: Mapping[str, float], winner: int) ->
         others = others / others.sum() if others.sum() > 0 else np.full(others.size, 1 / others.size)
         rest = np.delete(table, i, axis=1) @ others
         # Ahead of an offer by at + slope × weight.
-        at = (rest[winner] - rest) * WHOLE
-        slope = (table[winner, i] - table[:, i]) - (rest[winner] - rest)
+        at, slope = (rest[winner] - rest) * WHOLE, table[winner, i] - table[:, i] - rest[winner] + rest
         with np.errstate(divide="ignore", invalid="ignore"):
             meets = -at / slope
         lows = np.where(slope > _SAME, np.minimum(meets, given[i]), -np.inf)

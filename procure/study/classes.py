@@ -10,7 +10,6 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.objectives import objective
-from procure.objectives.conditions import TextTerm
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.job_classes import JobClass
 from procure.study.study import Study
@@ -64,7 +63,7 @@ def _asked_for(study: Study) -> set[str | None]:
 def _who_is_there(one: JobClass, tables: list[pd.DataFrame]) -> str:
     """Name what the jobs hold where a class asks for a text that is not there."""
     for term in one.terms:
-        if isinstance(term, TextTerm) and not any(term.holds(jobs).any() for jobs in tables):
+        if term.texts and not any(term.holds(jobs).any() for jobs in tables):
             held = pd.concat([term.values(jobs) for jobs in tables]).value_counts()
             names = [name or "none" for name in held.index[:_NAMED]]
             return f"; {term.name} is {', '.join(names)}{' …' if len(held) > _NAMED else ''} there"

@@ -22,20 +22,10 @@ from procure.text import Shown, counted
 
 @dataclass(frozen=True)
 class PackageCosts(Shown):
-    """Costs of distinct packages.
+    """Costs of distinct packages."""
 
-    Attributes
-    ----------
-    packages
-        The package table with the columns of costs, US$, kWh and others by their names.
-    table
-        A row per cost: ``cost unit``, then its range over the packages, or a column per package named.
-    title, notes
-        Over how many years, of how many packages; what the user should know.
-    """
-
-    packages: pd.DataFrame
-    table: pd.DataFrame
+    packages: pd.DataFrame  # the package table with the columns of costs
+    table: pd.DataFrame  # a row per cost: cost, unit, then its range over the packages, or a column per package named
     title: str
     notes: list[str]
 
@@ -80,7 +70,11 @@ def package_costs(
     packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
     packages = packages[packages["distinct"]].reset_index(drop=True)
     if package_ids:
-        packages = _named(packages, package_ids)
+        by_id = packages.set_index("package_id", drop=False)
+        if unknown := [name for name in package_ids if name not in by_id.index]:
+            said = f"the study has no package {unknown[0]!r}; `procure packages STUDY --out packages.csv` lists them"
+            raise ArgumentError("package", said)
+        packages = by_id.loc[list(package_ids)].reset_index(drop=True)
     existing = study.read_existing_nodes(note)
     weights = {each.name: each.weight for each in study.scenarios}
     workloads = works_of(study, quotes, existing, read_scenarios(study, note))
@@ -92,14 +86,3 @@ def package_costs(
         title += f" of {counted(len(costs), 'distinct package')}"
     whole = packages.join(costs.drop(columns="package_id"))
     return PackageCosts(whole, table, title, cost_notes(quotes, study.costs, existing))
-
-
-def _named(packages: pd.DataFrame, package_ids: Sequence[str]) -> pd.DataFrame:
-    by_id = packages.set_index("package_id", drop=False)
-    for name in package_ids:
-        if name not in by_id.index:
-            raise ArgumentError(
-                "package",
-                f"the study has no package {name!r}; `procure packages STUDY --out packages.csv` lists them",
-            )
-    return by_id.loc[list(package_ids)].reset_index(drop=True)

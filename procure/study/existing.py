@@ -35,15 +35,8 @@ _GPU = re.compile(r"gpu(?::(?P<model>[^:]+))?:(?P<count>\d{1,9})")
 class ExistingSystem:
     """The nodes that stay, and how they were chosen.
 
-    Attributes
-    ----------
-    nodes
-        The node table of those that stay.
-    listed
-        All that the file lists: the node table with the columns ``state`` (as Slurm writes it, empty
-        from a node table), ``available`` and ``stays``.
-    notes
-        Sentences for the user: nodes that are down or drained, left out, retired, of mixed GPU models.
+    ``listed`` is all that the file lists: the node table with the columns ``state`` (as Slurm writes it, empty from a
+    node table), ``available`` and ``stays``.
     """
 
     nodes: pd.DataFrame
@@ -90,16 +83,7 @@ def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
     MemSpecLimit, in Slurm's megabytes; GPUs come from Gres, else from CfgTRES. Several GPU models in
     one node leave ``gpu_type`` empty. Slurm tells no server type, so ``kind`` is spelled from the
     figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE do not exist and are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The node table with the further column ``state``.
-
-    Raises
-    ------
-    TableError
-        A node lacks its name, CPUs or memory, a figure is unreadable, or no node is left.
+    The node table has the further column ``state``. A node without name, CPUs or memory is an error.
     """
     rows = []
     for number, record in enumerate(re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:], start=1):
@@ -144,20 +128,10 @@ def _node(fields: dict[str, str], where: str) -> dict[str, object]:
     cpus = whole("CPUEfctv", "CPUTot")
     mem_mb = whole("RealMemory") - whole("MemSpecLimit", default="0")
     gpus, model = _gpus(fields, f"{where} ({name})")
-    kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{_gpus_of_kind(gpus, model)}" if gpus else "")
-    return {
-        "node_id": name,
-        "kind": kind,
-        "cpus": cpus,
-        "mem_mb": mem_mb,
-        "gpus": gpus,
-        "gpu_type": model,
-        "state": fields.get("State", ""),
-    }
-
-
-def _gpus_of_kind(gpus: int, model: str) -> str:
-    return model.replace(" ", "") if "+" in model else f"{gpus}x{model or 'gpu'}"
+    of_kind = model.replace(" ", "") if "+" in model else f"{gpus}x{model or 'gpu'}"
+    kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{of_kind}" if gpus else "")
+    found = {"node_id": name, "kind": kind, "cpus": cpus, "mem_mb": mem_mb, "gpus": gpus, "gpu_type": model}
+    return found | {"state": fields.get("State", "")}
 
 
 def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
@@ -251,14 +225,7 @@ def coverage_notes(workloads: Mapping[str, pd.DataFrame], nodes: pd.DataFrame, q
 
 
 def summarise_nodes(system: ExistingSystem) -> pd.DataFrame:
-    """Count the nodes of each kind.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per kind in the file's order: ``kind n_nodes n_unavailable n_staying`` and per node
-        ``cpus mem_mb gpus gpu_type``.
-    """
+    """Count the nodes of each kind: ``kind n_nodes n_unavailable n_staying cpus mem_mb gpus gpu_type``, of one node."""
     listed = system.listed
     shape = ["kind", "cpus", "mem_mb", "gpus", "gpu_type"]
     return (

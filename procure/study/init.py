@@ -21,18 +21,9 @@ def study_text(
     tz: str | None = None,
     offers: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write a study file's text, every setting shown with its default.
+    """Return a study file's text, every setting shown with its default.
 
-    Parameters
-    ----------
-    path
-        The study file; ``quotes`` and ``jobs`` are relative to its folder.
-    jobs
-        The job table that is replayed; None = made-up jobs.
-    tz
-        The zone of its days.
-    offers
-        Settings of ``[offers]``, see `procure.packages.quote_file.OfferReading`.
+    ``quotes`` and ``jobs`` (None = made-up ones), whose days are of the zone ``tz``, are relative to its folder.
     """
     words = {
         "file": path.name,

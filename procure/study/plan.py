@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,9 @@ from procure.errors import TableError
 from procure.files import code_digest, existing_file
 from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.expiry import validity_notes
-from procure.packages.quotes import price_notes
-from procure.packages.rules import PackageRules, WholeOrderRules
-from procure.packages.work import Work
+from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.rules import PackageRules, with_whole_orders
+from procure.packages.work import WorkloadDemand
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
@@ -29,7 +28,7 @@ from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import table_digest
-from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, gpu_models, sample_of
 from procure.study.study import Study
 from procure.study.work import works_of
 from procure.study.workloads import Workload
@@ -37,7 +36,6 @@ from procure.tables import check, with_clock_of
 from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
-from procure.workload.gpu_models import offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_CLASS = "class "
@@ -45,6 +43,7 @@ OF_CLASS = "class "
 OF_POLICY = "policy "
 """Begins the names in a plan's fingerprint of what single policies depend on."""
 _SIMULATION = ("procure.run", "procure.packages.nodes")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +61,11 @@ class Plan:
     """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
     searched: float | None = None
     """The packages are those that searches have simulated, of at least so many; None = all that the rules allow."""
+    logs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """The workloads as logged, before GPU models and applications were mapped."""
+
+    def _workload(self, name: str) -> Workload:
+        return next(one for one in self.study.scenarios if one.name == name)
 
     @property
     def types(self) -> list[str]:
@@ -92,18 +96,17 @@ class Plan:
 
     def logged_speed(self, workload: str) -> str | None:
         """The speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
-        named = next(w for w in self.study.scenarios if w.name == workload)
-        return self.study.logged_speed(named, self.quotes)
+        return self.study.logged_speed(self._workload(workload), self.quotes)
 
     @cached_property
-    def work(self) -> dict[str, Work]:
+    def work(self) -> dict[str, WorkloadDemand]:
         """The workloads as costs see them: which jobs a package runs, and for how long."""
         return works_of(self.study, self.quotes, self.existing, self.workloads)
 
     def warm_up(self, workload: str) -> int:
         """Seconds from a workload's first submission in which what is submitted is not counted."""
-        named = next(w for w in self.study.scenarios if w.name == workload)
-        return 1 if named.begin == "as-logged" else named.warm_up
+        one = self._workload(workload)
+        return 1 if one.begin == "as-logged" else one.warm_up
 
     def n_counted(self, workload: str) -> int:
         """Jobs of a workload that are not of its warm-up."""
@@ -125,27 +128,26 @@ class Plan:
         """What results depend on: two sweeps may share a folder only if none of it differs."""
         watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
         policies = [catalog.spec(policy).parameters for policy in self.study.simulate.policies]
-        files = {name: existing_file(name).read_bytes() for policy in policies for name in policy.files()}
-        digests = {f"{OF_POLICY}file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()}
-        modules = sorted({type(policy).__module__ for policy in policies})
-        digests |= {f"{OF_POLICY}code {module}": code_digest(module) for module in modules}
-        return (
-            digests
-            | {
-                "quotes": table_digest(self.quotes),
-                "packages": table_digest(self.packages.iloc[: self.n_swept]),
-                "existing nodes": "none" if self.existing is None else table_digest(self.existing.drop(columns=watts)),
-                "kill_at_limit": self.study.simulate.kill_at_limit,
-                "result schema": RESULT.version,
-                "simulation code": code_digest(*_SIMULATION),
-            }
-            | {
-                f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
-                + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
-                for name, jobs in self.workloads.items()
-            }
-            | {f"{OF_CLASS}{name}": text for name, text in self.study.classes.items()}
-        )
+        digests: dict[str, Any] = {}
+        for name in (name for policy in policies for name in policy.files()):
+            held = existing_file(name).read_bytes()
+            digests[f"{OF_POLICY}file {name}"] = hashlib.sha256(held).hexdigest()[:16]
+        for module in sorted({type(policy).__module__ for policy in policies}):
+            digests[f"{OF_POLICY}code {module}"] = code_digest(module)
+        digests |= {
+            "quotes": table_digest(self.quotes),
+            "packages": table_digest(self.packages.iloc[: self.n_swept]),
+            "existing nodes": "none" if self.existing is None else table_digest(self.existing.drop(columns=watts)),
+            "kill_at_limit": self.study.simulate.kill_at_limit,
+            "result schema": RESULT.version,
+            "simulation code": code_digest(*_SIMULATION),
+        }
+        for name, jobs in self.workloads.items():
+            after = f" after {self.warm_up(name)} s" if self.warm_up(name) else ""
+            digests[f"workload {name}"] = (
+                f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}{after}"
+            )
+        return digests | {f"{OF_CLASS}{name}": text for name, text in self.study.classes.items()}
 
 
 def load_plan(study: Study) -> Plan:
@@ -170,15 +172,7 @@ def load_plan(study: Study) -> Plan:
 
 
 def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
-    """List the packages that a study's rules allow of its quotes.
-
-    Raises
-    ------
-    TooManyPackages
-        They are too many to list.
-    TableError
-        No package is feasible.
-    """
+    """List the packages that a study's rules allow of its quotes; none, or too many to list, are an error."""
     try:
         return expand_packages(quotes, study.packages, study.sweep.max_packages)
     except TooManyPackages as error:
@@ -188,9 +182,9 @@ def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
 
 def lower_rules(rules: PackageRules, most_usd: float) -> PackageRules | None:
     """Return the rules of packages that cost up to so many US$; None where the budget allows no more than that."""
-    if isinstance(rules, WholeOrderRules):  # the bound is on the servers, the budget still on the whole order
+    if rules.order is not None:  # the bound is on the servers, the budget still on the whole order
         servers = math.floor(round(most_usd * 100, 6)) / 100
-        return rules.model_copy(update={"servers_usd": servers}) if 0 < servers < rules.budget_usd else None
+        return with_whole_orders(rules, rules.order, servers) if 0 < servers < rules.budget_usd else None
     budget = round(rules.fixed_cost_usd + math.floor(round(most_usd * 100, 6)) / 100, 2)
     if budget <= rules.fixed_cost_usd or budget >= rules.budget_usd:
         return None
@@ -220,31 +214,58 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
 
     What is missing or wrong, and jobs that a policy cannot place, are errors.
     """
+    plan = collect_inputs(study, list(policies), None)
+    assert plan is not None
+    return plan
+
+
+def attempt(problems: list[str] | None, call: Callable[..., Result], *arguments: Any) -> Result | None:
+    """Make a call, and add what is wrong to ``problems``; None raises it."""
+    try:
+        return call(*arguments)
+    except TableError as error:
+        if problems is None:
+            raise
+        problems.append(str(error))
+        return None
+
+
+def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | None) -> Plan | None:
+    """Do as `read_inputs` does, but add errors to ``problems`` and return None where there are any."""
+    ask = partial(attempt, problems)
     for policy in policies:
-        refuse_on_packages(policy)
-    quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
-    notes: list[str] = []
-    workloads = read_scenarios(study, notes.append)
-    for jobs in workloads.values():
-        for policy in policies:
-            refuse_multi_node(jobs, policy)
-    notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
-    existing = study.read_existing_nodes(notes.append)
-    if study.gpu_models:
-        check_gpu_models(study, offered_gpu_models(quotes, existing))
-    offers = pd.concat([table[["gpus", "gpu_type"]] for table in (quotes, existing) if table is not None])
-    for jobs in workloads.values():
-        check_gpu_pools(study, offers, jobs)
-    if study.applications:
-        applications = Applications(study, quotes, existing)
-        applications.check(workloads)
-        notes += applications.notes(workloads)
-    notes += verify_policies(study, quotes, existing, workloads, policies)
+        ask(refuse_on_packages, policy)
+    notes, of_nodes = list[str](), list[str]()
+    quotes = ask(lambda: check(study.read_quotes(), QUOTE, str(study.quotes)))
+    existing = ask(study.read_existing_nodes, of_nodes.append)
+    for one in study.workloads if quotes is not None else ():
+        ask(study.logged_speed, one, quotes)
+    logs = {one.name: ask(read_scenario, study, one, notes.append) for one in study.scenarios}
+    for jobs in logs.values():
+        for policy in policies if jobs is not None else ():
+            ask(refuse_multi_node, jobs, policy)
+    if quotes is not None:
+        ask(check_gpu_models, study, quotes, existing)
+    if problems:
+        return None
+    assert quotes is not None
+    notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages), *of_nodes]
+    # A log whose models nobody offers is to be mapped first, and `study check` proposes how.
+    if problems is None or gpu_models(study, quotes, existing, logs.values())["runs_on"].map(bool).all():
+        for jobs in logs.values():
+            ask(check_gpu_pools, study, [quotes, existing], jobs)
+    applications = Applications(study, quotes, existing)
+    ask(applications.check, logs)
+    workloads = {one.name: ask(applications.map, logs[one.name], one) for one in study.scenarios}
+    if problems:
+        return None
+    notes += applications.notes(workloads)
+    notes += ask(verify_policies, study, quotes, existing, workloads, policies) or []
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
-    notes += class_notes(study, workloads)
-    return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
+    notes += ask(class_notes, study, workloads) or []
+    return None if problems else Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes), logs=logs)
 
 
 def verify_policies(
@@ -260,25 +281,24 @@ def verify_policies(
             study.site.check_types(quotes["name"].tolist())
         except ValueError as error:
             raise TableError(f"{study.path}: {error}") from None
-    one_each = package_nodes(dict.fromkeys(quotes["name"], 1), quotes)
-    nodes = one_each if existing is None else pd.concat([existing, one_each], ignore_index=True)
-    found: dict[str, None] = {}
-    for policy in policies:
-        parameters = catalog.spec(policy).parameters
-        for jobs in workloads.values():
-            found |= dict.fromkeys(parameters.verify(jobs, nodes))
-    return list(found)
+    nodes = package_nodes(dict.fromkeys(quotes["name"], 1), quotes, existing)
+    given = [catalog.spec(policy).parameters for policy in policies]
+    return list(dict.fromkeys(text for one in given for jobs in workloads.values() for text in one.verify(jobs, nodes)))
+
+
+def read_scenario(study: Study, scenario: Workload, note: Callable[[str], None] = silent) -> pd.DataFrame:
+    """Read one of a study's scenarios as logged: a workload, or with [futures] all of them as one past."""
+    if study.futures is None:
+        return read_workload(scenario, note)
+    past = read_past_jobs(study, note)
+    _check_warm_up(scenario.name, past, scenario.warm_up)
+    return past
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
-    """Read a study's workloads by name; with [futures], as one log, the past."""
+    """Read a study's scenarios by name, with the speeds of its GPU models and applications."""
     with_speeds = mapper(study)
-    if study.futures is None:
-        return {one.name: with_speeds(read_workload(one, note), one) for one in study.workloads}
-    past = read_past_jobs(study, note)
-    (scenario,) = study.scenarios
-    _check_warm_up(scenario.name, past, scenario.warm_up)
-    return {scenario.name: with_speeds(past, study.workloads[0])}
+    return {one.name: with_speeds(read_scenario(study, one, note), one) for one in study.scenarios}
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:

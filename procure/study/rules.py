@@ -14,7 +14,7 @@ from procure.packages.expand import rounded_down
 from procure.simulator.arrays import gpu_fields
 from procure.study.study import Study
 from procure.text import counted
-from procure.workload.gpu_models import map_gpu_models
+from procure.workload.gpu_models import asked_gpu_models, map_gpu_models, offered_gpu_models
 
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""
@@ -120,22 +120,35 @@ def offered(study: Study, quotes: pd.DataFrame) -> np.ndarray:
     return ((quotes["price_usd"] <= study.packages.budget_usd) & (most > 0)).to_numpy(dtype=bool)
 
 
-def check_gpu_models(study: Study, offered: Sequence[str]) -> None:
-    """Refuse a mapping to, or a speed on, a GPU model that is not ``offered``."""
-    there = {one.casefold() for one in offered}
+def check_gpu_models(study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> None:
+    """Refuse a mapping to, or a speed on, a GPU model that is not offered."""
+    models = offered_gpu_models(quotes, existing) if study.gpu_models else []
+    there = {one.casefold() for one in models}
     for name, model in study.gpu_models.items():
         for key, named in (("runs_on", model.runs_on), ("speed", tuple(model.speed))):
             unknown = [one for one in named if one.casefold() not in there | {name.casefold()}]
             if unknown:
                 raise TableError(
                     f"{study.path}: gpu_models.{name}.{key}: no quote and no existing node has GPUs of model "
-                    f"{unknown[0]!r}; offered: {', '.join(filter(None, offered)) or 'none'}"
+                    f"{unknown[0]!r}; offered: {', '.join(filter(None, models)) or 'none'}"
                 )
 
 
-def check_gpu_pools(study: Study, offers: pd.DataFrame, jobs: pd.DataFrame) -> None:
-    """Refuse jobs that could take either of two GPU models which stand in one node; ``offers`` has all nodes."""
+def check_gpu_pools(study: Study, offers: Sequence[pd.DataFrame | None], jobs: pd.DataFrame) -> None:
+    """Refuse jobs that could take either of two GPU models which stand in one node."""
+    nodes = pd.concat([table[["gpus", "gpu_type"]] for table in offers if table is not None])
     try:
-        gpu_fields(map_gpu_models(jobs, study.gpu_models), offers)
+        gpu_fields(map_gpu_models(jobs, study.gpu_models), nodes)
     except TableError as error:
         raise TableError(f"{study.path}: {error}") from None
+
+
+def gpu_models(
+    study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, logs: Iterable[pd.DataFrame]
+) -> pd.DataFrame:
+    """Count the jobs of each GPU model that a study's logs ask for and no quote has: as `asked_gpu_models`."""
+    offered, quoted = offered_gpu_models(quotes, existing), offered_gpu_models(quotes, None)
+    if "" in offered:  # of nodes that state no model, on which every job runs
+        quoted = offered
+    jobs = pd.concat([one[["gpu_type", "gpus_per_node", "n_nodes", "run_time"]] for one in logs])
+    return asked_gpu_models(jobs, quoted, study.gpu_models, [one for one in offered if one not in quoted])

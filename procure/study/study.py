@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import (
@@ -22,10 +22,9 @@ from pydantic import (
 from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
-from procure.objectives.constraints import parse
+from procure.objectives.constraints import parse, parse_targets
 from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
-from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.order import OrderLines, order_lines, study_lines
@@ -126,7 +125,8 @@ class Sweep(Settings):
 class ModelChoice(Settings):
     """Which model predicts the packages that were not simulated."""
 
-    kind: Literal["xgboost", "gbt"] = "xgboost"
+    REMOVED: ClassVar[dict[str, str]] = {"kind": "models are XGBoost's trees; leave it out"}
+
     feature_set: Literal["composition", "totals"] = "composition"
     folds: Annotated[int, Field(ge=2, le=MOST_COUNTED)] = 5
     seed: Seed = 1
@@ -230,14 +230,6 @@ class Study(Settings):
             return values | {"packages": {"existing_nodes": f"{site['path']}/{NODES}"} | packages}
         return values
 
-    @model_validator(mode="after")
-    def _award_knows_its_classes(self) -> Study:
-        legal = objectives_of(self.classes)
-        for name, one in self.award.quantities.items() if self.award is not None else ():
-            if one.name not in legal:
-                raise ValueError(f"award.weights.{name}: no class of [classes] has it; {nearest(one.name, legal)}")
-        return self
-
     @field_validator("workloads")
     @classmethod
     def _named_once(cls, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
@@ -257,8 +249,7 @@ class Study(Settings):
     @field_validator("classes")
     @classmethod
     def _classes_can_be_read(cls, classes: dict[str, str]) -> dict[str, str]:
-        parse_classes(classes)
-        return classes
+        return classes if parse_classes(classes) else {}
 
     @field_validator("targets")
     @classmethod
@@ -268,38 +259,15 @@ class Study(Settings):
         return targets
 
     @model_validator(mode="after")
-    def _objective_is_known(self) -> Study:
+    def _classes_are_known(self) -> Study:
+        legal = objectives_of(self.classes)
+        for name, one in self.award.quantities.items() if self.award is not None else ():
+            if one.name not in legal:
+                raise ValueError(f"award.weights.{name}: no class of [classes] has it; {nearest(one.name, legal)}")
         try:
             objective(self.recommend.objective, classes=self.classes)
         except TableError as error:
             raise ValueError(f"recommend.objective: {error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _under_its_site(self) -> Study:
-        """Let the policies that go by a site go by the study's."""
-        if self.site is None:
-            return self
-        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (POLICY,)
-        try:
-            labels = tuple(self.site.label(name) for name in named)
-        except TableError as error:
-            raise ValueError(f"site: {error}") from None
-        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
-        return self
-
-    @model_validator(mode="after")
-    def _owners_first(self) -> Study:
-        """Let the policies go by the owners of nodes."""
-        if not self.owners:
-            return self
-        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (UNOWNED,)
-        held = {"hold": "owners", "owners": written(self.owners)}
-        try:
-            labels = tuple(catalog.spec(name, held).label for name in named)
-        except TableError as error:
-            raise ValueError(f"owners: {error}") from None
-        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
         return self
 
     @cached_property
@@ -334,10 +302,7 @@ class Study(Settings):
         return self.results / self.name
 
     def read_quotes(self, path: Path | None = None) -> pd.DataFrame:
-        """Read the study's quote table, or another by its ``[offers]``.
-
-        Prices are with what the offer and ``[costs]`` charge for each node.
-        """
+        """Read the study's quotes, or others by its ``[offers]``, with what offer and ``[costs]`` charge a node."""
         quotes = read_quotes(self.quotes if path is None else path, self.offers)
         return OrderLines(study_lines(self.costs.lines)).with_services(quotes)
 
@@ -419,8 +384,25 @@ def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.within_budget:
         study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.order)})
+    simulate = study.simulate.model_copy(update={"policies": _labels(study, path)})
+    study = study.model_copy(update={"simulate": simulate})
     study._path = path
     return study
+
+
+def _labels(study: Study, path: Path) -> tuple[str, ...]:
+    """Return the policies of a study, which go by its site and by the owners of its nodes."""
+    labels, is_given = study.simulate.policies, "policies" in study.simulate.model_fields_set
+    key = "site"
+    try:
+        if study.site is not None:
+            labels, is_given = tuple(study.site.label(one) for one in (labels if is_given else (POLICY,))), True
+        key, held = "owners", {"hold": "owners", "owners": written(study.owners)}
+        if study.owners:
+            labels = tuple(catalog.spec(one, held).label for one in (labels if is_given else (UNOWNED,)))
+    except TableError as error:
+        raise TableError(f"{path}: {key}: {error}") from None
+    return labels
 
 
 def _validated(path: Path, settings: tuple[str, ...]) -> Study:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.packages.work import RunTimes, Work, work_of
+from procure.packages.work import RunTimes, WorkloadDemand, work_of
 from procure.study.study import Study
 from procure.workload.gpu_models import run_times_on
 from procure.workload.speed import Speed
@@ -16,18 +16,8 @@ from procure.workload.speed import Speed
 
 def works_of(
     study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, workloads: Mapping[str, pd.DataFrame]
-) -> dict[str, Work]:
-    """Lay workloads out with run times as a simulation has them on a node of each type.
-
-    Parameters
-    ----------
-    study
-        Its speeds and its ``kill_at_limit`` count.
-    quotes, existing
-        The quote table, and the nodes that stay.
-    workloads
-        The study's job tables by name.
-    """
+) -> dict[str, WorkloadDemand]:
+    """Lay workloads out with run times as a simulation has them on a node of each type, under ``kill_at_limit``."""
     speeds = {one.name: study.logged_speed(one, quotes) for one in study.scenarios}
     return {
         name: work_of(jobs, quotes, existing, _run_times(jobs, speeds[name], study.simulate.kill_at_limit))

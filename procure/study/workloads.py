@@ -105,20 +105,9 @@ class Workload(LogSettings):
 def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
     """Return the speed of a logged system as decimal text, or None for the ratio 1.0 everywhere.
 
-    Parameters
-    ----------
-    system
-        Settings with ``logged_processor`` and ``logged_speed``: a workload's, or those for all of them.
-    quotes
-        The quote table; a ``logged_processor`` is looked up in its ``processor`` column, then among
-        the published rates.
-    where
-        What to call the settings in an error.
-
-    Raises
-    ------
-    TableError
-        Both are given, the processor is not known, or quotes differ in its ``spec_rate``.
+    ``system`` has ``logged_processor``, which is looked up in the quotes and then among the published rates, and
+    ``logged_speed``; ``where`` it stands is said in the error of both, of a processor that is not known, or of quotes
+    that differ in its ``spec_rate``.
     """
     if system.logged_processor is not None and system.logged_speed is not None:
         raise TableError(f"{where}: give at most one of logged_processor and logged_speed")
@@ -153,25 +142,10 @@ def write_workloads(
     like: Workload | None = None,
     tz: str | None = None,
 ) -> Path:
-    """Write chosen days as job tables, and the ``workloads.toml`` that a study takes them from.
+    """Write chosen days as job tables into a folder, and the ``workloads.toml`` that a study takes them from.
 
-    Parameters
-    ----------
-    days
-        Job tables by day.
-    chosen
-        ``day weight``, from `procure.workload.days.choose`.
-    folder
-        Where to write; made if missing.
-    like
-        A workload whose logged processor or speed holds for the days, too.
-    tz
-        The zone whose days they are, in which a report dates them.
-
-    Raises
-    ------
-    TableError
-        A file cannot be written.
+    ``chosen`` has ``day weight``, from `procure.workload.days.choose`; the logged processor or speed of the workload
+    ``like`` holds for the days, too; ``tz`` is the zone in which a report dates them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Days that `procure workload days` chose; paths are relative to this file."]

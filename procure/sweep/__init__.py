@@ -1,7 +1,7 @@
 """How are all runs made, and none lost? Every run that a study asks for, on a farm, kept in Parquet.
 
 `batches` cuts the runs into batches, `runner` simulates one, `farm` says where they are computed (`connect` obtains
-Dask's workers, `workers` follows them, `tls` secures them), `pending` says which remain, `store` keeps the rows
+Dask's workers), `pending` says which remain, `store` keeps the rows
 (`parts`, `manifest`, `lock`), and `run` drives the whole. `results` joins the rows with packages and fitted
 models; `trial` simulates a few packages here and now.
 """

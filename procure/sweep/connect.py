@@ -23,8 +23,6 @@ from procure.errors import TableError
 from procure.files import from_json
 from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
-from procure.sweep.scratch import scratch_folder
-from procure.sweep.tls import make_security, one_run_security
 from procure.text import clock_seconds
 
 CONNECT_TIMEOUT = "10s"
@@ -33,8 +31,10 @@ FILE_TIMEOUT = 120.0
 _CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
 _ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBLAS")]
 
-WORKER_COMMAND = "procure.sweep.headless"
-"""The module that queued jobs run."""
+_LOOPBACK = "127.0.0.1:0"
+"""Where Dask's HTTP servers listen, which cannot be left out: they have no pages unless the dashboard is asked for."""
+_SCRATCH = ['export DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"', "trap 'rm -rf \"$DASK_TEMPORARY_DIRECTORY\"' EXIT"]
+"""Left to itself, Dask takes ``dask-scratch-space`` from whoever has made it in a public folder."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -56,13 +56,15 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
         "distributed.scheduler.allowed-failures": 2,
         # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
         "distributed.admin.large-graph-warning-threshold": "4 GB",
+        "distributed.scheduler.http.routes": [],
     }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
         settings["distributed.scheduler.worker-ttl"] = "60s"
     with contextlib.ExitStack() as stack:
         if how is not _address:
-            scratch = stack.enter_context(scratch_folder(dask.config.get("temporary-directory", None)))
-            settings["temporary-directory"] = str(scratch)
+            base = dask.config.get("temporary-directory", None)
+            made = tempfile.TemporaryDirectory(prefix="procure-", dir=base, ignore_cleanup_errors=True)
+            settings["temporary-directory"] = stack.enter_context(made)
         stack.enter_context(dask.config.set(settings))
         yield stack.enter_context(how(farm, options, note))
 
@@ -71,23 +73,13 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
 def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     """Start workers here that nobody else can speak to: loopback is every local user's, so all ports want keys."""
     from distributed import Client, Nanny, SpecCluster
-
-    from procure.sweep import headless
+    from distributed.security import Security
 
     _check_loopback()
     n_workers = max(1, min(n_local_workers(), options.jobs))
-    common = {"host": "127.0.0.1", "protocol": "tls://", "security": one_run_security()}
-    worker = {
-        "cls": Nanny,
-        "options": common
-        | {
-            "worker_class": headless.Worker,
-            "nthreads": 1,
-            "memory_limit": 1.0 / n_workers,
-            "dashboard": False,
-            "silence_logs": logging.CRITICAL,
-        },
-    }
+    common = {"host": "127.0.0.1", "protocol": "tls://", "security": Security.temporary()}
+    of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL}
+    worker = {"cls": Nanny, "options": common | of_worker | {"dashboard": False, "dashboard_address": _LOOPBACK}}
     with contextlib.ExitStack() as stack:
         with _without_interrupts():
             cluster = SpecCluster(
@@ -136,28 +128,22 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Say which scheduler to start: one without an HTTP server, unless the dashboard is asked for."""
+    """Say which scheduler to start: its pages are on loopback, and only if the dashboard is asked for."""
     from distributed import Scheduler
 
-    from procure.sweep import headless
-
-    if not options.dashboard:
-        return {"cls": headless.Scheduler, "options": keywords | {"dashboard": False}}
-    return {"cls": Scheduler, "options": keywords | {"dashboard_address": headless.DASHBOARD}}
+    pages = {"dashboard": options.dashboard, "dashboard_address": _LOOPBACK}
+    return {"cls": Scheduler, "options": keywords | pages}
 
 
 @contextlib.contextmanager
 def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     from distributed import Client
 
-    security = options.security
-    if security is None:
-        security = make_security(options.folder) if options.tls else None
-        if security is None and not farm.startswith(("tls://", "wss://")):
-            note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see --set farm.tls=true")
+    if not farm.startswith(("tls://", "wss://")):
+        note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see docs/how-to/hpc.md")
     named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
     try:
-        client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=security)
+        client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=options.security)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise TableError(f"farm {farm}: no Dask scheduler answers there{named}: {error}") from None
     with client:
@@ -192,8 +178,6 @@ def _queue(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         # However this ends, and whatever Dask has lost sight of: no job of this study is left.
         stack.callback(_cancel, farm, name)
         cluster = stack.enter_context(make_cluster(farm, options))
-        if options.tls is False:
-            note("warning: no TLS: whoever reaches the scheduler's or a worker's port can run code as you")
         words = refusal(farm, cluster.job_script())
         if words:
             raise TableError(f"farm {farm}: a worker's job is refused: {words}")
@@ -217,6 +201,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     and 2 GB.
     """
     import dask
+    from distributed.security import Security
 
     dask_jobqueue = _import_dask_jobqueue(farm)
 
@@ -226,6 +211,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     cores = options.cores or site("cores") or 1
     walltime = options.walltime or site("walltime")
     arguments = [*(site("worker-extra-args") or ()), "--nworkers", str(cores)]
+    arguments += ["--no-dashboard", "--dashboard-address", _LOOPBACK]
     if walltime is not None:
         arguments += lifetime_arguments(str(walltime), farm)
     of_site = dict(site("scheduler-options") or {})
@@ -242,16 +228,16 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
         "account" if farm in ("slurm", "pbs") else "project": options.account,
         "job_name": job_name(options.folder),
         "log_directory": str((options.folder / "logs").resolve()),
-        "worker_command": f"{WORKER_COMMAND} worker",
         "worker_extra_args": arguments,
-        "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD],
+        "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
         "interface": options.interface,
         "scheduler_cls": scheduler["cls"],
         "scheduler_options": scheduler["options"],
         "silence_logs": logging.CRITICAL,
+        "security": Security.temporary(),
+        "protocol": "tls://",
+        "shared_temp_directory": str((options.folder / "logs").resolve()),
     }
-    if options.tls is not False:
-        keywords |= {"security": make_security(options.folder), "protocol": "tls://"}
     logging.getLogger("dask_jobqueue").setLevel(logging.CRITICAL)
     try:
         return getattr(dask_jobqueue, _CLASSES[farm])(**keywords)

@@ -17,8 +17,12 @@ MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "scikit-learn")
 
 
+class OtherInputs(TableError):
+    """A folder holds results of other inputs."""
+
+
 def refuse_other_inputs(plan: Plan) -> None:
-    """Raise if the study's folder holds results of other inputs: say which input changed."""
+    """Raise `OtherInputs` if the study's folder holds results of other inputs: say which input changed."""
     path = plan.study.folder / MANIFEST
     if not path.exists():
         return
@@ -36,7 +40,7 @@ def refuse_other_inputs(plan: Plan) -> None:
             [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]
             + [f"{name} is not in the study any more" for name in gone]
         )
-        raise TableError(
+        raise OtherInputs(
             f"{plan.study.folder}: holds results of other inputs: {what}. "
             "Give the study another name, or move the folder away"
             + (f"; procure {writer} wrote them, and reads them" if writer != __version__ else "")

@@ -33,10 +33,9 @@ class FarmOptions:
 
     ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
     limit as the queue writes it, ``interface`` the network interface on which scheduler and workers
-    listen; what is None is as the site's file says. ``tls`` None means True for queued jobs, which get keys
-    in ``folder``, and False for a Dask that runs already; local workers always have keys, of their own.
+    listen; what is None is as the site's file says.
     ``dashboard`` opens Dask's dashboard on loopback. ``wait`` is after how many seconds without any worker
-    the sweep gives up, 0 = never. ``folder`` takes logs and keys. ``security``
+    the sweep gives up, 0 = never. ``folder`` takes logs and the keys of this run. ``security``
     joins the workers at an address, which several sweeps share.
     """
 
@@ -47,7 +46,6 @@ class FarmOptions:
     partition: str | None = None
     account: str | None = None
     scheduler_file: Path | None = None
-    tls: bool | None = None
     wait: float = 0
     folder: Path = Path()
     interface: str | None = None

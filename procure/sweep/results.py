@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.models import FEATURE_SETS, Case, Predicted, features, make_case
+from procure.models import FEATURE_SETS, Case, Predicted, Surrogate, features, make_case
 from procure.models.cache import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs, total_costs
@@ -104,7 +104,7 @@ class StudyResults:
         asked = (feature_set, case.name, case.column, case.wait.tobytes(), among.tobytes())
         if asked not in self._learnt:
             self._learnt[asked] = learn(
-                case, self.plan.quotes, feature_set, choice.kind, choice.folds, choice.seed, among, self.kept
+                case, self.plan.quotes, feature_set, choice.folds, choice.seed, among, self.kept
             )
         return self._learnt[asked]
 
@@ -142,7 +142,7 @@ class StudyResults:
             both = [self.learn_if_possible(case, name, rule) for rule in RULES]
             waits = [one.wait for one in both if one is not None]
             if len(waits) == len(RULES):
-                found[name, choice.kind] = waits[0], waits[1]
+                found[name, Surrogate.kind] = waits[0], waits[1]
         return found
 
 

@@ -93,6 +93,7 @@ def from_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
 
 YEAR_10000 = 253_402_300_800
 _LATEST = 2**40
+_YEAR = 365 * 86_400
 
 
 def utc_text(seconds: int) -> str:
@@ -123,10 +124,15 @@ def unix_seconds(
         float64 seconds, NaN where the log says ``Unknown``, ``None`` or nothing.
     """
     digits = as_floats(text)
+    # Of Unix seconds 0, −1 and whatever is of 1970 say that there is no time.
+    others = digits if not_before is None else np.concatenate([digits, not_before])
+    is_number = ~np.isnan(digits)
+    if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~absent(text)).any()):
+        digits = np.where(digits < _YEAR, np.nan, digits)
     beyond = np.abs(digits) > _LATEST
     ledger.refuse(beyond, column, text, "a time")
     digits = np.where(beyond, np.nan, digits)
-    missing = absent(text)
+    missing = absent(text) | is_number
     dates = ~missing & ~beyond & np.isnan(digits)
     if not dates.any():
         return digits
@@ -148,7 +154,8 @@ def unix_seconds(
             )
             for early in (True, False)
         )
-    ledger.refuse(dates & np.isnan(first), column, text, "a date and time")
+    ledger.refuse(dates & np.isnan(first), column, text, "a date and time such as 2021-05-04T13:00:00, or Unix seconds")
+    first, second = (np.where(one < _YEAR, np.nan, one) for one in (first, second))
     if not_before is not None:
         first = np.where(first < not_before, second, first)
     return np.where(dates, first, digits)

@@ -7,14 +7,16 @@ from typing import Any
 
 import pandas as pd
 
+from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes
 from procure.schemas import JOB
 from procure.settings import validated
 from procure.tables import read
+from procure.workload.formats import FORMATS, Format, recognised
 from procure.workload.ledger import Imported, log_bytes
 from procure.workload.log_settings import LogFormat, LogSettings, known_format, merged
 from procure.workload.oddities import oddities
-from procure.workload.presets import fitting_preset
+from procure.workload.presets import Preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
@@ -37,8 +39,8 @@ def import_log(
     path
         The log, plain or compressed (.gz .bz2 .xz .zst).
     format
-        ``csv`` (see `read_csv`), ``swf`` (`read_swf`) or ``sacct`` (`read_sacct`); else the preset's, or what the
-        file's name tells.
+        ``csv`` (see `read_csv`), ``swf`` (`read_swf`), ``sacct`` (`read_sacct`), ``pbs``, ``lsf``, ``sge``, ``condor``
+        or ``slurmdbd``; else the preset's, or what the file's first lines tell.
     preset
         Name of a preset (`presets.preset_names`) or path of a preset's TOML file; csv and swf.
     tz
@@ -71,16 +73,9 @@ def import_log(
     return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished)
 
 
-def guess(path: str | Path) -> str:
-    """Say which option a log looks like it needs, from its first lines; empty where nothing tells."""
-    lines = [line for line in log_bytes(path)[:65_536].decode("utf-8", errors="replace").splitlines() if line.strip()]
-    if lines[0].lstrip().startswith(";") or len(lines[0].split()) >= 18:
-        return "--log-format swf"
-    if lines[0].lstrip().startswith("{") or ("JobID" in lines[0] and "|" in lines[0]):
-        return "--log-format sacct"
-    separator = max(",;\t", key=lines[0].count)
-    preset = fitting_preset(name.strip(' "\ufeff') for name in lines[0].split(separator))
-    return f"--preset {preset}" if preset else "--log-format csv" if separator in lines[0] else ""
+def guess(path: str | Path) -> Format | None:
+    """Return the format that a log's first lines tell; None where nothing does."""
+    return recognised(log_bytes(path)[:65_536].decode("utf-8", errors="replace"))
 
 
 def read_log(
@@ -120,7 +115,25 @@ def read_log(
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
-    how, preset = merged(given, path.name)
+    told = None
+    if given.format is None and given.preset is None:
+        told = FORMATS["csv"] if given.columns or path.suffix.lower() == ".parquet" else guess(path)
+        if told is None:
+            known = "; ".join(f"{one.name}: {one.of}" for one in FORMATS.values())
+            raise TableError(
+                f"{path}: nothing in its first lines tells what log it is; say it with --log-format ({known}). A file "
+                "without a header needs --fields, too"
+            )
+    how, preset = merged(given, path.name, None if told is None else told.name)
+    found = _read(path, given, how, preset, keep_unfinished)
+    if told is not None:
+        found.notes.insert(0, f"read as {told.name}, {told.of}: its first lines tell")
+    return found
+
+
+def _read(
+    path: Path, given: LogSettings, how: LogSettings, preset: Preset, keep_unfinished: bool | LogFormat
+) -> Imported:
     rows: dict[str, bool] = {
         "strict": how.strict,
         "keep_unfinished": keep_unfinished in (True, how.format),
@@ -134,6 +147,7 @@ def read_log(
             tz=how.log_tz,
             clock=how.clock,
             cpus_per_node=how.cpus_per_node,
+            fields=how.fields,
             **rows,
         )
     if how.format == "swf":
@@ -146,15 +160,23 @@ def read_log(
             queue_field=preset.queue_field,
             **rows,
         )
-    return read_sacct(path, tz=how.log_tz, cpus_per_node=how.cpus_per_node, cluster=how.cluster, **rows)
+    return read_sacct(
+        path,
+        tz=how.log_tz,
+        cpus_per_node=how.cpus_per_node,
+        cluster=how.cluster,
+        fields=how.fields,
+        rows=FORMATS[how.format or "sacct"].rows,
+        **rows,
+    )
 
 
 def is_job_table(path: Path, given: LogSettings) -> bool:
     """Tell whether a file is read as a job table, and not as a log."""
-    if path.name.lower().endswith(".parquet"):
-        return True
     if given.said():
         return False
+    if path.name.lower().endswith(".parquet"):
+        return True
     if str(path) in ("-", "/dev/stdin"):
         return is_parquet(read_bytes(path))
     return ".csv" in path.name.lower() and _has_columns(path)

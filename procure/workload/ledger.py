@@ -141,7 +141,7 @@ class Ledger:
                     self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {what}")
 
 
-_ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")
+_ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown")
 
 
 def absent(text: pd.Series) -> np.ndarray:
@@ -159,6 +159,21 @@ def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     huge = np.abs(values) >= 2.0**53
     ledger.refuse(huge, column, text, "a number below 2^53")
     return np.where(unreadable | huge, np.nan, values)
+
+
+LONGEST_RUN = 10 * 365 * 86_400
+"""s; no job runs for ten years: then a time is missing, or written in another unit."""
+
+
+def refuse_decades(run_time: np.ndarray, ledger: Ledger) -> None:
+    """Refuse runs of ten years and more."""
+    years = pd.Series(run_time / (365 * 86_400), index=range(len(run_time))).map("{:.0f} years".format)
+    ledger.refuse(run_time >= LONGEST_RUN, "run time", years, "the run of a job: is a time missing, or in another unit")
+
+
+def cancelled_in_queue(state: pd.Series, start: np.ndarray, end: np.ndarray, run_time: np.ndarray) -> np.ndarray:
+    """Mark jobs that were cancelled as they waited: Slurm writes their end as their start, and nothing elapsed."""
+    return state.str.upper().str.startswith("CANCEL").to_numpy(bool) & (start == end) & ~(run_time > 0)
 
 
 def log_bytes(path: str | Path) -> bytes:

@@ -12,15 +12,21 @@ from procure.text import nearest
 from procure.workload.clock import zone
 from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
 
-LogFormat = Literal["csv", "swf", "sacct"]
+LogFormat = Literal["csv", "swf", "sacct", "pbs", "lsf", "sge", "condor", "slurmdbd"]
 FORMATS: tuple[str, ...] = get_args(LogFormat)
-_FORMATS_OF = {"columns": ("csv",), "mem_unit": ("swf",), "clock": ("csv", "swf"), "cluster": ("sacct",)}
+_FORMATS_OF = {
+    "columns": ("csv",),
+    "mem_unit": ("swf",),
+    "clock": ("csv", "swf"),
+    "cluster": ("sacct",),
+    "fields": ("csv", "sacct"),
+}
 
 
 class LogSettings(Settings):
     """How a log is read; whatever is unset is what the preset says, else the rule of the format.
 
-    ``format`` is ``csv``, ``swf`` or ``sacct``; unset it is the preset's, else what the file's name tells.
+    ``format`` is a row of `procure.workload.formats`; unset it is the preset's, else what the file itself tells.
     ``preset`` is a known kind of log (`presets.preset_names`), or the path of a preset's TOML file.
     ``columns`` maps fields of the job table to a CSV's columns, also as ``"COLUMN:UNIT:PER"``; ``clock`` says what a
     CSV's or an SWF log's times are.
@@ -28,6 +34,7 @@ class LogSettings(Settings):
     only where neither ``log_tz`` nor the preset tells one.
     ``cpus_per_node`` is that of every node where a log counts nodes only; in SWF, of processors to a node.
     ``mem_unit`` is how SWF's memory is read, e.g. ``kB:cpu``.
+    ``fields`` names the columns of a file without a header, with commas between.
     ``cluster`` is the one whose jobs are kept of accounting that holds several.
     ``strict`` refuses a log of which rows are dropped; ``skip_bad_rows`` drops unreadable rows, counted.
     """
@@ -41,6 +48,7 @@ class LogSettings(Settings):
     cpus_per_node: PositiveInt | None = None
     mem_unit: str | None = None
     cluster: str | None = None
+    fields: str | None = None
     strict: bool = False
     skip_bad_rows: bool = False
 
@@ -63,7 +71,7 @@ class LogSettings(Settings):
         return [name for name in fields if getattr(self, name) not in (None, False)]
 
 
-def merged(given: LogSettings, name: str) -> tuple[LogSettings, Preset]:
+def merged(given: LogSettings, name: str, told: str | None = None) -> tuple[LogSettings, Preset]:
     """Return the settings that hold for a log: those given, else the preset's; and that preset, if it is one of none.
 
     Parameters
@@ -71,7 +79,9 @@ def merged(given: LogSettings, name: str) -> tuple[LogSettings, Preset]:
     given
         What the user says.
     name
-        The log's name, which tells a format that neither the user nor the preset says.
+        The log's name, for messages.
+    told
+        The format that the log itself tells, where neither the user nor the preset says one.
 
     Returns
     -------
@@ -86,7 +96,7 @@ def merged(given: LogSettings, name: str) -> tuple[LogSettings, Preset]:
         An unknown preset, one for another format, or a setting that the format does not take.
     """
     preset = load_preset(given.preset) if given.preset else Preset(name="none")
-    form = given.format or (preset.format if given.preset else _format_by_name(name))
+    form = given.format or (preset.format if given.preset else told or "sacct")
     if given.preset and preset.format != form:
         raise TableError(f"preset {preset.name} is for {preset.format} logs; the format given is {form}")
     for setting, formats in _FORMATS_OF.items():
@@ -104,10 +114,6 @@ def merged(given: LogSettings, name: str) -> tuple[LogSettings, Preset]:
         "mem_unit": given.mem_unit or preset.mem_unit,
     }
     return given.model_copy(update=settings), preset
-
-
-def _format_by_name(name: str) -> LogFormat:
-    return "swf" if ".swf" in name.lower() else "csv" if ".csv" in name.lower() else "sacct"
 
 
 def known_format(format: str | None) -> None:

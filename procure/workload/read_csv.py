@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from math import nan
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import read_rows
+from procure.files import check_parquet, read_rows
 from procure.schemas import JOB
-from procure.text import counted, nearest, printable
+from procure.text import counted, nearest, printable, short
 from procure.workload.clock import unix_seconds
-from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.ledger import (
+    Imported,
+    Ledger,
+    absent,
+    cancelled_in_queue,
+    log_bytes,
+    numbers,
+    refuse_decades,
+)
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
-from procure.workload.slurm_text import node_names
-from procure.workload.units import memory_mb, per_node, seconds
+from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory
+from procure.workload.units import by_value, memory_mb, per_node, seconds
 
-_NEEDED = ("job_id", "submit_time", "cpus_per_node")
+_NEEDED = ("submit_time", "cpus_per_node")
+_VALUE = re.compile(r"-?\d+(?:\.\d+)?$|\d{4}-\d\d-\d\d[T ]\d\d:")
+_NO_TIME = ("", "na", "n/a", "nan", "none", "null", "unknown")
 
 
 def read_csv(
@@ -28,6 +40,7 @@ def read_csv(
     tz: str | None = None,
     clock: str | None = None,
     cpus_per_node: int | None = None,
+    fields: str | None = None,
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
@@ -48,6 +61,8 @@ def read_csv(
         ``unix``, ``log`` or ``local``; None: numbers are Unix seconds and dates are local.
     cpus_per_node
         CPUs of every node, for a log that counts nodes only, in place of a column.
+    fields
+        The names of the columns, with commas between, of a file without a header.
     strict, keep_unfinished, skip_bad_rows
         As in `read_sacct`; a row whose start time is mapped but empty, or to which no node was
         assigned, never started.
@@ -57,7 +72,7 @@ def read_csv(
     TableError
         A column is missing, a value is unreadable, or no job is left.
     """
-    frame = _table(path)
+    frame = _table(path, fields)
     own = {name: ColumnMap(column=name) for name in JOB.names if own_columns and name in frame.columns}
     mapping = _mapping(frame, str(path), own | (columns or {}), cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), skip_bad_rows)
@@ -65,7 +80,7 @@ def read_csv(
     for field in (*DURATIONS, WAIT):
         if field in mapping:
             source = mapping[field]
-            raw = numbers(frame[source.column], source.column, ledger)
+            raw = _durations(frame[source.column], source.column, ledger)
             values[field] = seconds(raw, source.unit or "s")
     if WAIT in values:
         wait = values.pop(WAIT)
@@ -73,6 +88,9 @@ def read_csv(
     values["requested_time"] = np.maximum(np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0)
     values |= _amounts(frame, mapping, ledger, cpus_per_node)
     texts = _texts(frame, mapping)
+    if "job_id" not in texts:
+        ledger.note("no column gives the job's id: jobs bear the numbers of their rows")
+        texts["job_id"] = pd.Series(ledger.rows.astype(str), index=frame.index)
     _run_times(values, texts, ledger, keep_unfinished)
     ledger.drop(np.isnan(values["submit_time"]), "no submit time")
     ledger.drop(np.asarray(texts["job_id"] == ""), "no job id")
@@ -81,11 +99,38 @@ def read_csv(
     return ledger.finish(texts | values, clock, strict)
 
 
-def _table(path: str | Path) -> pd.DataFrame:
+def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
+    if str(path).lower().endswith(".parquet"):
+        check_parquet(Path(path))
+        frame = pd.read_parquet(path)
+        return frame.astype(object).where(frame.notna(), "").astype(str)
+    content = log_bytes(path)
+    if fields is not None:
+        first = content.split(b"\n", 1)[0].decode("utf-8", errors="replace")
+        delimiter = max(",;\t|", key=first.count)
+        content = delimiter.join(one.strip() for one in fields.split(",")).encode() + b"\n" + content
+    else:
+        first = content.split(b"\n", 1)[0].decode("utf-8", errors="replace")
+        delimiter = max(",;\t|", key=first.count)
+        value = next((one for one in first.split(delimiter) if _VALUE.match(one.strip(' "'))), None)
+        if value is not None:
+            raise TableError(
+                f"{path}: the first line is no header, as {short(value)} is no name of a column; name the columns with "
+                "--fields NAME,NAME,… (of sacct's fields beside --log-format sacct)"
+            )
     try:
-        return read_rows(log_bytes(path), str(path), "replace")
+        return read_rows(content, str(path), "replace")
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+
+
+def _durations(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
+    """Return numbers, and seconds where a clock's ``D-HH:MM:SS`` stands."""
+    if not bool(text.astype(str).str.contains(":", regex=False).any()):
+        return numbers(text, column, ledger)
+    found = by_value(text, lambda one: (nan if one.lower() in _NO_TIME else slurm_duration(one),), [float])[0]
+    ledger.refuse(np.isnan(found) & ~absent(text), column, text, "a duration such as 8:00:00 or 2-00:00:00")
+    return found
 
 
 def _mapping(
@@ -155,11 +200,16 @@ def _amounts(
     frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger, cpus_per_node: int | None
 ) -> dict[str, np.ndarray]:
     """Return nodes, and CPUs, memory and GPUs on each, rounded up; negative amounts drop the row."""
-    raw = {
-        field: numbers(frame[mapping[field].column], mapping[field].column, ledger)
-        for field in ("n_nodes", *AMOUNTS, "priority")
-        if field in mapping
-    }
+    raw, types = {}, None
+    for field in ("n_nodes", *AMOUNTS, "priority"):
+        if field in mapping:
+            text = frame[mapping[field].column]
+            if field == "gpus_per_node" and bool(text.str.contains("gpu", regex=False).any()):
+                raw[field], types = _gres(text, mapping[field].column, ledger)
+            elif field == "mem_mb_per_node" and bool(text.str.contains(_SLURM_MEMORY).any()):
+                raw[field] = _slurm_memory(text, mapping, ledger)
+            else:
+                raw[field] = numbers(text, mapping[field].column, ledger)
     n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(frame))), nan=1.0), 1.0)
     for field in AMOUNTS:
         ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
@@ -177,7 +227,35 @@ def _amounts(
     if "gpus_per_node" in raw:
         gpus = np.nan_to_num(raw["gpus_per_node"])
         values["gpus_per_node"] = per_node(gpus, mapping["gpus_per_node"].per, n_nodes, cpus)
+    values |= {} if types is None else {"gpu_type": types}
     return values | ({"priority": raw["priority"]} if "priority" in raw else {})
+
+
+_SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?[KMGT][cn]?\s*$")
+
+
+def _slurm_memory(text: pd.Series, mapping: dict[str, ColumnMap], ledger: Ledger) -> np.ndarray:
+    """Return MB of amounts as Slurm writes them, ``4G``; per CPU or node as the mapping says, not by ``c`` or ``n``."""
+    where = mapping["mem_mb_per_node"]
+    found, per = by_value(text, slurm_memory, [float, object])
+    ledger.refuse(np.isnan(found) & ~absent(text), where.column, text, "memory such as 500M or 4G")
+    each = {"c": "cpu", "n": "node"}.get(str(text[text.str.contains(_SLURM_MEMORY)].iloc[0]).strip()[-1], where.per)
+    mixed = np.isin(per, ["cpu", "node"]) & (per != each)
+    ledger.refuse(mixed, where.column, text, f"memory per {each}, as in the rows before")
+    mapping["mem_mb_per_node"] = where.model_copy(update={"unit": "MB", "per": each})
+    ledger.note(f"column {where.column}: memory as Slurm writes it, per {each}; its G is 1,024 M")
+    return np.nan_to_num(found)
+
+
+def _gres(text: pd.Series, column: str, ledger: Ledger) -> tuple[np.ndarray, np.ndarray]:
+    """Return GPUs and their model from TRES (``cpu=4,gres/gpu:a100=2``) or GRES (``gpu:a100:2``)."""
+    if bool(text.str.contains("=", regex=False).any()):
+        *_, gpus, model, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
+        ledger.refuse(np.asarray(bad, bool), column, text, "a list such as cpu=4,gres/gpu:a100=2")
+        return np.nan_to_num(gpus), model
+    gpus, model = by_value(text, parse_gres, [float, object])
+    ledger.refuse((gpus == 0) & text.str.contains("gpu", regex=False).to_numpy(bool), column, text, "GPUs as gpu:2")
+    return gpus, model
 
 
 def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, object]:
@@ -204,6 +282,8 @@ def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: 
     run = values.get("run_time")
     if run is None:
         run = values["end_time"] - values["start_time"]
+    if "state" in texts and "node_ids" not in texts and {"start_time", "end_time"} <= set(values):
+        started &= ~cancelled_in_queue(texts["state"], values["start_time"], values["end_time"], run)
     running = started & np.isnan(values["end_time"]) if "end_time" in values else np.zeros(1, dtype=bool)
     if keep_unfinished:
         run = np.where(~started | (running & np.isnan(run)), 0.0, run)
@@ -214,4 +294,5 @@ def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: 
         ledger.drop(running & np.isnan(run), "still running")
     ledger.drop(np.isnan(run), "no run time")
     ledger.drop(run < 0, "negative run time")
+    refuse_decades(run, ledger)
     values["run_time"] = run

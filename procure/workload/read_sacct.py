@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,20 @@ from procure.tables import with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.het_jobs import join_het_jobs
-from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.ledger import (
+    Imported,
+    Ledger,
+    cancelled_in_queue,
+    log_bytes,
+    numbers,
+    refuse_decades,
+)
+from procure.workload.rows import Rows
 from procure.workload.sacct_json import json_rows
 from procure.workload.slurm_text import (
     array_tasks,
     node_names,
+    parse_gres,
     parse_tres,
     refuse_many_tasks,
     slurm_duration,
@@ -30,12 +39,22 @@ FIELDS = (
     "JobID,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,"
     "ReqCPUS,ReqMem,ReqTRES,AllocTRES,NNodes,NodeList,Priority,ElapsedRaw,Constraints,Reservation,Flags,Reason,Cluster"
 )
+LAST_FIELD = "SubmitLine"
+"""Of Slurm 21.08 and later: it may hold the delimiter, so it stands last."""
 
-SACCT_COMMAND = (
-    "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --noconvert "
-    f"--starttime=2025-01-01 --endtime=2025-02-01 --format={FIELDS} > jobs.psv"
-)
-"""Collects what the reader needs; times as Unix seconds, so that no time zone need be stated."""
+
+def sacct_command(first: str = "now-30days", last: str = "now") -> str:
+    """Return the command that collects what the reader needs; times as Unix seconds, so that no zone need be stated.
+
+    Parameters
+    ----------
+    first, last
+        Days, ``YYYY-MM-DD``, or what else `sacct --starttime` takes.
+    """
+    return (
+        "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --noconvert "
+        f"--starttime={first} --endtime={last} --format={FIELDS},{LAST_FIELD} > jobs.psv"
+    )
 
 
 def read_sacct(
@@ -47,6 +66,8 @@ def read_sacct(
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
     cluster: str | None = None,
+    fields: str | None = None,
+    rows: Callable[[str], Rows] | None = None,
 ) -> Imported:
     """Read the output of ``sacct --parsable2``, with its columns in any order, or of ``sacct --json``.
 
@@ -80,6 +101,10 @@ def read_sacct(
         Drop rows with text in a number or a wrong number of fields instead of raising.
     cluster
         Whose jobs are kept, of a file of several clusters: an equal JobID is another job there.
+    fields
+        The names of the columns, with commas between, of a file without a header.
+    rows
+        What turns the text of another format into sacct's fields, see `procure.workload.formats`.
 
     Raises
     ------
@@ -87,9 +112,10 @@ def read_sacct(
         Several clusters and none is named, not a readable sacct file, a missing column, an unreadable value, or no job
         left.
     """
-    frame, ledger = _table(path, skip_bad_rows)
+    frame, ledger = _table(path, skip_bad_rows, fields, rows)
     job_id = _need(frame, ledger.source, "JobID", "JobIDRaw").str.strip()
-    ledger.drop(job_id.str.contains(".", regex=False).to_numpy(dtype=bool), "job step")
+    if rows is None:
+        ledger.drop(job_id.str.contains(_STEP).to_numpy(dtype=bool), "job step")
     _keep_cluster(frame, ledger, cluster)
     times = _times(frame, ledger, tz)
     earlier = _superseded(job_id, times, ledger.keep)
@@ -99,18 +125,21 @@ def read_sacct(
     if node_ids is not None:
         started &= node_ids != ""
     run_time = _run_time(frame, ledger, times, started)
+    state = _text(frame, "State").str.replace(r"\s.*", "", regex=True)
+    held_none = _text(frame, "AllocTRES") == "" if node_ids is None else np.zeros(len(frame), bool)
+    started &= ~(held_none & cancelled_in_queue(state, times["start_time"], times["end_time"], run_time))
     ran = earlier & started & (run_time > 0) & ~np.isnan(times["end_time"])
     ledger.drop(earlier & ~ran, "earlier record of a requeued job that did not run")
     job_id = _told_apart(job_id, ran, times)
     if ran.any():
         ledger.note(f"{counted(int(ran.sum()), 'earlier run')} of requeued jobs kept, called JOBID~1, JOBID~2 …")
-    state = _text(frame, "State").str.replace(r"\s.*", "", regex=True)
     running = started & (np.isnan(times["end_time"]) | state.isin(_RUNNING).to_numpy())
     if not keep_unfinished:
         ledger.drop(~started, "never started")
         ledger.drop(running, "still running")
     ledger.drop(np.isnan(times["submit_time"]), "no submit time")
     ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
+    refuse_decades(run_time, ledger)
     columns: dict[str, object] = {
         "job_id": job_id.to_numpy(dtype=object),
         "user": _text(frame, "User"),
@@ -201,32 +230,48 @@ def _told_apart(job_id: pd.Series, ran: np.ndarray, times: dict[str, np.ndarray]
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 
 
-def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
+_STEP = re.compile(r"^[^\[]*\.(?:\d+|batch|extern|interactive|0x[0-9a-f]+)", re.IGNORECASE)
+"""Behind a point; in an array's list points say that it was cut."""
+
+
+def _table(
+    path: str | Path, skip_bad_rows: bool, fields: str | None = None, rows: Callable[[str], Rows] | None = None
+) -> tuple[pd.DataFrame, Ledger]:
     """Split the file into text columns; lines with another number of fields than the header are bad."""
     text = log_bytes(path).decode("utf-8", errors="replace")
+    if rows is not None:
+        frame, ledger = rows(text).table(str(path), skip_bad_rows)
+        if frame.empty:
+            why = "; ".join(f"{n:,}: {reason}" for reason, n in ledger.dropped.items())
+            raise TableError(f"{path}: holds no ended job{'; ' if why else ''}{why}")
+        return frame, ledger
     if text.lstrip()[:1] == "{":
         return _json_table(text, path, skip_bad_rows)
-    lines = text.splitlines()
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    header, body = lines[filled[0]], filled[1:]
-    if "|" not in header or not re.search(r"\bJobID", header, re.IGNORECASE):
+    # A name may hold what Unicode counts as the end of a line, so only the file's own ends count.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    body = [number for number, line in enumerate(lines) if line.strip()]
+    header = lines[body.pop(0)] if fields is None else fields
+    if not re.search(r"\bJobID", header, re.IGNORECASE):
         raise TableError(
-            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); "
-            "`procure workload import --print-sacct-command` prints a command that makes such a file"
+            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
+            "its columns, --fields JobID,User,Submit,Start,End,…; or make one with the command that "
+            "`procure workload import --print-sacct-command` prints"
         )
-    width = header.count("|")
-    if body and all(lines[number].endswith("|") and lines[number].count("|") == width + 1 for number in body):
-        width, header = width + 1, f"{header}|"  # an empty field after the last of each row, as editors write
-    good = [number for number in body if lines[number].count("|") == width]
-    ledger = Ledger(str(path), np.array(good, dtype=np.int64), len(body), skip_bad_rows)
+    delimiter = max("|;,^\t", key=(header if fields is None or not body else lines[body[0]]).count)
+    names = [name.strip() for name in header.split("," if fields is not None else delimiter)]
+    split = [lines[number].split(delimiter) for number in body]
+    if names[-1].lower() == LAST_FIELD.lower():
+        split = [[*parts[: len(names) - 1], delimiter.join(parts[len(names) - 1 :])] for parts in split]
+    if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
+        names.append("")  # an empty field after the last of each row, as editors write
+    good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
+    ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), skip_bad_rows)
     if len(good) < len(body):
-        number = next(n for n in body if lines[n].count("|") != width)
-        problem = f"row {number}: {lines[number].count('|') + 1} fields where the header has {width + 1}"
-        ledger.skip_lines(len(body) - len(good), problem)
-    text = "\n".join([header, *(lines[number] for number in good)])
-    frame = pd.read_csv(io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False)
-    frame.columns = pd.Index([str(name).strip().lower() for name in frame.columns])
-    return frame, ledger
+        first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
+        what = f"where {'--fields names' if fields is not None else 'the header has'} {len(names)}"
+        ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
+    frame = pd.DataFrame([split[i] for i in good], columns=[name.lower() for name in names], dtype=object)
+    return frame.loc[:, ~frame.columns.duplicated()], ledger
 
 
 def _json_table(text: str, path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
@@ -323,8 +368,14 @@ def _limit(frame: pd.DataFrame, ledger: Ledger) -> np.ndarray:
 def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     """Return nodes, and CPUs, memory and GPUs on each of them, as asked for."""
     asked, got = _tres(frame, "ReqTRES", ledger), _tres(frame, "AllocTRES", ledger)
-    nodes = _first(asked["node"], _count(frame, ledger, "ReqNodes", "NNodes", "AllocNodes"), got["node"])
-    n_nodes = np.maximum(np.nan_to_num(nodes, nan=1.0), 1.0)
+    given = _first(got["node"], _count(frame, ledger, "AllocNodes", "NNodes"))
+    wished = _first(asked["node"], _count(frame, ledger, "ReqNodes", "NNodes", "AllocNodes"), got["node"])
+    # Slurm writes node=1 for a job that asked for tasks alone: what it got is the shape that the log shows.
+    spread = (given > wished) & (wished == 1)
+    if n := int((spread & ledger.keep).sum()):
+        ledger.note(f"{counted(n, 'job')} asked for tasks and got several nodes: as many nodes as they got are taken")
+    n_nodes = np.maximum(np.nan_to_num(np.where(spread, given, wished), nan=1.0), 1.0)
+    nodes = n_nodes if not np.isnan(wished).all() else wished
     cpus = _first(asked["cpu"], _count(frame, ledger, "ReqCPUS", "AllocCPUS", "NCPUS"), got["cpu"])
     if cpus_per_node is not None:
         cpus = n_nodes * cpus_per_node
@@ -336,7 +387,8 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
         )
     ledger.drop(~(cpus >= 1), "no CPUs")
     cpus_per_node = np.ceil(np.nan_to_num(cpus) / n_nodes)
-    memory = asked["mem"] / n_nodes
+    # Of such a job ReqTRES counts the memory of one node.
+    memory = np.where(spread, got["mem"], asked["mem"]) / n_nodes
     text = _pick(frame, "ReqMem")
     if text is not None:
         mb, per = by_value(text, slurm_memory, [float, object])
@@ -353,9 +405,34 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
         "n_nodes": n_nodes,
         "cpus_per_node": cpus_per_node,
         "mem_mb_per_node": np.ceil(np.nan_to_num(memory)),
-        "gpus_per_node": np.ceil(np.nan_to_num(_first(asked["gpu"], got["gpu"])) / n_nodes),
-        "gpu_type": asked["gpu_type"],
+        **_gpus(frame, ledger, asked, got, n_nodes),
     }
+
+
+def _gpus(
+    frame: pd.DataFrame,
+    ledger: Ledger,
+    asked: dict[str, np.ndarray],
+    got: dict[str, np.ndarray],
+    n_nodes: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the GPUs of a node and their model: as asked for, else as got, from TRES or from GRES."""
+    each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
+    for name in ("ReqGRES", "AllocTRES", "AllocGRES"):
+        if name == "AllocTRES":
+            n, kind = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0), got["gpu_type"]
+        else:
+            n, kind = by_value(_text(frame, name), parse_gres, [float, object])
+        more = (each == 0) & (n > 0)
+        if name != "ReqGRES" and (found := int((more & ledger.keep).sum())):
+            ledger.note(f"{counted(found, 'job')} got GPUs that their request does not name: what they got is taken")
+        each, model = np.where(more, n, each), np.where(more, kind, model)
+    told = _text(frame, "ReqTRES") + " " + _text(frame, "AllocTRES") + " " + _text(frame, "AllocGRES")
+    shares = told.str.contains(r"\b(?:shard|mps)\b").to_numpy(bool) & (each == 0) & ledger.keep
+    if shares.any():
+        n_jobs = counted(int(shares.sum()), "job")
+        ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
+    return {"gpus_per_node": np.ceil(each), "gpu_type": model}
 
 
 def _first(*choices: np.ndarray) -> np.ndarray:

@@ -30,6 +30,11 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
+    if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
+        raise TableError(
+            f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
+            "For the queue of now: procure queue predict --queue"
+        )
     return pd.DataFrame([_row(job) for job in jobs], dtype=object)
 
 

@@ -92,10 +92,10 @@ def slurm_memory(text: str) -> tuple[float, str]:
     if not match:
         return float("nan"), "job"
     amount, scale, suffix = match.groups()
+    for flag in _PER_CPU_FLAGS if amount.isdigit() else ():
+        if int(amount) >= flag:  # as whole numbers: 2^63 leaves a float no room for the amount
+            return (int(amount) - flag) * _SLURM_MB[scale], "cpu"
     mb = float(amount) * _SLURM_MB[scale]
-    for flag in _PER_CPU_FLAGS:
-        if mb >= flag:
-            return mb - flag, "cpu"
     return mb, {"c": "cpu", "n": "node", "": "job"}[suffix]
 
 
@@ -222,6 +222,22 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else nan
     model = next(iter(typed)) if len(typed) == 1 else ""
     return found.get("cpu", nan), found.get("mem", nan), found.get("node", nan), gpus, model, bad
+
+
+_GRES = re.compile(r"(?:gres[:/])?gpu(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
+
+
+def parse_gres(text: str) -> tuple[float, str]:
+    """Return the GPUs of a node, 0 if none, and their model, of ``gpu:2``, ``gres:gpu:v100:4``, ``gpu:a100:2(S:0-1)``.
+
+    A list of several models leaves the model open.
+    """
+    n, models = 0.0, set[str]()
+    for part in re.split(r",(?![^(]*\))", text):
+        if match := _GRES.fullmatch(part.strip()):
+            n += float(match[2] or 1)
+            models.add(match[1] or "")
+    return n, next(iter(models)) if len(models) == 1 else ""
 
 
 _ARRAY = re.compile(r"(.+)_\[([^\[\]%]*)(?:%\d+)?\]")

@@ -45,7 +45,7 @@ def test_composition_ranks_an_independent_simulators_packages(shared_data: Calla
     truth = test["AvgQueueTime"].to_numpy()
     precision, error = [], []
     for seed in range(1, 6):
-        model = Surrogate("xgboost", seed).fit(features(train, quotes), train["AvgQueueTime"])
+        model = Surrogate(seed).fit(features(train, quotes), train["AvgQueueTime"])
         predicted = model.predict(features(test, quotes))
         judged = evaluate(predicted, truth, np.zeros(len(truth)), ks=(50,)).set_index("k")
         precision.append(judged.precision[50])

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError, argument
-from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, threshold_table
+from procure.evaluation.many_days import (
+    KS,
+    MODELS,
+    Days,
+    days_of,
+    hit_days,
+    predict_all_days,
+    robust_choices,
+    threshold_sweep,
+    threshold_table,
+)
 from procure.evaluation.ranking import evaluate_case
-from procure.models import FEATURE_SETS, Case
+from procure.files import keep_array
+from procure.models import FEATURE_SETS, Case, Predicted, features
+from procure.models.intervals import ConformalErrors, coverage
 from procure.progress import silent
-from procure.recommender.coverage import coverage_notes
-from procure.recommender.day_models import ManyDays, judge_days
 from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
 from procure.schemas import RESULT
 from procure.study import Study, load_study
 from procure.study.rules import check_threshold
 from procure.sweep import read_results
-from procure.sweep.results import RULES, RUNS_ALL, StudyResults, check_in_study, few_simulated, load_results
+from procure.sweep.results import (
+    RULES,
+    RUNS_ALL,
+    StudyResults,
+    check_in_study,
+    few_simulated,
+    load_results,
+    workloads_of,
+)
 from procure.tables import read
 from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
 
@@ -34,12 +52,8 @@ class Evaluation:
 
     Attributes
     ----------
-    study
-        The study's name.
-    workloads
-        Its workloads.
-    hit_share
-        Which part of the packages are hits on a workload.
+    study, workloads, hit_share
+        The study's name and workloads, and which part of the packages are hits on one of them.
     hits
         Each workload by itself: the rows of `procure.evaluation.ranking.evaluate_case`. All together, where there is
         a threshold: those of `procure.evaluation.many_days.threshold_table`.
@@ -62,33 +76,29 @@ class Evaluation:
         """Return the tables that people read, rounded, by title."""
         if self.sweep is None or self.choices is None:
             best = f"hits are the best {self.hit_share:.0%}"
-            return {
-                f"{self.study}, {workload}: {best}": _shown(rows[_judged(rows)])
-                for workload, rows in self.hits.groupby("workload", sort=False)
-            }
+            groups = self.hits[self.hits["k"] <= self.hits["n_ranked"]].groupby("workload", sort=False)
+            return {f"{self.study}, {workload}: {best}": _shown(rows) for workload, rows in groups}
         tables = {}
         for threshold, rows in self.hits[self.hits["n_hits"] > 0].groupby("threshold"):
             n_hits, n_ranked = (int(rows[name].iloc[0]) for name in ("n_hits", "n_ranked"))
-            title = (
-                f"{self.study}: {n_hits:,} of {n_ranked:,} packages are among the best {self.hit_share:.0%} on more "
-                f"than {threshold} of {len(self.workloads)} days"
-            )
-            tables[title] = _shown(rows)
+            title = f"{self.study}: {n_hits:,} of {n_ranked:,} packages are among the best {self.hit_share:.0%}"
+            tables[f"{title} on more than {threshold} of {len(self.workloads)} days"] = _shown(rows)
         if len(self.sweep):
             rows = self.sweep[self.sweep["n_hits"] > 0].assign(who=_ranked_by)
             wide = rows.pivot_table("precision", ["threshold", "n_hits"], "who", sort=False).round(3)
             shown = wide.reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
             tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = shown
         if len(self.choices):
-            tables["the simulated package that each way to combine the days would buy"] = _rounded(self.choices)
+            whole = self.choices[["mean", "worst", "cvar", "price_usd"]].round().astype("int64")
+            shown = self.choices.assign(**whole, regret_max=self.choices["regret_max"].round(2))
+            shown = shown.rename(columns={name: f"{name} s" for name in ("mean", "worst", "cvar")})
+            tables["the simulated package that each way to combine the days would buy"] = shown
         return tables
 
     def verdict(self) -> list[str]:
         """Say what decides, a sentence per workload: what the first k of the model hold, beside the naive choices."""
-        if self.sweep is not None:
-            return []
-        groups = self.hits.groupby("workload", sort=False)
-        return [f"{workload}: {_verdict(rows[_judged(rows)])}" for workload, rows in groups]
+        groups = [] if self.sweep is not None else self.hits.groupby("workload", sort=False)
+        return [f"{workload}: {_verdict(rows[rows['k'] <= rows['n_ranked']])}" for workload, rows in groups]
 
     def summary(self) -> str:
         """Return what decides, the tables and the notes as text."""
@@ -96,18 +106,15 @@ class Evaluation:
         return "\n\n".join([*self.verdict(), *tables, "\n".join(f"- {line}" for line in self.notes)])
 
     def _repr_html_(self) -> str:
-        tables = "".join(as_html(title, table, ()) for title, table in self.shown().items())
-        return tables + as_html_list(self.notes)
+        return "".join(as_html(title, table, ()) for title, table in self.shown().items()) + as_html_list(self.notes)
 
     def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the figures as plain values, as ``procure evaluate --format json`` prints them."""
         hits = self.hits.to_dict(orient="records")
         if self.sweep is None or self.choices is None:
             return hits
-        return {"n_days": len(self.workloads), "hit_share": self.hit_share, "hits": hits} | {
-            "sweep": self.sweep.to_dict(orient="records"),
-            "choices": self.choices.to_dict(orient="records"),
-        }
+        more = {"sweep": self.sweep.to_dict(orient="records"), "choices": self.choices.to_dict(orient="records")}
+        return {"n_days": len(self.workloads), "hit_share": self.hit_share, "hits": hits} | more
 
 
 def evaluate(
@@ -157,7 +164,9 @@ def evaluate(
     DataFrame
     """
     names = [feature_set] if isinstance(feature_set, str) else list(feature_set or [])
-    _known(feature_set=(names, FEATURE_SETS), rule=([rule], RULES))
+    for what, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):
+        for name in set(given) - set(known):
+            raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
     results = load_results(study, policy)
     settings = results.plan.study
     waits = None if truth is None else _true_waits(truth, results)
@@ -165,18 +174,10 @@ def evaluate(
     thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
     note(f"judging the model on {counted(len(results.cases), 'workload')}")
     if thresholds and not apart:
-        return _together(results, names or [settings.model.feature_set], rule, waits, thresholds, train_on)
+        return _pooled(results, names or [settings.model.feature_set], rule, waits, thresholds, train_on)
     if train_on:
         raise ArgumentError("train_on", "it needs a hit threshold")
     return _apart(results, names, rule, waits)
-
-
-def _known(**asked: tuple[Sequence[str], Sequence[str]]) -> None:
-    """Refuse names that are not among the known ones."""
-    for what, (given, known) in asked.items():
-        for name in given:
-            if name not in known:
-                raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
 
 
 def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults) -> list[np.ndarray]:
@@ -200,44 +201,100 @@ def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults)
 
 
 def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None) -> Evaluation:
-    study, tables, notes = results.plan.study, [], []
+    """Judge each workload by itself."""
+    study, tables, notes, last = results.plan.study, [], list[str](), list[str]()
     for i, case in enumerate(results.cases):
         predictions = results.rankings(case, feature_sets)
         if not predictions:
             notes.append(few_simulated(case, study.model.folds))
         waits = None if truth is None else truth[i]
         notes += coverage_notes(case, results.learn_if_possible(case), waits)
-        tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
-    notes += about_results(results)
-    for case, table in zip(results.cases, tables, strict=True):
-        notes += _about_hits(case, table)
-    hits = pd.concat(tables, ignore_index=True)
-    names = [case.name for case in results.cases]
+        table = evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
+        tables.append(table)
+        first = table.iloc[0]
+        who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
+        last.append(
+            f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
+            f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} "
+            f"({who}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
+        )
+        if not case.runs_all.any():
+            last.append(f"{case.name}: no package runs every job; --rule published ranks them all the same")
+        if not first["n_hits"]:
+            last.append(f"{case.name}: too few ranked packages for a single hit; precision and recall mean nothing")
+    names, hits = [case.name for case in results.cases], pd.concat(tables, ignore_index=True)
+    notes += [*about_results(results), *last]
     return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
 
 
-def _about_hits(case: Case, rows: pd.DataFrame) -> list[str]:
-    first = rows.iloc[0]
-    who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
-    notes = [
-        f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
-        f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} "
-        f"({who}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
+def coverage_notes(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
+    """Say what share of the true waits the 90 % prediction intervals cover.
+
+    With a truth, of the packages that were not simulated; else each half of the out-of-fold predictions is judged by
+    intervals from the other.
+    """
+    if predicted is None:
+        return []
+    text = f"{workloads_of(case)}: the 90 % prediction intervals cover"
+    at, errors = predicted.errors.at, predicted.errors.ratio
+    if truth is not None:
+        unseen = case.runs_all & ~case.simulated & ~np.isnan(truth) & ~np.isnan(predicted.wait)
+        share = coverage(*predicted.errors.interval(predicted.wait[unseen]), truth[unseen])
+        return [
+            f"{text} {share:.1%} of the true waits of the {counted(int(unseen.sum()), 'package')} not simulated"
+        ] * (share == share)
+    half = np.random.default_rng(0).permutation(len(at)) % 2 == 0
+    covered = [
+        coverage(*ConformalErrors(at[~some], errors[~some]).interval(at[some]), (at[some] + 1) * errors[some] - 1)
+        for some in ((half, ~half) if len(at) > 1 else ())
     ]
-    if not case.runs_all.any():
-        notes.append(f"{case.name}: no package runs every job; --rule published ranks them all the same")
-    beyond = rows.loc[rows["k"] > rows["k_used"], "k"].unique()
-    if len(beyond):
-        notes.append(
-            f"{case.name}: k = {', '.join(map(str, beyond))} exceeds the list; divided by its length, "
-            f"{first['n_ranked']:,}"
-        )
-    if not first["n_hits"]:
-        notes.append(f"{case.name}: too few ranked packages for a single hit; precision and recall mean nothing")
-    return notes
+    way = f"each half of the {len(half):,} out-of-fold predictions judged by the other"
+    return [f"{text} {np.mean(covered):.1%} of the simulated waits, {way}"] if covered else []
 
 
-def _together(
+class ManyDays(NamedTuple):
+    """What is known of a study's workloads taken as days."""
+
+    days: Days  # what packages are judged by
+    n_hit_days: np.ndarray  # on how many days each package is a hit, −1 where that is not known
+    scores: Mapping[tuple[str, str], np.ndarray]  # by (feature set, model), see procure.evaluation.many_days.Scores
+
+
+def judge_days(
+    results: StudyResults,
+    feature_sets: Sequence[str],
+    rule: str = RUNS_ALL,
+    truth: np.ndarray | None = None,
+    train_on: Sequence[str] = (),
+) -> ManyDays:
+    """Fit models to all workloads at once, and to single ones; count on how many days each package is a hit.
+
+    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Each workload of
+    ``train_on`` gets a model of its own. Scores are kept beside the study's results.
+    """
+    known, plan = days_of(results.cases, rule), results.plan
+    judged_by = known if truth is None else days_of(results.cases, rule, truth)
+    scores: dict[tuple[str, str], np.ndarray] = {}
+    share, model = plan.study.evaluate.hit_share, plan.study.model
+    enough = int(known.simulated.sum()) >= 2 * model.folds
+    for name in feature_sets:
+        x = features(results.cases[0].packages, plan.quotes, name).to_numpy()
+        for learns in MODELS if enough else ():
+            asked = (learns, share, model.folds, model.seed)
+            scores[name, learns] = keep_array(
+                results.kept,
+                f"all-days.{learns}.{name}",
+                [asked, x, known.wait, known.able, known.weight],
+                lambda x=x, asked=asked: predict_all_days(known, x, *asked),  # type: ignore[misc]
+            )
+        for case in results.cases:
+            predicted = results.learn_if_possible(case, name, rule) if case.name in train_on else None
+            if predicted is not None:
+                scores[name, f"day {case.name}"] = predicted.wait
+    return ManyDays(judged_by, hit_days(judged_by, share), scores)
+
+
+def _pooled(
     results: StudyResults,
     feature_sets: list[str],
     rule: str,
@@ -245,6 +302,7 @@ def _together(
     thresholds: list[int],
     train_on: Sequence[str] | None,
 ) -> Evaluation:
+    """Judge all workloads together."""
     study, names = results.plan.study, [case.name for case in results.cases]
     for threshold in thresholds:
         with argument("hit_threshold"):
@@ -252,38 +310,27 @@ def _together(
     for name in train_on or []:
         check_in_study("train_on", name, names)
     waits = None if truth is None else np.array(truth)
-    judged = judge_days(results, feature_sets, rule, waits, train_on or names[:1])
-    packages, asked = results.cases[0].packages, study.evaluate
-    ks = asked.k if "k" in asked.model_fields_set else KS
+    days, n_hit_days, scores = judge_days(results, feature_sets, rule, waits, train_on or names[:1])
+    packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
+    most, known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
+    nowhere = [case.name for case in results.cases if not case.runs_all.any()]
+    beyond = [str(threshold) for threshold in thresholds if threshold >= most]
+    rows = (
+        (not scores, f"{known:,} packages are simulated on all {len(names)} days; a model with {folds:,}-fold "
+                     f"cross-validation needs {2 * folds:,}, so there is none"),
+        (nowhere, f"no package runs every job of {listed(nowhere)}: no hit there"),
+        (beyond, f"no package is a hit on more than {most} of the {len(names)} days, so there are no hits at > "
+                 f"{', > '.join(beyond)}, and precision says nothing there"),
+    )  # fmt: skip
     return Evaluation(
         study.name,
         names,
         asked.hit_share,
-        threshold_table(judged.scores, judged.n_hit_days, packages, thresholds, ks),
-        threshold_sweep(judged.scores, judged.n_hit_days, packages, len(names), study.recommend.k),
-        robust_choices(judged.days, packages, judged.n_hit_days),
-        [*map(str, about_results(results)), *_about_days(results, judged, thresholds)],
+        threshold_table(scores, n_hit_days, packages, thresholds, asked.k if "k" in asked.model_fields_set else KS),
+        threshold_sweep(scores, n_hit_days, packages, len(names), study.recommend.k),
+        robust_choices(days, packages, n_hit_days),
+        [*about_results(results), *(text for applies, text in rows if applies)],
     )
-
-
-def _about_days(results: StudyResults, judged: ManyDays, thresholds: list[int]) -> list[str]:
-    n_days, folds, notes = len(results.cases), results.plan.study.model.folds, []
-    if not judged.scores:
-        notes.append(
-            f"{int((judged.n_hit_days >= 0).sum()):,} packages are simulated on all {n_days} days; a model with "
-            f"{folds:,}-fold cross-validation needs {2 * folds:,}, so there is none"
-        )
-    nowhere = [case.name for case in results.cases if not case.runs_all.any()]
-    if nowhere:
-        notes.append(f"no package runs every job of {listed(nowhere)}: no hit there")
-    most = int(judged.n_hit_days.max(initial=0))
-    beyond = [threshold for threshold in thresholds if threshold >= most]
-    if beyond:
-        notes.append(
-            f"no package is a hit on more than {most} of the {n_days} days, so there are no hits at > "
-            f"{', > '.join(map(str, beyond))}, and precision says nothing there"
-        )
-    return notes
 
 
 def _ranked_by(table: pd.DataFrame) -> pd.Series:
@@ -301,9 +348,9 @@ _HEADINGS: dict[str, tuple[str, int]] = {
 }
 
 
-def _judged(rows: pd.DataFrame) -> pd.Series:
-    """Mark the lists that are no longer than the packages that are judged."""
-    return rows["k"] <= rows["n_ranked"]
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    columns = {heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows}
+    return pd.DataFrame({"ranked by": _ranked_by(rows), "k": rows["k"]} | columns)
 
 
 def _verdict(rows: pd.DataFrame) -> str:
@@ -320,15 +367,3 @@ def _verdict(rows: pd.DataFrame) -> str:
     )
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
     return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
-
-
-def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    columns = {heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows}
-    return pd.DataFrame({"ranked by": _ranked_by(rows), "k": rows["k"]} | columns)
-
-
-def _rounded(choices: pd.DataFrame) -> pd.DataFrame:
-    seconds = ["mean", "worst", "cvar"]
-    whole = {name: choices[name].round().astype("int64") for name in [*seconds, "price_usd"]}
-    shown = choices.assign(**whole, regret_max=choices["regret_max"].round(2))
-    return shown.rename(columns={name: f"{name} s" for name in seconds})

@@ -1,0 +1,412 @@
+"""How close does a replay of today's nodes come to the log, and how much of the waiting in it would a package cut?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.comparison.site_check import compare_pairs, pair_waits
+from procure.errors import TableError
+from procure.files import Archive, code_digest, keep
+from procure.packages.nodes import package_nodes
+from procure.policies import catalog, plugins
+from procure.policies.parameters import NOTHING
+from procure.progress import track
+from procure.run import simulate
+from procure.schemas import CLASSES, NODE
+from procure.study.existing import read_existing
+from procure.study.futures import table_digest
+from procure.sweep.results import StudyResults
+from procure.tables import check
+from procure.text import counted, duration, file_name
+from procure.workload.classes import class_of
+from procure.workload.replay import counted_jobs
+
+MOST_LOGS = 12
+"""Workloads that are looked at; of more, as many evenly spread."""
+KNOWN = 0.5
+"""Share of a workload's jobs whose starts must be known."""
+NEAR, NEAR_S = 0.25, 600.0
+"""A level may be read as a forecast where mean, median and 90th percentile are each off by at most this share of the
+logged one, or by so many seconds."""
+LITTLE_RANK = 0.5
+"""Below this rank correlation a replay says little of which jobs wait."""
+_MOSTLY = 0.9
+"""From this share of the want on, nodes are named after the class of jobs that want them."""
+_NODES_FOR = {"gpu": "GPU nodes", "memory": "large-memory nodes", "wide": "nodes", "cpu": "nodes"}
+
+
+class Logged(NamedTuple):
+    """One workload whose log says how long its jobs waited, and the nodes of today."""
+
+    name: str
+    weight: float
+    jobs: pd.DataFrame
+    nodes: pd.DataFrame
+    named: str  # what the nodes are
+    counted: np.ndarray  # bool[n_jobs], not of the warm-up, and started in the log
+
+
+@dataclass(frozen=True)
+class BaselineReplay:
+    """How a replay of the logs on the nodes of today compares with them.
+
+    Attributes
+    ----------
+    policy, named
+        Under what, and on which nodes.
+    table
+        From `compare_pairs`, of ``all`` and of each class of `procure.schemas.CLASSES` with jobs, with ``forecast``:
+        whether a simulated wait of the class may be read as a forecast.
+    """
+
+    policy: str
+    named: str
+    table: pd.DataFrame
+
+    @property
+    def is_forecast(self) -> bool:
+        """Whether a simulated wait of all jobs may be read as a forecast."""
+        return bool(self.table["forecast"].iloc[0])
+
+    @property
+    def sentence(self) -> str:
+        """How close it is, and how to read simulated waits."""
+        of, far = self.table.iloc[0], self.table.loc[~self.table["forecast"], "class"].tolist()
+        simulated, logged = (
+            ", ".join(duration(of[f"{whose}_{name}"]) for name in ("mean", "median", "p90"))
+            for whose in ("simulated", "logged")
+        )
+        rank = "" if np.isnan(of["rank_correlation"]) else f", rank correlation {of['rank_correlation']:.2f}"
+        text = (
+            f"replayed on {self.named} under {self.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait "
+            f"{simulated}; in the log {logged} (mean, median, 90th percentile); "
+            f"{of['share_within']:.0%} within ten minutes{rank}"
+        )
+        if of["rank_correlation"] < LITTLE_RANK:
+            text += ", too low to say which job waits"
+        if not self.is_forecast:
+            return f"{text}; the waits shown here are no forecast: use them only to compare packages"
+        return f"{text}; waits of class {', '.join(far)} are no forecast" if far else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        rows = self.table.astype(object).where(self.table.notna(), None).to_dict(orient="records")
+        return {"policy": self.policy, "nodes": self.named, "by_class": rows, "sentence": self.sentence}
+
+
+class Hours(NamedTuple):
+    """Hours waited by the jobs of the logs that started there and in all replays, by what each log weighs."""
+
+    logged: float
+    want: float  # logged, for want of nodes
+    held: float  # logged, for other causes; stays in both replays
+    today: float  # replayed with the holds as they are
+    bought: float
+    free: float  # replayed with the package, without holds
+    by_policy: bool = False  # the policy itself holds jobs back: what is held does not stay job by job
+
+    def cut(self) -> tuple[float, float]:
+        """Return the hours of the log that the package cuts: while holds stay, and if they go away.
+
+        Where the replay of today waits longer than the log, the difference counts in proportion.
+        """
+        whole = min(1.0, self.logged / self.today) if self.today > 0 else 0.0
+        want_today = self.today - self.held
+        part = whole if self.by_policy else min(1.0, self.want / want_today) if want_today > 0 else 0.0
+        least = min(max(0.0, (self.today - self.bought) * part), self.want)
+        return least, min(max(least, self.logged - self.free * whole), self.logged)
+
+
+@dataclass(frozen=True)
+class WaitReduction:
+    """What of the waiting in the log a package cuts.
+
+    Attributes
+    ----------
+    named
+        The nodes of today.
+    n_jobs
+        Jobs that started in the log and in every replay.
+    hours
+        Of all of them.
+    causes
+        ``cause hours share`` of the account.
+    by_class
+        ``class n_jobs hours want_hours today_hours package_hours`` of the classes with jobs.
+    held_by
+        ``the log``: every job keeps the part of its wait that is for other causes; ``the policy``: its rules hold.
+    """
+
+    named: str
+    n_jobs: int
+    hours: Hours
+    causes: pd.DataFrame
+    by_class: pd.DataFrame
+    held_by: str
+
+    @property
+    def brief(self) -> str:
+        """What a first page says: without the upper bound."""
+        total = self.hours.logged
+        if not total:
+            return "in the log no job waited: there is no waiting to cut"
+        want, least = 100 * self.hours.want / total, 100 * self.hours.cut()[0] / total
+        cut = "none" if round(least) == 0 else "all" if round(least) == round(want) else f"{least:.0f}"
+        these = "" if round(want) == 0 else f"; this purchase cuts {cut} of these"
+        return f"of 100 hours waited in the log, {want:.0f} were for want of {self._wanted()}{these}"
+
+    @property
+    def sentence(self) -> str:
+        """What a committee reads."""
+        if not self.hours.logged:
+            return self.brief
+        most = 100 * self.hours.cut()[1] / self.hours.logged
+        return f"{self.brief}, and at most {most:.0f} of the 100 if all other holds went away with it"
+
+    def _wanted(self) -> str:
+        """Name what is wanted: nodes, or those of the class whose jobs want most of it."""
+        of = self.by_class.set_index("class")["want_hours"]
+        total, most = float(of.sum()), str(of.idxmax())
+        if total and of[most] >= _MOSTLY * total:
+            return _NODES_FOR[most]
+        gpu = float(of.get("gpu", 0.0)) / total if total else 0.0
+        return "nodes" + (f" ({100 * gpu * self.hours.want / self.hours.logged:.0f} by GPU jobs)" if gpu >= 0.1 else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        hours, (least, most) = self.hours, self.hours.cut()
+        replayed = {
+            "holds_by": self.held_by, "held_hours": hours.held, "today_hours": hours.today,
+            "package_hours": hours.bought, "package_hours_without_holds": hours.free,
+        }  # fmt: skip
+        return {
+            "nodes": self.named, "n_jobs": self.n_jobs, "hours": hours.logged, "want_hours": hours.want,
+            "cut_hours": least, "cut_hours_at_most": most, "replayed": replayed,
+            "causes": self.causes.to_dict(orient="records"), "by_class": self.by_class.to_dict(orient="records"),
+            "sentence": self.sentence,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ReplayCheck:
+    """What is known of the waiting in the log: what the package cuts, and how close a replay is; or why not.
+
+    Attributes
+    ----------
+    cut, fidelity
+        None where they are not known.
+    missing
+        What is missing, a sentence; empty where nothing is, and where the jobs are made up.
+    """
+
+    cut: WaitReduction | None = None
+    fidelity: BaselineReplay | None = None
+    missing: str = ""
+
+    def sentences(self) -> list[str]:
+        """Say it."""
+        return [one.sentence for one in (self.cut, self.fidelity) if one is not None] + [self.missing] * bool(
+            self.missing
+        )
+
+    def brief(self) -> list[str]:
+        """Say it for a first page: what the package cuts, and whether waits are a forecast."""
+        if self.cut is None or self.fidelity is None:
+            return []
+        return [self.cut.brief, *([] if self.fidelity.is_forecast else ["the waits shown are no forecast"])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``account`` and ``fidelity`` for programs; where they are not known, ``missing`` says why."""
+        missing = {"missing": self.missing or "the jobs are made up: no log says how long they waited"}
+        parts = {"account": self.cut, "fidelity": self.fidelity}
+        return {name: missing if one is None else one.to_dict() for name, one in parts.items()}
+
+
+UNKNOWN = ReplayCheck()
+"""Nothing was looked at."""
+
+
+def check_replay(results: StudyResults, counts: np.ndarray | None = None) -> ReplayCheck:
+    """Replay today's nodes beside the log; with a package, account for the waiting in the log, and replay it too.
+
+    Parameters
+    ----------
+    counts
+        The package, int64[n_types]; None = it is only said how close a replay is.
+    """
+    try:
+        logs, missing = find_logs(results)
+        baseline = compare_baseline(results, logs)
+    except TableError as error:
+        return ReplayCheck(missing=f"how close a replay comes to the log is not known: {error}")
+    if counts is None or baseline is None:
+        return ReplayCheck(fidelity=baseline, missing=missing)
+    try:
+        return ReplayCheck(_reduction(results, logs, counts), baseline)
+    except TableError as error:
+        return ReplayCheck(fidelity=baseline, missing=f"how much waiting more nodes cut is not known: {error}")
+
+
+def find_logs(results: StudyResults) -> tuple[list[Logged], str]:
+    """Return the workloads whose waits and nodes are known; or why there are none, empty where all jobs are made up."""
+    study, plan, unknown = results.plan.study, results.plan, "so it is not known how much waiting more nodes cut"
+    made = {one.name for one in study.scenarios if one.generate is not None}
+    cases = [case for case in results.cases if case.name not in made]
+    known = [case for case in cases if starts_known(plan.workloads[case.name])]
+    if not known:
+        return [], f"the jobs have no start times, {unknown}, nor how close a replay is" if cases else ""
+    logs = []
+    for i in np.unique(np.linspace(0, len(known) - 1, min(MOST_LOGS, len(known))).round().astype(int)):
+        case, jobs = known[i], plan.workloads[known[i].name].reset_index(drop=True)
+        found = _nodes_today(results, jobs)
+        if found is None:
+            where = "neither the study (existing_nodes) nor the log (node_ids) says on which nodes the jobs waited"
+            return [], f"{where}, {unknown}, nor how close a replay is"
+        kept = counted_jobs(jobs.assign(row=np.arange(len(jobs))), plan.warm_up(case.name))
+        counts = np.isin(np.arange(len(jobs)), kept["row"]) & jobs["start_time"].notna().to_numpy()
+        logs.append(Logged(case.name, case.weight, jobs, *found, counts))
+    return logs, ""
+
+
+def starts_known(jobs: pd.DataFrame) -> bool:
+    """Tell whether a log says when most of its jobs started."""
+    return "start_time" in jobs and bool(jobs["start_time"].notna().mean() > KNOWN)
+
+
+def _nodes_today(results: StudyResults, jobs: pd.DataFrame) -> tuple[pd.DataFrame, str] | None:
+    """Return the nodes that the log ran on, and what they are called; retired ones still ran."""
+    rules = results.plan.study.packages
+    if rules.existing_nodes is not None:
+        return read_existing(rules.existing_nodes).nodes, "today's nodes"
+    seen = log_account().nodes(jobs)
+    return None if seen is None else (check(seen, NODE), "the nodes that the log names")
+
+
+def log_account() -> Any:
+    """Return what accounts for the waiting in a log, see `procure.account.entries.LogAccount`.
+
+    Raises
+    ------
+    TableError
+        This installation offers none.
+    """
+    if "log" not in plugins.offered(plugins.ACCOUNTS):
+        raise TableError("this installation offers no account of waits; install procure anew")
+    return plugins.load(plugins.ACCOUNTS, "log", "account")
+
+
+def _replay(
+    results: StudyResults, log: Logged, nodes: pd.DataFrame, jobs: pd.DataFrame, policy: str | None = None
+) -> pd.DataFrame:
+    """Return the schedule of a log's jobs, or of others in their place, on some nodes, under the results' policy."""
+    kill, speed = results.plan.study.simulate.kill_at_limit, results.plan.logged_speed(log.name)
+    return simulate(jobs, nodes, policy or results.policy, kill_at_limit=kill, logged_speed=speed).schedule
+
+
+def _kept(
+    results: StudyResults, name: str, logs: Sequence[Logged], more: list[object], make: Callable[[Logged], np.ndarray]
+) -> list[np.ndarray]:
+    """Return an array for each log; kept beside the models, for it does not change."""
+    names = [log.name for log in logs]
+    return keep(
+        results.kept if results.keep else None,
+        f"{name}.{file_name(results.policy)}",
+        [results.plan.fingerprint, results.policy, names, [table_digest(log.nodes) for log in logs], *more],
+        lambda: [make(log) for log in track(logs, "replaying the log, and accounting for its waits", "log")],
+        lambda one: Archive({}, {str(i): array for i, array in enumerate(one)}),
+        lambda one: [one.arrays[str(i)] for i in range(len(logs))],
+    )
+
+
+def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> BaselineReplay | None:
+    """Compare a replay of today with the log, by class; None where there is no log.
+
+    Raises
+    ------
+    TableError
+        A run failed, or no job that started in the log runs on the nodes.
+    """
+    if not logs:
+        return None
+
+    def waits(log: Logged) -> np.ndarray:
+        replayed = _replay(results, log, log.nodes, log.jobs)
+        return pair_waits(log.jobs, replayed)["simulated"].to_numpy(np.float64)
+
+    parts = []
+    for log, simulated in zip(logs, _kept(results, "today", logs, [], waits), strict=True):
+        pairs = pair_waits(log.jobs, log.jobs).assign(simulated=simulated, kind=np.array(CLASSES)[class_of(log.jobs)])
+        parts.append(pairs[log.counted].dropna(subset=["logged", "simulated"]))
+    table = pd.concat(parts, ignore_index=True)
+    if table.empty:
+        raise TableError(f"no job that started in the log runs on {logs[0].named}")
+    classes = [("all", table), *((name, table[table["kind"] == name]) for name in CLASSES)]
+    rows = [{"class": name} | compare_pairs(part) for name, part in classes if len(part)]
+    found = pd.DataFrame(rows[:1] if len(rows) == 2 else rows)  # one class is all
+    near = pd.Series(True, index=found.index)
+    for name in ("mean", "median", "p90"):
+        logged = found[f"logged_{name}"]
+        near &= (found[f"simulated_{name}"] - logged).abs() <= np.maximum(NEAR * logged, NEAR_S)
+    return BaselineReplay(results.policy, logs[0].named, found.assign(forecast=near))
+
+
+def _reduction(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray) -> WaitReduction:
+    """Account for the waiting in the logs, and say what of it a package cuts."""
+    account, site = log_account(), getattr(catalog.spec(results.policy).parameters, "site", NOTHING)
+    own = site != NOTHING  # the policy knows a site's rules, so that it holds jobs back by itself
+    folder = str(site) if own else None
+    code = code_digest(type(account).__module__)
+    seconds = _kept(results, "account", logs, [folder, code], lambda log: account.seconds(log.jobs, log.nodes, folder))
+    parts = [_seconds_by_job(results, log, counts, one, own) for log, one in zip(logs, seconds, strict=True)]
+    table = pd.concat(parts, ignore_index=True)
+    if table.empty:
+        raise TableError("no job of the log runs both today and with the package")
+    columns = [name for name in table if name not in ("class", "weight")]
+    hours = table[columns].mul(table["weight"] / 3600, axis=0)
+    total, by_class = hours.sum(), hours.groupby(table["class"])
+    named = {"logged": "hours", "want": "want_hours", "today": "today_hours", "bought": "package_hours"}
+    classes = (
+        by_class[list(named)].sum().rename(columns=named).reindex([one for one in CLASSES if one in by_class.groups])
+    )
+    classes.insert(0, "n_jobs", by_class.size())
+    causes = pd.DataFrame({"cause": account.causes, "hours": total[list(account.causes)].to_numpy()})
+    return WaitReduction(
+        logs[0].named,
+        len(table),
+        Hours(**{name: float(total[name]) for name in Hours._fields[:-1]}, by_policy=own),
+        causes.assign(share=causes["hours"] / max(float(total["logged"]), 1e-9)),
+        classes.rename_axis("class").reset_index(),
+        "the policy" if own else "the log",
+    )
+
+
+def _seconds_by_job(
+    results: StudyResults, log: Logged, counts: np.ndarray, seconds: np.ndarray, own: bool
+) -> pd.DataFrame:
+    """Return the waits, s, of each job that counts and runs in every replay.
+
+    Unless the policy knows the rules of the site, each job comes later by the part of its wait that was not for
+    want of nodes: so the holds are in both replays what they were in the log.
+    """
+    plan, jobs, account = results.plan, log.jobs, log_account()
+    submit = jobs["submit_time"].to_numpy(np.int64)
+    want = seconds[:, [account.causes.index(name) for name in account.cuttable]].sum(1)
+    held = seconds.sum(1) - want
+    later = jobs if own else jobs.drop(columns="eligible_time", errors="ignore").assign(submit_time=submit + held)
+    bought = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
+    table = pd.DataFrame(seconds, columns=list(account.causes)).assign(
+        logged=seconds.sum(1), want=want, held=held, weight=log.weight
+    )
+    table["class"] = np.array(CLASSES)[class_of(jobs)]
+    for name, one in (
+        ("today", _replay(results, log, log.nodes, later)),
+        ("bought", _replay(results, log, bought, later)),
+        ("free", _replay(results, log, bought, jobs, "easy" if own else None)),
+    ):
+        table[name] = (one["start_time"].astype("Float64").to_numpy(np.float64, na_value=np.nan) - submit).clip(0)
+    return table[log.counted].dropna()

@@ -1,0 +1,80 @@
+"""HTCondor's history, as ``condor_history -json`` or ``-long`` writes it, as rows of sacct's fields.
+
+The attributes are those of "Job ClassAd Attributes" in HTCondor's manual; memory is in MiB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from procure.workload.rows import Rows
+
+_STATES = {"1": "PENDING", "2": "RUNNING", "3": "CANCELLED", "4": "COMPLETED", "5": "PENDING"}
+_PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
+
+
+def recognises(lines: list[str]) -> bool:
+    """Say whether a log is one of HTCondor."""
+    head = "\n".join(lines[:400])
+    return bool(re.search(r'"?ClusterId"?\s*[:=]', head) and re.search(r'"?QDate"?\s*[:=]', head))
+
+
+def rows(text: str) -> Rows:
+    """Return a row per job."""
+    found = Rows(text)
+    for number, ad in _ads(text, found):
+        start = _whole(ad, "JobCurrentStartDate") or _whole(ad, "JobStartDate")
+        end = _whole(ad, "CompletionDate") or _whole(ad, "EnteredCurrentStatus")
+        wall = _whole(ad, "RemoteWallClockTime")
+        host = str(ad.get("LastRemoteHost", "")).rsplit("@", 1)[-1]
+        memory, gpus = _whole(ad, "RequestMemory"), _whole(ad, "RequestGpus") or _whole(ad, "RequestGPUs")
+        found.add(
+            number,
+            JobID=f"{ad.get('ClusterId', '')}_{ad.get('ProcId', 0)}",
+            User=ad.get("Owner", ad.get("User", "")),
+            Account=ad.get("AccountingGroup", ""),
+            Submit=_whole(ad, "QDate") or "",
+            Start=start or "",
+            End=end or "",
+            ElapsedRaw=end - start if start and end else wall,
+            State=_STATES.get(str(ad.get("JobStatus", 4)), "COMPLETED"),
+            NNodes=1,
+            NodeList=host if start else "",
+            ReqTRES=f"cpu={max(_whole(ad, 'RequestCpus'), 1)},mem={memory}M,node=1,gres/gpu={gpus}",
+        )
+    found.note(
+        "HTCondor's jobs have no time limit here; a job that was evicted and ran again is taken from its last start"
+    )
+    return found
+
+
+def _ads(text: str, found: Rows) -> list[tuple[int, dict[str, Any]]]:
+    if text.lstrip()[:1] in "[{":
+        try:
+            document = json.loads(text)
+        except ValueError:
+            found.bad(1, text[:60], "JSON as condor_history -json writes it")
+            return []
+        return list(enumerate((one for one in document if isinstance(one, dict)), 1))
+    ads: list[tuple[int, dict[str, Any]]] = [(1, {})]
+    ended = False
+    for number, line in enumerate(text.split("\n"), 1):
+        pair = _PAIR.fullmatch(line.strip())
+        if pair is None:
+            ended = True  # an empty line, or the banner *** Offset = …
+            continue
+        if ended and ads[-1][1]:
+            ads.append((number, {}))
+        ended = False
+        ads[-1][1][pair[1]] = pair[2].strip('"')
+    return [(number, ad) for number, ad in ads if ad]
+
+
+def _whole(ad: dict[str, Any], name: str) -> int:
+    """Return an attribute's whole number; 0 where it is none, as of an expression."""
+    try:
+        return int(float(ad.get(name, 0)))
+    except (TypeError, ValueError):
+        return 0

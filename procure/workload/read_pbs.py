@@ -1,0 +1,93 @@
+"""Accounting records of OpenPBS, PBS Professional and Torque as rows of sacct's fields.
+
+A record is ``date;type;id;key=value …`` (OpenPBS Reference Guide, "Accounting Log"); E is the end of a job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from procure.workload.rows import Rows, clock
+
+_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;]*;")
+_MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
+_WORD_BYTES = 8
+
+
+def recognises(lines: list[str]) -> bool:
+    """Say whether a log is one of PBS."""
+    return bool(_RECORD.match(lines[0]))
+
+
+def rows(text: str) -> Rows:
+    """Return a row per ended job."""
+    found = Rows(text)
+    for number, line in found.lines():
+        if not _RECORD.match(line):
+            found.bad(number, line, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
+            continue
+        _, kind, job_id, message = line.split(";", 3)
+        if kind != "E":
+            found.skip(f"record {kind}, not the end of a job")
+            continue
+        told = dict(part.split("=", 1) for part in message.split() if "=" in part)
+        hosts, slots = _hosts(told.get("exec_host", ""))
+        asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
+        n_nodes = len(hosts) or int(asked.get("nodect", 1))
+        chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
+        cpus = int(asked.get("ncpus", 0)) or sum(slots.values()) or n_nodes
+        gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
+        memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
+        memory = memory or cpus * _memory(asked.get("pmem", ""))
+        found.add(
+            number,
+            JobID=job_id,
+            JobName=told.get("jobname", ""),
+            User=told.get("user", ""),
+            Account=told.get("account", "").strip('"') or told.get("project", "").removeprefix("_pbs_project_default"),
+            Partition=told.get("queue", ""),
+            Submit=told.get("ctime", told.get("qtime", "")),
+            Eligible=told.get("etime", ""),
+            Start=told.get("start", ""),
+            End=told.get("end", ""),
+            ElapsedRaw=clock(told.get("resources_used.walltime", "")),
+            Timelimit=asked.get("walltime", ""),
+            State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
+            NNodes=n_nodes,
+            NodeList=",".join(hosts),
+            ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
+        )
+    return found
+
+
+def _hosts(text: str) -> tuple[list[str], Counter[str]]:
+    """Read ``c1/0*13+c2/0`` or Torque's ``n33/0-3+n32/1``: the hosts in order, and the slots on each."""
+    slots: Counter[str] = Counter()
+    for part in filter(None, text.split("+")):
+        host, _, rest = part.partition("/")
+        _, star, times = rest.partition("*")
+        count = int(times) if star and times.isdigit() else 0
+        for one in rest.split(",") if not count else ():
+            low, dash, high = one.partition("-")
+            count += int(high) - int(low) + 1 if dash and high.isdigit() and low.isdigit() else 1
+        slots[host] += count
+    return list(slots), slots
+
+
+def _chunks(text: str) -> list[tuple[int, dict[str, str]]]:
+    """Read ``2:ncpus=13:ngpus=1+1:ncpus=4``: how many of each chunk, and what it asks for."""
+    found = []
+    for part in filter(None, text.split("+")):
+        first, *rest = part.split(":")
+        number, rest = (int(first), rest) if first.isdigit() else (1, [first, *rest])
+        found.append((number, dict(one.split("=", 1) for one in rest if "=" in one)))
+    return found
+
+
+def _memory(text: str) -> float:
+    """Return MB of ``4gb`` (powers of 1,024), ``100mw`` (words) or bytes; 0 where there is none."""
+    match = re.fullmatch(r"(\d+)([kmgt]?)([bw]?)", text.lower())
+    if not match:
+        return 0.0
+    return int(match[1]) * _MB[f"{match[2]}b"] * (_WORD_BYTES if match[3] == "w" else 1)

@@ -1,0 +1,68 @@
+"""The ``accounting`` file of Sun and Univa Grid Engine as rows of sacct's fields (man page accounting(5))."""
+
+from __future__ import annotations
+
+import re
+
+from procure.workload.rows import Rows, clock
+
+_FEWEST = 44
+_MILLISECONDS = 10**12
+_WITH_PE = "jobs with a parallel environment: the log names their first node only, so each counts as of one node"
+
+
+def recognises(lines: list[str]) -> bool:
+    """Say whether a log is one of Grid Engine."""
+    fields = lines[-1].split(":")
+    return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 7, 8, 9, 10))
+
+
+def rows(text: str) -> Rows:
+    """Return a row per job, or task of an array job."""
+    found = Rows(text)
+    for number, line in found.lines():
+        if line.startswith("#"):
+            continue
+        fields = line.split(":")
+        if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
+            found.bad(number, line, f"a record of {_FEWEST} fields or more with : between them")
+            continue
+        submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
+        # The command's options may hold colons, too (-l h_rt=1:00:00): they stand before the last five fields.
+        options = ":".join(fields[39:-5])
+        slots, task = max(int(fields[34]), 1), fields[35]
+        gpus = re.search(r"\b(?:gpu|gpus|ngpus|nvidia_gpu)=(\d+)", options)
+        limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
+        if slots > 1:
+            found.note(_WITH_PE)
+        if gpus:
+            found.note("GPUs are taken as those of the whole job, where -l asks for them")
+        found.add(
+            number,
+            JobID=f"{fields[5]}.{task}".replace(".", "_") if task != "0" else fields[5],
+            JobName=fields[4],
+            User=fields[3],
+            Account=fields[31] if fields[31] != "NONE" else "",
+            Partition=fields[0],
+            Submit=submit,
+            Start=start if start else "",
+            End=end,
+            Timelimit="" if not limit else _duration(clock(limit[1])),
+            State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
+            NNodes=1,
+            NodeList=fields[1] if start else "",
+            ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
+        )
+    found.note("whether a memory request is per slot or per job this log does not say: no job asks for memory here")
+    return found
+
+
+def _seconds(text: str) -> int:
+    """Return Unix seconds; Univa writes milliseconds."""
+    value = int(text)
+    return value // 1000 if value >= _MILLISECONDS else value
+
+
+def _duration(seconds: str) -> str:
+    value = int(seconds or 0)
+    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}"

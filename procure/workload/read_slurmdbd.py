@@ -1,0 +1,93 @@
+"""Slurm's job table as slurmdbd keeps it (``CLUSTER_job_table``, as CSV), as rows of sacct's fields.
+
+Numbers of states and of trackable resources are those of Slurm's source (slurm.h, slurmdb.h): 1 is CPUs, 2 MB of
+memory, 4 nodes, 1001 and above what the site counts, GPUs first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from procure.workload.rows import Rows
+
+_NEEDED = {"id_job", "time_submit", "time_start", "time_end"}
+_NO_VALUE = {"4294967294", "4294967295", ""}
+_STATES = (
+    *("PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"),
+    *("BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"),
+)
+_TRES = {"1": "cpu", "2": "mem", "4": "node"}
+_FIRST_GRES = 1001
+_PER_CPU = 2**63
+
+
+def recognises(lines: list[str]) -> bool:
+    """Say whether a log is a dump of slurmdbd's job table."""
+    return {name.strip(' "\t\ufeff') for name in lines[0].replace("\t", ",").split(",")} >= _NEEDED
+
+
+def rows(text: str) -> Rows:
+    """Return a row per job."""
+    found = Rows(text)
+    delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
+    for number, row in enumerate(csv.DictReader(io.StringIO(text), delimiter=delimiter), 2):
+        if None in row or None in row.values():
+            found.bad(number, str(row.get("id_job")), "a row with as many fields as the header")
+            continue
+        state = row.get("state", "")
+        limit = row.get("timelimit", "")
+        asked, got = (_tres(row.get(name, ""), row, found) for name in ("tres_req", "tres_alloc"))
+        task = row.get("id_array_task", "")
+        array = row.get("id_array_job", "0")
+        found.add(
+            number,
+            JobID=f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"],
+            JobName=row.get("job_name", ""),
+            User=row.get("user", "") or row.get("id_user", ""),
+            Account=row.get("account", ""),
+            Partition=row.get("partition", ""),
+            QOS=row.get("id_qos", ""),
+            Submit=row["time_submit"],
+            Eligible=row.get("time_eligible", ""),
+            Start=row["time_start"],
+            End=row["time_end"],
+            State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,
+            TimelimitRaw="" if limit in _NO_VALUE else limit,
+            ReqCPUS=row.get("cpus_req", ""),
+            ReqMem=_memory(row.get("mem_req", "")),
+            ReqTRES=asked,
+            AllocTRES=got,
+            ReqGRES=row.get("gres_req", ""),
+            AllocGRES=row.get("gres_alloc", ""),
+            NNodes=row.get("nodes_alloc", ""),
+            NodeList=_nodes(row.get("nodelist", "")),
+            Constraints=row.get("constraints", ""),
+            Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
+        )
+    return found
+
+
+def _memory(text: str) -> str:
+    """Write the request as sacct does: the highest bit says that it is per CPU."""
+    if not text.isdigit() or text in _NO_VALUE:
+        return ""
+    amount = int(text)
+    return f"{amount - _PER_CPU}Mc" if amount >= _PER_CPU else f"{amount}Mn"
+
+
+def _nodes(text: str) -> str:
+    """Return a node list; some dumps write Python's lists."""
+    return text.strip("[]").replace("'", "").replace(" ", "") if text.startswith("['") else text
+
+
+def _tres(text: str, row: dict[str, str], found: Rows) -> str:
+    """Write ``1=40,2=362000,4=1,1001=2`` as sacct does."""
+    parts = []
+    for number, _, amount in (one.partition("=") for one in text.split(",") if "=" in one):
+        if number in _TRES:
+            parts.append(f"{_TRES[number]}={amount}{'M' if number == '2' else ''}")
+        elif number == str(_FIRST_GRES) and not row.get("gres_req", "") and not row.get("gres_alloc", ""):
+            found.note("resource 1001 is taken as GPUs, the first that a site counts; tres_table of the database tells")
+            parts.append(f"gres/gpu={amount}")
+    return ",".join(parts)

@@ -1,0 +1,70 @@
+"""Rows of a log of another batch system, under the names of sacct's fields: one reader has the rules for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.text import clock_seconds, short
+from procure.workload.ledger import Ledger
+
+
+class Rows:
+    """What a reader finds in a text: rows, what it skips, and its sentences."""
+
+    def __init__(self, text: str) -> None:
+        """Begin with nothing read."""
+        self._text = text
+        self.notes: list[str] = []
+        self._rows: list[dict[str, str]] = []
+        self._numbers: list[int] = []
+        self._skipped: dict[str, int] = {}
+        self._bad: list[str] = []
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Give the lines that hold anything, with their numbers."""
+        for number, line in enumerate(self._text.split("\n"), 1):
+            if line.strip():
+                yield number, line.rstrip("\r")
+
+    def add(self, number: int, **fields: Any) -> None:
+        """Take a row: sacct's fields as text."""
+        self._rows.append({name: "" if value is None else str(value) for name, value in fields.items()})
+        self._numbers.append(number)
+
+    def skip(self, reason: str) -> None:
+        """Count a line that is no job's."""
+        self._skipped[reason] = self._skipped.get(reason, 0) + 1
+
+    def bad(self, number: int, line: str, wanted: str) -> None:
+        """Keep a line that cannot be read."""
+        self._bad.append(f"line {number}: {short(line)} is not {wanted}")
+
+    def note(self, text: str) -> None:
+        """Keep a sentence on how the log is read, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
+        """Return the rows as text, and the ledger that accounts for every line."""
+        n = len(self._rows) + sum(self._skipped.values()) + len(self._bad)
+        ledger = Ledger(source, np.array(self._numbers, np.int64), n, skip_bad_rows, "line")
+        if self._bad:
+            ledger.skip_lines(len(self._bad), self._bad[0])
+        ledger.dropped |= self._skipped
+        for text in self.notes:
+            ledger.note(text)
+        frame = pd.DataFrame(self._rows, dtype=object).fillna("")
+        frame.columns = pd.Index([str(name).lower() for name in frame.columns])
+        return frame, ledger
+
+
+def clock(text: str) -> str:
+    """Return the seconds of ``HH:MM:SS`` or of a number of seconds as text; empty for anything else."""
+    try:
+        return str(int(text) if text.isdigit() else int(clock_seconds(text)))
+    except ValueError:
+        return ""

@@ -1,0 +1,231 @@
+"""Logs of every batch system: each is told by its first lines, and read by rules that hold for all."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from procure.errors import TableError
+from procure.workload import formats, import_log
+from procure.workload.formats import FORMATS, Format, recognised
+from procure.workload.log_settings import LogFormat
+from procure.workload.rows import Rows
+
+ROW = "1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n"
+PBS = (
+    "01/02/2024 10:00:00;Q;7.m;queue=q\n"
+    "01/02/2024 12:00:00;E;7.m;user=ann group=g project=p jobname=x queue=q ctime=1704186000 qtime=1704186000 "
+    "etime=1704186060 start=1704186600 exec_host=a1/0*8+a2/0*8 Resource_List.select=2:ncpus=8:mem=4gb:ngpus=1 "
+    "Resource_List.walltime=02:00:00 end=1704190200 Exit_status=0 resources_used.walltime=01:00:00\n"
+    "01/02/2024 13:00:00;E;8.m;user=bob ctime=1704186000 start=1704186600 exec_host=b1/0-3+b2/0+b2/1+b2/2+b2/3 "
+    "Resource_List.nodes=2:ppn=4:gpus=2 end=1704186700 Exit_status=271 resources_used.walltime=00:01:40\n"
+)
+LSF = (
+    '"JOB_FINISH" "10.1" 1704190200 41 1000 33 16 1704186000 0 0 1704186600 "ann" "normal" "rusage[ngpus_physical=2]" '
+    '"" "" "login" "/h" "" "o" "e" "f" 0 2 "8*h1" "8*h2" 64 60.0 "name" "#BSUB -W 2:30;run ""it""" 1.0 1.0 '
+    + "0 " * 17
+    + '"" "proj" 0 16 "" "" 0 10\n"JOB_NEW" "10.1" 1704186000 41\n'
+)
+SGE = (
+    "# a comment\nq:h1:g:ann:mpi:51:sge:0:1704186000000:1704186600000:1704190200000:0:0:3600"
+    + ":0" * 17
+    + ":NONE:d:mpi:16:3:1:1:0:-l h_rt=2:00:00,gpu=4 -pe mpi 16:0:NONE:0:0:0\n"
+)
+CONDOR = {
+    "ClusterId": 9, "ProcId": 2, "Owner": "ann", "QDate": 1704186000, "JobCurrentStartDate": 1704186600,
+    "CompletionDate": 1704190200, "RequestCpus": 4, "RequestMemory": 2000, "RequestGpus": 1, "JobStatus": 4,
+    "LastRemoteHost": "slot1@h7", "RemoteWallClockTime": 3600.0,
+}  # fmt: skip
+LONG = "\n".join(f"{name} = {json.dumps(value)}" for name, value in CONDOR.items()) + "\n\n"
+SLURMDBD = (
+    "id_job,id_array_job,id_array_task,id_user,cpus_req,mem_req,nodes_alloc,nodelist,state,timelimit,time_submit,"
+    "time_eligible,time_start,time_end,tres_req,tres_alloc,gres_req\n"
+    '5,0,4294967294,77,8,9223372036854779908,1,n1,3,120,1704186000,1704186060,1704186600,1704190200,"1=8,4=1","1=8",'
+    "gpu:a100:2\n"
+    "6,0,4294967294,77,8,4000,1,n1,4,120,1704186000,0,0,1704186100,,,\n"
+)
+ADA = ["ann", 3600, 0, 1, 4, 2000, 1]
+FIGURES = [
+    "job_id",
+    "user",
+    "run_time",
+    "requested_time",
+    "n_nodes",
+    "cpus_per_node",
+    "mem_mb_per_node",
+    "gpus_per_node",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("pbs", PBS, [["7.m", "ann", 3600, 7200, 2, 8, 4295, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
+        ("lsf", LSF, [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("sge", SGE, [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("condor", json.dumps([CONDOR]), [["9_2", *ADA]]),
+        ("condor", LONG, [["9_2", *ADA]]),
+        ("condor", f"{LONG}{LONG.replace('ProcId = 2', 'ProcId = 3')}", [[f"9_{n}", *ADA] for n in (2, 3)]),
+        ("slurmdbd", SLURMDBD, [["5", "77", 3600, 7200, 1, 8, 8 * 4100, 2]]),
+    ],
+)  # fmt: skip
+def test_a_log_is_told_and_read(tmp_path, name, text, rows):
+    """Times, shape, memory in MB and GPUs of a node, of ended jobs; what is left out is counted."""
+    path = tmp_path / "log"
+    path.write_text(text)
+    found = import_log(path)
+    assert recognised(text).name == name
+    assert found.jobs[FIGURES].to_numpy().tolist() == rows
+    assert (found.jobs["start_time"] - found.jobs["submit_time"]).tolist() == [600] * len(rows)
+    assert found.n_read == len(found.jobs) + sum(found.dropped.values())
+
+
+@pytest.mark.parametrize("name", ["pbs", "lsf", "sge"])
+def test_a_damaged_line_is_named(tmp_path, name):
+    """With its number; or counted where such lines are dropped."""
+    path, text = tmp_path / "log", {"pbs": PBS, "lsf": LSF, "sge": SGE}[name]
+    broken = {"pbs": "nonsense", "lsf": '"JOB_FINISH" "10.1" 5', "sge": "a:b:c"}[name]
+    path.write_text(f"{text}{broken}\n{text.splitlines()[-1]}\n")
+    line = len(text.splitlines()) + 1
+    with pytest.raises(TableError, match=f"line {line}: .*--skip-bad-rows"):
+        import_log(path, name)
+    assert import_log(path, name, skip_bad_rows=True).dropped["unreadable row"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"; Version: 2.2\n{ROW}", "swf"),
+        (ROW, "swf"),
+        ("JobID|User|Submit\n1|a|2\n", "sacct"),
+        ('{"jobs":[{"job_id":1}]}', "sacct"),
+        ("a;b;c\n1;2;3\n", "csv"),
+        ("nothing that is known\n", None),
+    ],
+)
+def test_a_format_is_told_by_its_first_lines(text, name):
+    """Of the former formats, too; None where nothing tells."""
+    found = recognised(text)
+    assert (None if found is None else found.name) == name
+
+
+def test_a_format_is_one_row(tmp_path, monkeypatch):
+    """A reader and a row of the table make a log readable; settings name exactly the table's rows."""
+    assert set(FORMATS) == set(LogFormat.__args__)
+
+    def rows(text):
+        found = Rows(text)
+        for number, line in found.lines():
+            name, submit, start, end, cpus = line.split("~")
+            found.add(number, JobID=name, Submit=submit, Start=start, End=end, ReqCPUS=cpus)
+        return found
+
+    monkeypatch.setattr(formats, "FORMATS", {"own": Format("own", "of ours", lambda lines: "~" in lines[0], rows)})
+    monkeypatch.setattr("procure.workload.importing.FORMATS", formats.FORMATS)
+    (tmp_path / "log").write_text("a~1704186000~1704186600~1704190200~4\n")
+    assert import_log(tmp_path / "log").jobs["cpus_per_node"].tolist() == [4]
+
+
+SACCT = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS|ReqMem|NNodes|Elapsed"
+
+
+def sacct(tmp_path, *rows, header=SACCT, **settings):
+    path = tmp_path / "log.psv"
+    path.write_text("\n".join([*([header] if header else []), *rows]) + "\n")
+    return import_log(path, "sacct", tz="UTC", **settings)
+
+
+@pytest.mark.parametrize("start", ["0", "-1", "None", "Unknown", "1970-01-01T00:00:00", ""])
+def test_what_is_no_time_is_no_start(tmp_path, start):
+    """0, −1, 1970 and words; a cancelled job that ends as it starts after nothing waited only."""
+    good = "1|a|2024-01-02T10:00:00|2024-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    none = f"2|a|2024-01-02T10:00:00|{start}|2024-01-02T11:10:00|CANCELLED by 1|02:00:00|4|8G|1|00:00:00"
+    gone = "3|a|2024-01-02T10:00:00|2024-01-02T11:10:00|2024-01-02T11:10:00|CANCELLED by 1|02:00:00|4|8G|1|00:00:00"
+    found = sacct(tmp_path, good, none, gone)
+    assert found.jobs["job_id"].tolist() == ["1"]
+    assert found.dropped == {"never started": 2}
+
+
+def test_a_run_of_decades_is_an_error(tmp_path):
+    """Ten years and more: a time is missing, or in another unit."""
+    row = "1|a|1972-01-02T10:00:00|1972-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|4|8G|1|"
+    with pytest.raises(TableError, match="row 1, column run time: '52 years'"):
+        sacct(tmp_path, row.rstrip("|"), header=SACCT.removesuffix("|Elapsed"))
+
+
+def test_gpus_of_an_allocation_are_not_lost(tmp_path):
+    """AllocTRES beside a request without GPUs, AllocGRES of a node, and a share of a GPU, which is said."""
+    header = f"{SACCT}|ReqTRES|AllocTRES|AllocGRES"
+    start = "a|2024-01-02T10:00:00|2024-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|8|8Gn|2|01:00:00"
+    found = sacct(
+        tmp_path,
+        f"1|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu:v100=4|",
+        f"2|{start}|||gpu:a100:3",
+        f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4|",
+        header=header,
+    )
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", ""]
+    assert any("shard" in note for note in found.notes)
+
+
+def test_a_job_of_tasks_keeps_the_nodes_that_it_got(tmp_path):
+    """Slurm writes node=1 for -n 96; memory is that of the nodes that it got."""
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|96|192000M|4|01:00:00"
+    tres = "|cpu=96,mem=192000M,node=1|cpu=96,mem=192000M,node=4"
+    jobs = sacct(tmp_path, row + tres, header=f"{SACCT}|ReqTRES|AllocTRES").jobs
+    assert jobs[["n_nodes", "cpus_per_node", "mem_mb_per_node"]].to_numpy().tolist() == [[4, 24, 48_000]]
+
+
+def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
+    """Else it is refused with what to do; another delimiter and a command line with the delimiter in it are read."""
+    row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    path = tmp_path / "log.psv"
+    path.write_text(row + "\n")
+    with pytest.raises(TableError, match="--fields"):
+        import_log(path)
+    with pytest.raises(TableError, match="--fields"):
+        import_log(path, "sacct")
+    named = import_log(path, "sacct", fields=SACCT.replace("|", ",")).jobs
+    assert named.equals(sacct(tmp_path, row).jobs)
+    assert named.equals(sacct(tmp_path, row.replace("|", ";"), header=SACCT.replace("|", ";")).jobs)
+    assert named.equals(sacct(tmp_path, f"{row}|sbatch -n 4 a|b", header=f"{SACCT}|SubmitLine").jobs)
+    path.write_text(row.replace("|", ";") + "\n")
+    columns = {"cpus_per_node": "c", "submit_time": "s", "start_time": "b", "end_time": "e", "requested_time": "limit"}
+    found = import_log(path, "csv", fields="id,u,s,b,e,state,limit,c,m,n,t", columns=columns).jobs
+    assert found["requested_time"].tolist() == [7200]
+
+
+def test_a_csv_with_slurms_units(tmp_path):
+    """Clock durations, memory and GPUs as Slurm writes them; without ids jobs bear the numbers of their rows."""
+    path = tmp_path / "log.csv"
+    path.write_text("s,b,e,limit,c,m,g\n1704186000,1704186600,1704190200,1-00:00:00,8,4Gc,gpu:a100:2\n")
+    mapping = {
+        "submit_time": "s", "start_time": "b", "end_time": "e", "requested_time": "limit", "cpus_per_node": "c",
+        "mem_mb_per_node": "m", "gpus_per_node": "g",
+    }  # fmt: skip
+    found = import_log(path, columns=mapping)
+    assert found.jobs[FIGURES].to_numpy().tolist() == [["1", "", 3600, 86_400, 1, 8, 8 * 4096, 2]]
+    assert found.jobs["gpu_type"].tolist() == ["a100"]
+    pd.read_csv(path).to_parquet(tmp_path / "log.parquet")
+    assert import_log(tmp_path / "log.parquet", columns=mapping).jobs.equals(found.jobs)
+
+
+@pytest.mark.parametrize("when", ["05/04/2023 12:30:15", "20230405123015", "Wed Apr 05 12:30:15 2023"])
+def test_a_date_of_another_form_is_refused(tmp_path, when):
+    """Never read as a wrong date."""
+    with pytest.raises(TableError, match="row 1, column Submit"):
+        sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
+
+
+def test_squeue_is_told_from_sacct(tmp_path):
+    """And a cut list of an array is no job step."""
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["PENDING"], "name": "x"}]}))
+    with pytest.raises(TableError, match="squeue --json"):
+        import_log(path)
+    row = "8_[1,3,5,...]|a|1704186000|Unknown|Unknown|PENDING|02:00:00|4|8G|1|00:00:00"
+    good = "9|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|4|8G|1|01:00:00"
+    assert sacct(tmp_path, row, good).dropped == {"never started": 1}
