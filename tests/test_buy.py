@@ -93,8 +93,8 @@ def test_ask_ranks_again_from_what_was_simulated(folder: Path) -> None:
     ("jobs", "more", "option"),
     [
         ("log.psv", (), "--tz"),
-        ("log.swf", (), "--cpus-per-node"),
-        ("log.txt", (), "--log-format"),
+        ("log.swf", (), "--set cpus_per_node"),
+        ("log.txt", (), "--set format="),
         ("jobs.parquet", ("--budget", "€5,000"), "--rate EUR="),
         ("jobs.parquet", ("--quotes", "no-category.csv"), "--category"),
         ("jobs.parquet", ("--quotes", "no-price.csv"), "price_usd"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 import time as clock
 from contextlib import nullcontext
 from dataclasses import replace
@@ -193,23 +194,21 @@ def watch(
     model: ModelOption,
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
-    count: Annotated[int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
-    tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Show your pending jobs and when each may start, again every minute.
 
-    What is said of a job counts with the time that it has waited already.
+    What is said of a job counts with the time that it has waited already. Where stdout is no terminal it looks once.
 
     Examples:
     procure queue watch --model site.model
-    procure queue watch --model site.model --state squeue.txt --user alice --count 1
+    procure queue watch --model site.model --state squeue.txt --user alice --format json
     """
-    site, who, looks = store.load(model), user or getpass.getuser(), 0
+    site, who = store.load(model), user or getpass.getuser()
     most = _SHOWN if output is common.Format.TABLE else None
     with Live(console=Console(), auto_refresh=False) if output is common.Format.TABLE else nullcontext() as live:
         while True:
-            whole, now = _state(state, state is None, tz, held=True)
+            whole, now = _state(state, state is None, None, held=True)
             assert whole is not None
             queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
             if live is None:
@@ -217,8 +216,7 @@ def watch(
                 common.print_table(pd.concat([waits, _held_rows(held)], ignore_index=True), output)
             else:
                 live.update(_pending_table(site, queue, held, who, now, most), refresh=True)
-            looks += 1
-            if count and looks >= count:
+            if not sys.stdout.isatty():
                 return
             clock.sleep(_EVERY)
 

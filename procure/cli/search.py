@@ -30,7 +30,6 @@ def search(
             "their totals)."
         ),
     ] = "model",
-    policy: study_options.PolicyOption = None,
     farm: farm_options.FarmOption = "serial",
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -56,7 +55,7 @@ def search(
     """
     of_study, workers = farm_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
-    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method, "policy": policy}
+    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method}
     find(study, farm, workers, out, output, **asked)
 
 
