@@ -17,7 +17,7 @@ from procure.packages.quote_file import OfferReading
 from procure.packages.quotes import price_notes, validity_notes
 from procure.page.names import head
 from procure.settings import Settings
-from procure.study import Study
+from procure.study import Study, load_study
 from procure.study.costs import package_costs
 from procure.study.study import Sweep
 from procure.tables import write
@@ -74,7 +74,7 @@ def packages(
         raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
     settings = [*(settings or []), *([] if budget is None else [f"packages.budget_usd={budget}"])]
     if of_study:
-        study = study_options.load(source, settings)
+        study = load_study(source, settings)
         table, rules, most = study.read_quotes(), study.packages, _most(study.sweep)
         notes = budget_notes(rules, study.costs)
     else:
