@@ -202,7 +202,6 @@ def simulate(
     parameters: Mapping[str, Any] | None = None,
     kill_at_limit: bool = True,
     logged_speed: Any = None,
-    options: Mapping[str, Any] | None = None,
     estimates: np.ndarray | None = None,
     fast_lane: bool = True,
     warm_up: int = 0,
@@ -218,17 +217,14 @@ def simulate(
         A name from `procure.policies.catalog.names`, also written ``NAME:key=value,key=value``; the
         parameters of a policy, which make it; or a callable of the policy protocol.
     parameters
-        Of a policy that is named: those that differ from the defaults.
+        Of a policy that is named: those that differ from the defaults. Of a callable: ``exclusive``, ``last_two``,
+        ``half_life``.
     kill_at_limit
         End a job at its ``requested_time`` (0 = no limit); such jobs are counted in ``n_killed``.
     logged_speed
         Speed of the logged system in the unit of the nodes' ``speed``; a job takes
         ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node. Where the jobs' ``kind_speeds`` name
         the node's ``kind``, that speed holds instead.
-    options
-        The same under the names of earlier versions, where EASY's order behind the reservation was
-        ``backfill_order`` and that of the queue ``order``; and what the simulator does differently for
-        a callable: ``exclusive``, ``last_two``, ``half_life``.
     estimates
         int64[n_jobs] in table order, s: what the scheduler believes that each job will run, e.g. a
         model's quantile. Never above the requested time. None = the requested time.
@@ -255,7 +251,7 @@ def simulate(
     if isinstance(policy, str):
         catalog.refuse_multi_node(jobs, policy)
     given = None if estimates is None else np.asarray(estimates).astype(np.int64)[ready.jobs.row]
-    found = run_prepared(ready, policy, parameters, options, given, fast_lane)
+    found = run_prepared(ready, policy, parameters, given, fast_lane)
     killed = np.empty(len(jobs), dtype=bool)
     killed[ready.jobs.row] = found.killed
     schedule = _schedule(jobs, nodes, ready.jobs, found)
@@ -301,17 +297,16 @@ class _CallableOptions(Parameters):
         return super().options()._replace(half_life=self.half_life)
 
 
-def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[str, Any]) -> _Chosen:
+def _chosen(policy: Any, parameters: dict[str, Any]) -> _Chosen:
     if isinstance(policy, str):
-        given = catalog.from_options(catalog.split(policy)[0], options) | dict(parameters or {})
-        spec = catalog.spec(policy, given)
+        spec = catalog.spec(policy, parameters)
         made = spec.parameters
         return _Chosen(spec.name, made.make_with, made.options(), spec.batched, made)
-    if parameters:
-        raise ArgumentError("parameters", "parameters belong to a policy that is named")
     if isinstance(policy, Parameters):
+        if parameters:
+            raise ArgumentError("parameters", "they belong to a policy that is named, or to a callable")
         return _Chosen(label(policy), policy.make_with, policy.options(), made=policy)
-    plain = validated(_CallableOptions, dict(options), "options of a callable policy")
+    plain = validated(_CallableOptions, parameters, "parameters of a callable policy")
     return _Chosen(label(policy), lambda state, facts: policy, plain.options())
 
 
@@ -319,14 +314,13 @@ def run_prepared(
     ready: Prepared,
     policy: str | Parameters | Callable = catalog.DEFAULT,
     parameters: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
     estimates: np.ndarray | None = None,
     fast_lane: bool = True,
 ) -> Outcome:
     """Do what `simulate` does, from arrays to arrays; ``estimates`` stand in queue order."""
     if not len(ready.kind_of):
         raise TableError("there are no nodes to simulate")
-    chosen = _chosen(policy, parameters, options or {})
+    chosen = _chosen(policy, dict(parameters or {}))
     if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)

@@ -205,17 +205,46 @@ def roughly(seconds: float) -> str:
     return f"{days:,g} days"
 
 
-def with_unit(value: float, unit: str = "") -> str:
-    """Write a value with its unit, e.g. ``4 h`` or ``US$ 900,000``."""
-    if value != value:
-        return "unknown"
+def format_value(value: Any, unit: str = "") -> str:
+    """Write one value for people, its unit only where that is part of the number: ``2 h 24 min``, ``93.0%``.
+
+    Numbers have three digits that count, and from 100 on no decimals; US$ below that have cents. What is unknown is a
+    dash, what is 0 or 1 a no or a yes.
+    """
+    value = plain(value)
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or unit == "0 or 1":
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(format_value(one, unit) for one in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{printable(key)} {format_value(one)}" for key, one in value.items())
+    if not isinstance(value, int | float):
+        return printable(str(value))
     if unit == "s":
         return duration(value)
+    if unit == "share":
+        return f"{value:.1%}"
+    size = abs(value)
+    if size >= 100 or value == round(value):
+        return f"{value or 0:,.0f}"
+    if unit.startswith("US$") and size >= 1:
+        return f"{value:,.2f}"
+    return f"{value:.3g}" if size >= 1e-4 else f"{value:.2g}"
+
+
+def with_unit(value: float, unit: str = "") -> str:
+    """Write a value with its unit within a sentence, e.g. ``4 h`` or ``US$ 900,000``."""
+    if value != value:
+        return "unknown"
+    if unit in ("s", "share"):
+        return format_value(value, unit)
     whole = abs(value) >= 1000 or value == round(value)
     number = f"{value:,.0f}" if whole else f"{value:,.4g}"
     if unit.startswith("US$"):
         return f"US$ {number if whole else f'{value:,.2f}'}{unit.removeprefix('US$')}"
-    return f"{value:.1%}" if unit == "share" else f"{number} {unit}".rstrip()
+    return f"{number} {unit}".rstrip()
 
 
 # All of C0, DEL and C1, and the marks that turn the direction of writing.

@@ -54,7 +54,7 @@ def whole_numbers():
 def test_every_whole_number_on_the_command_line_has_an_upper_bound():
     """An option without one could ask for work without an end."""
     found = dict(whole_numbers())
-    assert len(found) > 15
+    assert len(found) > 12
     assert not [name for name, option in found.items() if option.max is None]
 
 
@@ -169,4 +169,4 @@ def test_the_bound_is_generous():
     """A million draws may be asked for; links of a leaf are bits of one word."""
     assert MOST_COUNTED == 1_000_000
     narrow = {name for name, option in whole_numbers() if option.max is not None and option.max < 1_000}
-    assert narrow == {"topology check --uplinks"}
+    assert not narrow

@@ -93,7 +93,7 @@ def test_ask_ranks_again_from_what_was_simulated(folder: Path) -> None:
     ("jobs", "more", "option"),
     [
         ("log.psv", (), "--tz"),
-        ("log.swf", (), "cpus_per_node"),
+        ("log.swf", (), "--set cpus_per_node"),
         ("log.txt", (), "--log-format"),
         ("jobs.parquet", ("--budget", "€5,000"), "--rate EUR="),
         ("jobs.parquet", ("--quotes", "no-category.csv"), "--category"),

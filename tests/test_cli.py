@@ -99,7 +99,7 @@ BAD_VALUES = [
     ("recommend STUDY --set workloads.7.jobs=a.csv", "workloads"),
     ("recommend STUDY --set name.k=1", "name"),
     ("sweep STUDY --set farm.jobs=0", "farm.jobs"),
-    ("sweep STUDY --set farm.tls=true", "farm.tls"),
+    ("sweep STUDY --set farm.tls=true", "unknown key"),
     ("packages QUOTES --budget 100000 --set packages.max_power=9", "did you mean max_power_w"),
     ("sweep STUDY --farm foo", "--farm"),
     ("sweep STUDY --walltime soon", "--walltime"),
@@ -244,7 +244,7 @@ WRONG_VALUES = [
         ("coschedule", "run", "--share", "soon", "--", "a", "--", "b"),
         "'soon' was given; a number is needed",
     ),
-    (("topology", "make", "--pods", "two"), "'two' was given; a whole number is needed"),
+    (("recommend", "s.toml", "--resamples", "two"), "'two' was given; a whole number is needed"),
 ]
 
 

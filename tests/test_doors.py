@@ -175,7 +175,7 @@ def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
     for name in (EVIL.replace("\r", ""), *NAMES[1:5]):
         Path("squeue.txt").write_text("\n".join([names, row.format(name)]))
         known = ("--model", "site.model", "--state", "squeue.txt")
-        harmless("queue", "watch", *known, "--user", name, "--count", 1)
+        harmless("queue", "watch", *known, "--user", name)
         for more in ((), ("--what-if",)) if name is NAMES[1] else ((),):
             asked = ("--cpus", 4, "--time", "1:00:00", "--partition", name)
             harmless("queue", "predict", *known, *asked, *more)
@@ -209,7 +209,7 @@ def test_names_of_quotes_are_only_names(tmp_path, monkeypatch):
 def test_names_in_topology_tables_reach_no_terminal(tmp_path):
     """Switches and nodes of a tree, jobs of a schedule, and what is in conflict."""
     tree, jobs = tmp_path / "tree.csv", tmp_path / "schedule.csv"
-    commanded("topology", "make", "--pods", 2, "--leaves", 2, "--nodes", 2, "--out", tree)
+    commanded("topology", "make", "--tree", "2x2x2", "--out", tree)
     nodes = pd.read_csv(tree)
     write(nodes.assign(kind=EVIL), tree)
     pd.DataFrame(

@@ -32,19 +32,19 @@ def test_a_preset_is_hinted(tmp_path, procure):
     """A log with the columns of a preset is told so, by whatever way it was not named."""
     log = tmp_path / "jobs.csv"
     log.write_text(BEOCAT)
-    with pytest.raises(TableError, match="--preset beocat"):
+    with pytest.raises(TableError, match="preset=beocat"):
         import_log(log, "csv")
-    assert "--preset beocat" in " ".join(procure("workload", "import", log)[2].split())
+    assert "preset=beocat" in " ".join(procure("workload", "import", log)[2].split())
     log.write_text(BEOCAT.replace("Submit\n", "When\n"))
     with pytest.raises(TableError) as error:
         import_log(log, "csv")
-    assert "--preset beocat" not in str(error.value)
+    assert "preset=beocat" not in str(error.value)
 
 
 def test_sacct_text_that_is_called_csv(tmp_path):
     """Its only column shows what it is."""
     (tmp_path / "log.csv").write_text("JobID|User|Submit\n1|a|2\n")
-    with pytest.raises(TableError, match="--log-format sacct"):
+    with pytest.raises(TableError, match="format=sacct"):
         import_log(tmp_path / "log.csv", "csv")
 
 
@@ -52,7 +52,7 @@ def test_metacentrum_is_hinted(tmp_path):
     """SWF with more than its 18 fields is read, with a note on the dialect."""
     row = "1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1"
     (tmp_path / "a.swf").write_text(row + " {1,1} default\n")
-    assert any("--preset metacentrum" in note for note in import_log(tmp_path / "a.swf", "swf").notes)
+    assert any("preset=metacentrum" in note for note in import_log(tmp_path / "a.swf", "swf").notes)
     (tmp_path / "b.swf").write_text(row + "\n")
     assert not any("metacentrum" in note for note in import_log(tmp_path / "b.swf", "swf").notes)
 
@@ -109,4 +109,4 @@ def test_memory_that_no_computer_has_is_warned_of(tmp_path, procure):
     assert "careful: memory" in procure("workload", "import", log, "--log-format", "swf")[1]
     assert "careful: log.swf: memory" in procure("queue", "train", log, "--out", tmp_path / "m")[2]
     log.write_text("\n".join(row + " {4}" for row in rows) + "\n")
-    assert "--preset metacentrum" in import_log(log, "swf").warnings[0]
+    assert "preset=metacentrum" in import_log(log, "swf").warnings[0]

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from procure.cli import common
-from procure.cli.human_format import amount, cells, head, number
-from procure.text import duration
+from procure.cli.layout import cells
+from procure.page.names import head
+from procure.text import duration, format_value
 
 IDS = [f"ComputeNode3={i},BigMemNode2={i},GPUNode11={i},LoginNode7={i}" for i in (1, 22, 333)]
 
@@ -78,8 +79,8 @@ def test_no_false_precision():
     assert cells(pd.Series([2582.123, 10.5]), "") == ["2,582", "10"]
     assert cells(pd.Series([0.1234, 5.0]), "") == ["0.123", "5.000"]
     assert cells(pd.Series([2.0, None]), "") == ["2", "–"]
-    assert [number(x) for x in (1234.5, 12.345, 0.0123456, 7)] == ["1,234", "12.3", "0.0123", "7"]
-    assert amount(0.9273, "share") == "92.7%" and amount(float("nan"), "s") == "–"
+    assert [format_value(x) for x in (1234.5, 12.345, 0.0123456, 7)] == ["1,234", "12.3", "0.0123", "7"]
+    assert format_value(0.9273, "share") == "92.7%" and format_value(float("nan"), "s") == "–"
 
 
 @pytest.mark.parametrize(

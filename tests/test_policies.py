@@ -73,10 +73,10 @@ def test_five_policies_differ_on_a_case_solved_on_paper(request):
 def test_a_second_reservation_protects_the_second_job():
     """On the same case, EASY with a depth of two gives the conservative schedule."""
     jobs, nodes = on_paper()
-    deep = procure_run.simulate(jobs, nodes, "easy", options={"depth": 2})
+    deep = procure_run.simulate(jobs, nodes, "easy", parameters={"depth": 2})
     assert found(deep, jobs) == found(procure_run.simulate(jobs, nodes, "conservative"), jobs)
     shared = nodes.assign(cpus=[1, 1, 2])  # no longer a pool: reservations name their nodes
-    deep = procure_run.simulate(jobs, shared, "easy", options={"depth": 2})
+    deep = procure_run.simulate(jobs, shared, "easy", parameters={"depth": 2})
     assert deep.schedule["start_time"].tolist()[:3] == [0, 4, 7]
 
 
@@ -149,7 +149,7 @@ def test_fair_share_serves_who_used_less():
     )
     run = procure_run.simulate(jobs, node_table(1), "priority")
     assert run.schedule["start_time"].tolist() == [0, 1050, 1000]
-    older = procure_run.simulate(jobs, node_table(1), "priority", options={"weight_fair_share": 0})
+    older = procure_run.simulate(jobs, node_table(1), "priority", parameters={"weight_fair_share": 0})
     assert older.schedule["start_time"].tolist() == [0, 1000, 1050]
 
 
@@ -181,7 +181,7 @@ def test_exclusive_nodes_are_not_shared():
     jobs = job_table(submit_time=[0, 0], run_time=[5, 5], requested_time=[5, 5])
     for policy in ("fcfs", "easy", "conservative", "best-fit"):
         shared = procure_run.simulate(jobs, node_table(1, cpus=4), policy)
-        alone = procure_run.simulate(jobs, node_table(1, cpus=4), policy, options={"exclusive": 1})
+        alone = procure_run.simulate(jobs, node_table(1, cpus=4), policy, parameters={"exclusive": 1})
         assert shared.schedule["start_time"].tolist() == [0, 0]
         assert alone.schedule["start_time"].tolist() == [0, 5]
 
@@ -238,7 +238,7 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
     with pytest.raises(TableError, match="did you mean easy"):
         procure_run.simulate(jobs, nodes, "eassy")
     for options, message in [
-        ({"backfill_order": "sfj"}, "did you mean sjf"),
+        ({"order": "sfj"}, "did you mean sjf"),
         ({"dept": 2}, "did you mean depth"),
         ({"depth": 0}, "at least 1"),
         ({"depth": "many"}, "depth: .many. was given"),
@@ -247,6 +247,6 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
         ({"weight_age": 2}, "counts only in the order priority"),
     ]:
         with pytest.raises(TableError, match=message):
-            procure_run.simulate(jobs, nodes, "easy", options=options)
+            procure_run.simulate(jobs, nodes, "easy", parameters=options)
     with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*place"):
         catalog.spec("fcfs:depth=2")

@@ -100,8 +100,8 @@ def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
     deep = found(procure_run.simulate(jobs, nodes, "easy", parameters={"depth": 2}), jobs)
     assert deep != plain
     for policy, options in [("easy:depth=2", {}), (Easy(depth=2), {}), ("easy", {"depth": 2})]:
-        assert found(procure_run.simulate(jobs, nodes, policy, options=options), jobs) == deep
-    with pytest.raises(ArgumentError, match="belong to a policy that is named"):
+        assert found(procure_run.simulate(jobs, nodes, policy, parameters=options), jobs) == deep
+    with pytest.raises(TableError, match="depth: unknown key"):
         procure_run.simulate(jobs, nodes, lambda state: (-1, []), parameters={"depth": 2})
     jobs.to_csv(tmp_path / "jobs.csv", index=False)
     nodes.to_csv(tmp_path / "nodes.csv", index=False)

@@ -85,7 +85,7 @@ def test_trend_watch_and_update(folder: Path) -> None:
     assert json.loads(ask(folder, "predict", "--trend", "--model", str(folder / "site.model"), "--format", "json"))[
         "direction"
     ]
-    words = ["--state", str(folder / "squeue.txt"), "--user", "alice", "--count", "1"]
+    words = ["--state", str(folder / "squeue.txt"), "--user", "alice"]
     assert "8" in ask(folder, "watch", "--model", str(folder / "site.model"), *words)
     later = busy_site(900)
     for name in ("submit_time", "start_time", "end_time"):
@@ -176,12 +176,11 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
 
 
 def test_evaluate_takes_a_moment_to_test_from(folder: Path) -> None:
-    """--test-from names the test rows."""
+    """It names the test rows."""
     jobs = pd.read_parquet(folder / "jobs.parquet")
     cut = int(jobs["submit_time"].iloc[600])
-    words = ["--method", "gbt", "--format", "json"]
-    rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), "--test-from", str(cut), *words))
-    assert rows[0]["n_test"] == int((jobs["submit_time"] >= cut).sum())
+    found = evaluation.evaluate(jobs, methods=["gbt"], test_from=cut)
+    assert found.rows[0]["n_test"] == int((jobs["submit_time"] >= cut).sum())
 
 
 @pytest.mark.parametrize(
@@ -229,16 +228,6 @@ def test_a_real_squeue_is_read(shared_data) -> None:  # type: ignore[no-untyped-
     assert {"PENDING", "RUNNING"} == set(found["state"])
     assert found.loc[found["state"] == "RUNNING", "start_time"].notna().all()
     assert "27" not in set(found["job_id"])
-
-
-def test_an_swf_logs_own_clock_names_the_cut(folder: Path) -> None:
-    """Seconds smaller than any submission count from the log's UnixStartTime."""
-    lines = ["; UnixStartTime: 1000000000", "; MaxProcs: 8"]
-    lines += [f"{i} {i * 100} {i % 7} 50 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1" for i in range(1, 401)]
-    (folder / "own.swf").write_text("\n".join(lines) + "\n")
-    words = ["--test-from", "30000", "--method", "gbt", "--format", "json"]
-    rows = json.loads(ask(folder, "evaluate", str(folder / "own.swf"), *words))
-    assert rows[0]["n_test"] == 101
 
 
 def test_limits_and_memory_are_read_as_sbatch_reads_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

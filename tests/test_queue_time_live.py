@@ -83,7 +83,7 @@ def test_live_rows_are_running_and_waiting_jobs(squeue) -> None:  # type: ignore
 def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
     """One look without --state asks squeue and shows each of the user's pending tasks, the one held with its reason."""
     squeue(PRINTED)
-    result = RUN.invoke(app, ["queue", "watch", "--model", str(model), "--user", "alice", "--count", "1"])
+    result = RUN.invoke(app, ["queue", "watch", "--model", str(model), "--user", "alice"])
     assert result.exit_code == 0, result.output
     for name in ("102", "103_1", "103_3"):
         assert name in result.stdout
@@ -109,7 +109,7 @@ def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignor
     """Nothing waits, nothing runs: a forecast all the same, and an empty list to watch."""
     squeue(PRINTED.splitlines()[0] + "\n")
     assert RUN.invoke(app, live(model)).exit_code == 0
-    words = ["queue", "watch", "--model", str(model), "--user", "alice", "--count", "1"]
+    words = ["queue", "watch", "--model", str(model), "--user", "alice"]
     assert "none" in RUN.invoke(app, words).stdout
 
 
@@ -128,7 +128,7 @@ def test_a_squeue_that_cannot_be_read_is_one_sentence(  # type: ignore[no-untype
 ) -> None:
     """An unknown layout, a missing column, a broken line and a failing squeue name what is wrong."""
     squeue(text, code)
-    for words in (live(model), ["queue", "watch", "--model", str(model), "--count", "1"]):
+    for words in (live(model), ["queue", "watch", "--model", str(model)]):
         result = RUN.invoke(app, words)
         assert isinstance(result.exception, TableError)
         assert said in str(result.exception)
@@ -145,7 +145,7 @@ def test_what_a_real_squeue_printed_is_watched(model: Path, squeue, shared_data)
     """Every line that Slurm 22.05 printed of a small site is read live as it is from a file."""
     squeue(shared_data("slurm_22_05/squeue-all-pipe.txt").read_text())
     user = live_state("UTC")["user"].iloc[0]
-    words = ["queue", "watch", "--model", str(model), "--user", user, "--count", "1"]
+    words = ["queue", "watch", "--model", str(model), "--user", user]
     assert RUN.invoke(app, words).exit_code == 0
 
 

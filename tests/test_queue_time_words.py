@@ -365,7 +365,7 @@ def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  #
     store.save(site, tmp_path / "site.model")
     line = "101|alice|batch|PENDING|None|4|1|500M|N/A|2:00:00|2020-10-20T08:00:00|N/A|100"
     (tmp_path / "squeue.txt").write_text(line)
-    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
+    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice"]
     said = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")]).stdout
     assert "just now" in said
 

@@ -282,7 +282,6 @@ def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: P
     ("arguments", "message"),
     [
         (["--set", "search.share=2"], "search.share: 2 was given"),
-        (["--policy", "fcfsx"], "is not in the study"),
         (["--method", "magic"], "is unknown"),
     ],
 )

@@ -253,7 +253,7 @@ def test_refused_job(tmp_path):
     code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.account=nosuch"))
     assert code == 1
     assert "Invalid account" in said
-    code, said = finish(start("sweep", path, *QUEUED, "--partition", "nosuch"))
+    code, said = finish(start("sweep", path, *QUEUED, "--set", "farm.partition=nosuch"))
     assert code == 1
     assert "invalid partition" in said.lower()
 

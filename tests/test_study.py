@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from sweep_lab import make_study
 from typer.testing import CliRunner
 
 from procure.cli.study import app
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.packages import read_quotes
 from procure.study import Study, load_study
 from procure.study.check import check_study, plan_size
@@ -249,3 +250,25 @@ def test_without_a_sample_all_packages_are_simulated_where_that_takes_minutes(tm
     study = load_study(study_file(tmp_path, MINIMAL + more))
     assert sample_of(study, n_distinct) == sample
     assert sample_of(load_study(study_file(tmp_path, MINIMAL + more + "[sweep]\nsample = 3\n")), n_distinct) == 3
+
+
+def test_what_is_set_stands_in_place_of_the_file(tmp_path: Path) -> None:
+    """As TOML writes it: numbers, text bare or in quotes, dates as text, entries of lists by number, whole tables."""
+    path = make_study(tmp_path)
+    given = ["recommend.k=7", "workloads.0.weight=2.5", "name=other", "packages.as_of=2024-01-01", "costs.years = 3"]
+    given += [
+        'simulate.policies=["easy:depth=2", "best-fit"]',
+        "recommend.cvar_share=0.2",
+        "applications.'a b'={speed={X=2}, share=1}",
+    ]
+    study = load_study(path, given)
+    assert (study.recommend.k, study.recommend.cvar_share, study.name, study.costs.years) == (7, 0.2, "other", 3)
+    assert (study.workloads[0].weight, study.simulate.policies[1]) == (2.5, "best-fit")
+    assert str(study.packages.as_of) == "2024-01-01" and "a b" in study.applications
+    for wrong in ("k", "=3", "name.k=1", "workloads.9.weight=1", "recommend.k=0", "recommend.kk=1"):
+        with pytest.raises(ArgumentError):
+            load_study(path, [wrong])
+    path.write_text(path.read_text() + "\n[recommend]\nk = 0\n")
+    with pytest.raises(TableError) as error:  # the file itself is wrong, whatever is set
+        load_study(path, ["name=other"])
+    assert not isinstance(error.value, ArgumentError)

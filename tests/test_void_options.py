@@ -39,7 +39,7 @@ def test_a_void_option_is_bad_usage(words: str, option: str) -> None:
         ("study merge s.toml", "procure study status STUDY --merge"),
         ("window compare", "compare_windows"),
         ("search s.toml --stable-rounds 2", "--set search.stable_rounds=VALUE"),
-        ("sweep s.toml --no-tls", "--set farm.tls=VALUE"),
+        ("sweep s.toml --memory 3", "--set farm.memory=VALUE"),
         ("packages q.csv --max-power 3", "--set packages.max_power_w=VALUE"),
         ("simulate --depth 4", "--policy NAME:depth=VALUE"),
         ("queue train log --preset beocat", "--set preset=VALUE"),

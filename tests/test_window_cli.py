@@ -21,7 +21,7 @@ def files(tmp_path, procure):
     made = ("workload", "generate", "--recipe", "window", "--seed", 1, "--n-jobs", 60, "--out")
     assert procure(*made, jobs)[0] == 0 == procure(*made, tmp_path / "again.parquet")[0]
     assert (tmp_path / "again.parquet").read_bytes() == jobs.read_bytes()
-    assert procure("topology", "make", "--pods", 6, "--leaves", 4, "--nodes", 10, "--out", nodes)[0] == 0
+    assert procure("topology", "make", "--tree", "6x4x10", "--out", nodes)[0] == 0
     return jobs, nodes
 
 

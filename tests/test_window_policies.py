@@ -39,7 +39,7 @@ def test_published_costs_and_waits(shared_data, backfill, published):
     found = []
     for epoch in range(10):
         part = jobs.iloc[300 * epoch : 300 * (epoch + 1)]
-        schedule = simulate(part, nodes, published_queue(backfill), options={"exclusive": 1}).schedule
+        schedule = simulate(part, nodes, published_queue(backfill), parameters={"exclusive": 1}).schedule
         waited = (schedule["start_time"] - schedule["submit_time"]).sum()
         found.append((int(cost_of_jobs(schedule, nodes).sum()) // 300, int(waited) // 300))
         ours = simulate(part, nodes, "easy-by-time" if backfill else "fcfs", parameters={"exclusive": True})

@@ -193,8 +193,6 @@ def test_group_weights_reach_the_study(procure, log, tmp_path):  # noqa: F811
     ("arguments", "said"),
     [
         (("--by", "hardest"), "--study"),
-        (("--by", "calendar", "--day", "2024-01-02"), "--by"),
-        (("--by", "hardest", "--per-month", "2", "--study", "study.toml"), "--per-month"),
         (("--out", "d"), "nothing is chosen"),
     ],
 )

@@ -82,7 +82,7 @@ learn train --jobs log.parquet --nodes nodes.csv --out site.policy --set generat
 learn evaluate site.policy --jobs log.parquet --nodes nodes.csv
 compare --jobs jobs.parquet --nodes nodes.csv --policies easy:place=best,easy:order=learned,file=site.policy
 """
-NETWORK = """! topology make --pods 2 --leaves 3 --nodes 4 --out tree.csv
+NETWORK = """! topology make --tree 2x3x4 --out tree.csv
 ! workload generate --recipe window --n-jobs 120 --seed 0 --out jobs.csv
 simulate --jobs jobs.csv --nodes tree.csv --policy isolated --schedule plan.csv
 topology check plan.csv --nodes tree.csv

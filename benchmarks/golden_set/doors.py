@@ -65,4 +65,4 @@ def published_schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, backfill: bool) 
     """Return the schedule of the published topology study's program on whole nodes."""
     from window_published import published_queue
 
-    return procure.simulate(jobs, nodes, published_queue(backfill), options={"exclusive": 1}).schedule
+    return procure.simulate(jobs, nodes, published_queue(backfill), parameters={"exclusive": 1}).schedule

@@ -47,7 +47,7 @@ class PyProcureHpc(PythonPackage):
     def warm(self):
         """Compile every policy for all users of this installation."""
         procure = Executable(join_path(self.prefix.bin, "procure"))
-        procure("warm", "--site", join_path(self.prefix, "cache"))
+        procure("doctor", "--warm", "--site", join_path(self.prefix, "cache"))
 
     def setup_run_environment(self, env):
         """Let users read what was compiled."""

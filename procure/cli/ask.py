@@ -15,14 +15,15 @@ from procure.text import counted
 
 
 def ask(
-    study: study_options.StudyArgument,
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="AMOUNT", callback=common.usd, help="US$ for the servers, at most the study's, e.g. 800k."
         ),
     ] = None,
-    constraint: study_options.ConstraintOption = None,
+    constraints: study_options.ConstraintOption = None,
     objective: study_options.ObjectiveOption = None,
     k: study_options.LengthOption = None,
     confirm: Annotated[
@@ -37,7 +38,8 @@ def ask(
     procure ask study.toml --budget 800000 --constraint 'gpu_p95_wait<=4h' --confirm
     """
     usd = None if budget is None else float(budget)
-    done = ask_again(study, budget=usd, constraints=constraint or (), objective=objective, k=k, confirm=confirm)
+    study = study_options.load(path, settings)
+    done = ask_again(study, budget=usd, constraints=constraints or (), objective=objective, k=k, confirm=confirm)
     top = done.ranking.head(done.k)
     n = int((~top["simulated"]).sum())
     lines = [f"{n} of the {counted(done.k, 'package')} are predicted: --confirm simulates them"] if n else []

@@ -10,7 +10,6 @@ def award(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
     k: study_options.LengthOption = None,
-    policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Score offers by the weights in the study's \\[award], and say between which weights the winner stays.
@@ -23,7 +22,7 @@ def award(
     procure award pipelines/tender.toml --format json
     """
     study = study_options.load(path, settings)
-    found = award_offers(study, k=k, policy=policy, note=common.note)
+    found = award_offers(study, k=k, note=common.note)
 
     def people() -> None:
         common.print_table(found.shown(), output, found.title)

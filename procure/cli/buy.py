@@ -62,13 +62,6 @@ def buy(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The report; default: RESULTS/NAME/report.html.")
     ] = None,
-    pdf: Annotated[
-        Path | None, typer.Option(metavar="FILE", callback=common.in_folder, help="The report as PDF, too.")
-    ] = None,
-    bill: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", callback=common.in_folder, help="The bill of quantities: .xlsx, .csv, .parquet."),
-    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Answer a purchase question: import, check, simulate, learn, confirm, report; each step is one line.
@@ -106,7 +99,7 @@ def buy(
     with one_interrupt(last=True):
         try:
             done = buy_all(
-                study, inputs, k=k, farm=farm, options=workers, out=out, pdf=pdf, bill=bill,
+                study, inputs, k=k, farm=farm, options=workers, out=out,
                 say=common.note, note=lambda text: common.note(f"  {text}"),
             )  # fmt: skip
         except KeyboardInterrupt:

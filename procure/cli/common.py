@@ -16,12 +16,12 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from procure.cli import layout
-from procure.cli.human_format import amount, cell, head
 from procure.cli.lazy import MADE_UP
 from procure.errors import ArgumentError, TableError
+from procure.page.names import head
 from procure.settings import merged, problems
 from procure.tables import JOB, as_csv, check_name, read
-from procure.text import money, nearest, plain, printable, seconds
+from procure.text import format_value, money, nearest, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
@@ -263,14 +263,4 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
         rows = [(*head(name), value) for name, value in record.items()]
         width = max((len(name) for name, _, _ in rows), default=0)
         for name, unit, value in rows:
-            echo(f"  {name:<{width}}  {_value(value, unit)}")
-
-
-def _value(value: Any, unit: str) -> str:
-    """Write a record's value, or the values of a list, with the unit that its name tells."""
-    value = plain(value)
-    if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
-        return ", ".join(_value(one, unit) for one in value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return cell(value)
-    return amount(value, unit) if unit or isinstance(value, float) else cell(value)
+            echo(f"  {name:<{width}}  {format_value(value, unit)}")

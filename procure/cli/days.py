@@ -33,14 +33,10 @@ def days(
             "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study)."
         ),
     ] = None,
-    day: Annotated[list[str] | None, typer.Option(metavar="YYYY-MM-DD", help="Choose this day; repeat.")] = None,
     n: Annotated[
         int,
         typer.Option("-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
     ] = 25,
-    per_month: Annotated[
-        int | None, typer.Option(min=1, max=MOST_COUNTED, help="calendar: days of each month, instead of -n.")
-    ] = None,
     study: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +62,7 @@ def days(
 
     Examples:
     procure workload days march.parquet april.parquet --tz America/Chicago
-    procure workload days april.parquet --tz America/Chicago --by calendar --per-month 2 --out days
+    procure workload days april.parquet --tz America/Chicago --by calendar -n 2 --out days
     procure workload days april.parquet --tz America/Chicago --by clustering -n 6 --out days
     procure workload days april.parquet --tz America/Chicago --by hardest -n 9 --study study.toml --out days
     """
@@ -79,7 +75,7 @@ def days(
         if imported.dropped:
             common.note(f"{path}: {'; '.join(imported.account())}")
         tables.append(imported.jobs)
-    rule = DayRule(by, tuple(day or ()), n, per_month)
+    rule = DayRule(by, n=n)
     probe = Probe(study) if study else None
     found = choose_days(
         tables[0] if len(tables) == 1 else merge(tables), rule, tz=tz, probe=probe, out=out, note=common.note

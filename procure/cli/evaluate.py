@@ -26,7 +26,6 @@ def evaluate(
             help="A study or result table that simulated more packages: hits and regret are taken from it.",
         ),
     ] = None,
-    policy: study_options.PolicyOption = None,
     rule: study_options.RuleOption = "runs-all",
     hit_threshold: Annotated[
         list[int] | None,
@@ -79,14 +78,13 @@ def evaluate(
     study = study_options.load(path, settings)
     if ahead:
         common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
-        done = forward(study, cut, policy=policy, note=common.note)
+        done = forward(study, cut, note=common.note)
         common.show(done, output)
         return
     common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
     evaluation = evaluate_study(
         study,
         truth=truth,
-        policy=policy,
         rule=rule,
         hit_threshold=hit_threshold,
         note=common.note,

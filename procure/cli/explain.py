@@ -22,7 +22,6 @@ def explain(
     against: Annotated[
         str | None, typer.Argument(metavar="[ID2]", help="Another package, to see why not that one.")
     ] = None,
-    policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Explain why jobs wait as long as they do on a package: the model's factors, the bottleneck, one more node.
@@ -39,7 +38,7 @@ def explain(
     """
     study = study_options.load(path, settings)
     with common.named(package_id="ID", other="ID2"):
-        explanation = explain_packages(study, package, against, policy=policy, note=common.note)
+        explanation = explain_packages(study, package, against, note=common.note)
     common.show(explanation, output, lambda: _print_all(explanation))
 
 

@@ -58,7 +58,6 @@ WalltimeOption = Annotated[
         rich_help_panel=_QUEUE,
     ),
 ]
-PartitionOption = Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=_QUEUE)]
 
 
 def farm_options(farm: str, settings: Sequence[str] | None, **spelled: Any) -> tuple[list[str], FarmOptions]:

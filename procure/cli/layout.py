@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +14,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from procure.cli.human_format import cells, head
-from procure.text import printable
+from procure.page.names import head
+from procure.text import format_value, plain, printable
 
 _IDS = ("package_id", "package")
 _LEAST = 12
 """Characters that text wraps to if need be; numbers and names of one word stay whole."""
-
+_PIPED = 10_000
+"""Characters of a line where nobody reads it on a terminal."""
 _AMOUNT = re.compile(r"–|-?[\d.,]+%?(?: [a-z]+(?: \d+ [a-z]+)?)?")
 """What stands at the right edge of its column: a number, with its unit or two."""
 
@@ -41,6 +44,8 @@ class _Column:
 def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
     """Print a frame, in several tables where one would be too wide, each with the columns that name its rows."""
     console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPED
     if title:
         # Not wrapped: programs and people look for its words, and a terminal wraps it itself.
         console.print(escape(printable(title)), style="italic", highlight=False, soft_wrap=True)
@@ -50,6 +55,24 @@ def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
         return
     for group in _groups(_columns(frame, units, narrow=True), console.width):
         console.print(_table(group, _widths(group, console.width), narrow=True))
+
+
+def cells(values: pd.Series, unit: str) -> list[str]:
+    """Write a column's cells, numbers without a unit with as many decimals as the largest of them is worth."""
+    if values.dtype.kind != "f" or unit:
+        return [format_value(value, unit if values.dtype.kind in "iuf" else "") for value in values]
+    places = _places(values)
+    return ["–" if plain(value) is None else f"{value:,.{places}f}" for value in values]
+
+
+def _places(values: pd.Series) -> int:
+    """Return the decimal places of a column: none for whole numbers, fewer the larger the largest is."""
+    known = values[values.notna() & ~values.isin([math.inf, -math.inf])].abs()
+    if not len(known) or (known == known.round()).all():
+        return 0
+    largest = float(known.max())
+    most = 3 if largest < 10 else 2 if largest < 100 else 1 if largest < 1000 else 0
+    return next((n for n in range(most) if (known.round(n) == known.round(most)).all()), most)
 
 
 def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> list[_Column]:

@@ -9,18 +9,19 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
-from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.cost_notes import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.quote_file import OfferReading
 from procure.packages.quotes import price_notes, validity_notes
+from procure.page.names import head
 from procure.settings import Settings
-from procure.study import Study
+from procure.study import Study, load_study
 from procure.study.costs import package_costs
 from procure.study.study import Sweep
 from procure.tables import write
+from procure.text import format_value
 
 
 class OfOffers(Settings):
@@ -73,7 +74,7 @@ def packages(
         raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
     settings = [*(settings or []), *([] if budget is None else [f"packages.budget_usd={budget}"])]
     if of_study:
-        study = study_options.load(source, settings)
+        study = load_study(source, settings)
         table, rules, most = study.read_quotes(), study.packages, _most(study.sweep)
         notes = budget_notes(rules, study.costs)
     else:
@@ -116,7 +117,7 @@ def _show_costs(
     table = found.table
     if output is common.Format.TABLE:  # each cost in its unit
         values = [
-            [amount(value, unit) for value in row]
+            [format_value(value, unit) for value in row]
             for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
         ]
         names = table.columns.drop(["cost", "unit"])

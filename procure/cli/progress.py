@@ -25,7 +25,7 @@ _KNOWN_FROM = 10
 @contextmanager
 def shown() -> Iterator[None]:
     """Show the steps of whatever runs in here."""
-    display = _Bars() if sys.stderr.isatty() else _Lines()
+    display = _Display(_Bars() if sys.stderr.isatty() else _Lines())
     try:
         with watching(display):
             yield
@@ -36,9 +36,8 @@ def shown() -> Iterator[None]:
 class _Display:
     """Looks at the open steps twice a second, in a thread of its own, as long as there are any."""
 
-    def __init__(self) -> None:
-        self._open: list[Step] = []
-        self._began = time.monotonic()
+    def __init__(self, view: _Lines | _Bars) -> None:
+        self._view, self._open, self._began = view, [], time.monotonic()  # type: ignore[var-annotated]
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -52,101 +51,79 @@ class _Display:
     def end(self, one: Step) -> None:
         with self._lock:
             self._open.remove(one)
-            self.ended(one)
+            self._view.ended(one, self._open)
 
     def close(self) -> None:
         self._ended.set()
         with self._lock:
-            self._open.clear()
-            self.draw([])
+            self._view.close()
 
     def _watch(self) -> None:
         # A closed stderr ends what is shown, not what is done.
         while not self._ended.wait(0.5):
             with self._lock, contextlib.suppress(OSError, ValueError):
-                if self._open and time.monotonic() - self._began >= _QUIET:
-                    self.draw(self._open)
-
-    def draw(self, steps: Sequence[Step]) -> None:
-        """Show these steps, the outermost first; none: leave nothing behind."""
-        raise NotImplementedError
-
-    def ended(self, one: Step) -> None:
-        """Take a step away that has ended."""
-        raise NotImplementedError
+                if self._open and time.monotonic() - self._began >= _QUIET and not self._ended.is_set():
+                    self._view.draw(telling(self._open))
 
 
-class _Lines(_Display):
+class _Lines:
     """A line every ten seconds, and one when runs that were counted are all done."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._last = -_EVERY
-        self._said: Step | None = None
+    last, said = -_EVERY, None
 
     def draw(self, steps: Sequence[Step]) -> None:
-        if steps and time.monotonic() - self._last >= _EVERY:
-            told = telling(steps)
-            self._last, self._said = time.monotonic(), told[-1]
-            _note(": ".join(line(one) for one in told))
+        if time.monotonic() - self.last >= _EVERY:
+            self.last, self.said = time.monotonic(), steps[-1]
+            typer.echo(printable(": ".join(map(line, steps))), err=True)
 
-    def ended(self, one: Step) -> None:
-        if one is self._said and one.total and one.done == one.total:
-            _note(line(one))
+    def ended(self, one: Step, still: Sequence[Step]) -> None:
+        if one is self.said and one.total and one.done == one.total:
+            typer.echo(printable(line(one)), err=True)
+
+    def close(self) -> None:
+        """Leave the lines."""
 
 
-class _Bars(_Display):
-    """A bar for each open step, gone when all have ended, so that none stands between the lines of an answer."""
+class _Bars:
+    """rich's bar for each open step, gone when all have ended, so that none stands between the lines of an answer."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._bar: Any = None  # rich.progress.Progress
+        self._bar: Any = None
         self._tasks: dict[int, Any] = {}
 
     def draw(self, steps: Sequence[Step]) -> None:
-        if not steps:
-            self._stop()
-            return
+        from rich import progress as of_rich
+        from rich.console import Console
+
         if self._bar is None:
-            self._bar = _started_bar()
-        for one in telling(steps):
+            columns = (
+                of_rich.TextColumn("{task.description}", markup=False),
+                of_rich.BarColumn(),
+                of_rich.MofNCompleteColumn(),
+                of_rich.TextColumn("{task.fields[rate]}"),
+                of_rich.TimeElapsedColumn(),
+                of_rich.TimeRemainingColumn(),
+            )
+            # What is printed on stdout meanwhile must go to stdout.
+            console = Console(stderr=True)
+            self._bar = of_rich.Progress(*columns, console=console, transient=True, redirect_stdout=False)
+            self._bar.start()
+        for one in steps:
             if id(one) not in self._tasks:
                 self._tasks[id(one)] = self._bar.add_task(printable(one.what), total=None, rate="")
             self._bar.update(self._tasks[id(one)], completed=one.done, total=one.total, rate=_rate(one))
 
-    def ended(self, one: Step) -> None:
-        task = self._tasks.pop(id(one), None)
-        if self._bar is not None and task is not None:
+    def ended(self, one: Step, still: Sequence[Step]) -> None:
+        if (task := self._tasks.pop(id(one), None)) is not None:
             self._bar.remove_task(task)
-        if not self._open:
-            self._stop()
+        if not still:
+            self.close()
 
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """Take all bars away."""
         if self._bar is not None:
             self._bar.stop()
         self._bar, self._tasks = None, {}
-
-
-def _started_bar() -> Any:
-    from rich import progress as of_rich
-    from rich.console import Console
-
-    columns = (
-        of_rich.TextColumn("{task.description}", markup=False),
-        of_rich.BarColumn(),
-        of_rich.MofNCompleteColumn(),
-        of_rich.TextColumn("{task.fields[rate]}"),
-        of_rich.TimeElapsedColumn(),
-        of_rich.TimeRemainingColumn(),
-    )
-    # What is printed on stdout meanwhile must go to stdout.
-    bar = of_rich.Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-    bar.start()
-    return bar
-
-
-def _note(text: str) -> None:
-    typer.echo(printable(text), err=True)
 
 
 def telling(steps: Sequence[Step]) -> Sequence[Step]:
@@ -165,12 +142,11 @@ def line(one: Step) -> str:
         so_far = f": {counted(one.done, one.unit)} so far" if one.done and one.unit else ""
         return one.what + so_far + (f", for {took:,.0f} s" if took >= _EVERY else "")
     how_far = f"{one.done} %" if one.unit == "%" else f"{one.done:,} of {counted(one.total, one.unit)}"
-    text = f"{one.what}: {how_far}"
     rate = _rate(one)
     # The parts of a share of work are not alike, and what is loaded first is none of it: early, the pace is not known.
     known = one.done >= (_KNOWN_FROM if one.unit == "%" else 1)
     left = f", {took * (one.total - one.done) / one.done:,.0f} s left" if known else ""
-    return text + (f", {rate}" if rate else "") + left
+    return f"{one.what}: {how_far}" + (f", {rate}" if rate else "") + left
 
 
 def _rate(one: Step) -> str:

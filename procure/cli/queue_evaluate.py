@@ -8,7 +8,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common, log_options
-from procure.cli.queue_options import LogArgument, TzOption, cut_of, names_of
+from procure.cli.queue_options import LogArgument, TzOption, names_of
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
@@ -30,9 +30,6 @@ def evaluate(
     method: Annotated[
         list[str] | None, typer.Option(help="procure, kmeans-gbt, gbt or rival; all by default. Repeatable.")
     ] = None,
-    test_from: Annotated[
-        str | None, typer.Option(help="First test moment: ISO time, or seconds in the log's own clock.")
-    ] = None,
     report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -46,14 +43,13 @@ def evaluate(
     methods = names_of(method or METHODS, METHODS, "--method")
     how = common.settings_of(settings, LogSettings, log_tz=tz)
     imported = common.read_jobs(log, how, keep_unfinished="sacct")
-    jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
+    jobs = imported.jobs
     for text in evaluation.left_out(jobs):
         common.note(text)
     found = evaluation.evaluate(
         jobs,
         splits,
         methods,
-        test_from=cut,
         progress=common.note,
     )
     if report is not None:

@@ -12,7 +12,6 @@ import typer
 from procure.cli import common
 from procure.errors import TableError
 from procure.text import nearest
-from procure.workload import Imported
 from procure.workload.clock import moment
 
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="A job log, or a job table (.parquet, .csv).")]
@@ -38,11 +37,3 @@ def names_of(given: Sequence[str], legal: Sequence[str], option: str) -> list[st
         if name not in legal:
             raise typer.BadParameter(f"{name!r}; {nearest(name, legal)}", param_hint=option)
     return list(dict.fromkeys(given))
-
-
-def cut_of(text: str, log: Imported, tz: str | None) -> int:
-    """Read --test-from: an ISO time, Unix seconds, or seconds in an SWF log's own clock."""
-    if re.fullmatch(r"-?\d+", text):
-        value, submit = int(text), log.jobs["submit_time"]
-        return value if int(submit.min()) <= value <= int(submit.max()) else log.origin + value
-    return moment(text, tz or "UTC")

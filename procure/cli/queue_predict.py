@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import sys
 import time as clock
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +12,6 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.console import Console
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 
 from procure.cli import common
 from procure.cli.queue_options import ModelOption, TzOption, deadline_of
@@ -28,7 +25,7 @@ from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.settings import LARGEST
-from procure.text import duration, printable, roughly
+from procure.text import duration, roughly
 from procure.workload.clock import FIRST_DATE, utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 
@@ -193,34 +190,36 @@ def watch(
     model: ModelOption,
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
-    count: Annotated[int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
-    tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Show your pending jobs and when each may start, again every minute.
 
-    What is said of a job counts with the time that it has waited already.
+    What is said of a job counts with the time that it has waited already. Where stdout is no terminal it looks once.
 
     Examples:
     procure queue watch --model site.model
-    procure queue watch --model site.model --state squeue.txt --user alice --count 1
+    procure queue watch --model site.model --state squeue.txt --user alice --format json
     """
-    site, who, looks = store.load(model), user or getpass.getuser(), 0
-    most = _SHOWN if output is common.Format.TABLE else None
-    with Live(console=Console(), auto_refresh=False) if output is common.Format.TABLE else nullcontext() as live:
-        while True:
-            whole, now = _state(state, state is None, tz, held=True)
-            assert whole is not None
-            queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
-            if live is None:
-                waits = room.pending_waits(site, queue, who, now, most)
-                common.print_table(pd.concat([waits, _held_rows(held)], ignore_index=True), output)
-            else:
-                live.update(_pending_table(site, queue, held, who, now, most), refresh=True)
-            looks += 1
-            if count and looks >= count:
-                return
-            clock.sleep(_EVERY)
+    site, who, console = store.load(model), user or getpass.getuser(), Console()
+    people = output is common.Format.TABLE
+    while True:
+        whole, now = _state(state, state is None, None, held=True)
+        assert whole is not None
+        queue, held = whole[whole["state"] != HELD], whole[(whole["state"] == HELD) & (whole["user"] == who)]
+        waits = room.pending_waits(site, queue, who, now, _SHOWN if people else None)
+        jobs = pd.concat([waits, _held_rows(held)], ignore_index=True)
+        if people:
+            console.clear()  # nothing where stdout is no terminal
+            common.print_table(_readable(jobs.head(_SHOWN)), output, f"pending jobs of {who}: {len(jobs) or 'none'}")
+            for one in age_of(site, room.moment_of(site, queue) if now is None else now):
+                common.echo(f"Careful: {one.text}")
+            if (n := int(((queue["user"] == who) & queue["start_time"].isna()).sum())) > len(waits):
+                common.echo(f"{len(waits):,} of {n:,} shown, those that wait longest; --format json has all")
+        else:
+            common.print_table(jobs, output)
+        if not sys.stdout.isatty():
+            return
+        clock.sleep(_EVERY)
 
 
 def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
@@ -229,41 +228,13 @@ def _held_rows(held: pd.DataFrame) -> pd.DataFrame:
     return held[["job_id", "requested_time", "partition", "reason"]].assign(cpus=cpus)
 
 
-def _pending_table(
-    site: store.SiteModel, queue: pd.DataFrame, held: pd.DataFrame, user: str, now: int | None, most: int | None
-) -> Table:
-    now = room.moment_of(site, queue) if now is None else now
-    waits = room.pending_waits(site, queue, user, now, most)
-    n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
-    notes = [f"Careful: {one.text}" for one in age_of(site, now)]
-    if len(waits) < n:
-        notes.append(f"{len(waits):,} of {n:,} shown, those that wait longest; --format json has all")
-    table = Table(title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left")
-    table.caption = escape(printable("\n".join(notes), kept="\n")) or None
-    for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):
-        table.add_column(name)
-    for job in waits.to_dict("records"):
-        cells = (
-            job["job_id"],
-            str(job["cpus"]),
-            _limit(job["requested_time"]),
-            job["partition"],
-            _so_far(job["waited"]),
-            roughly(job["median"]),
-            "–" if job["lower_90"] is None else _between(job, 90),
+def _readable(jobs: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for job in jobs.to_dict("records"):
+        known = "waited" in job and job["waited"] == job["waited"]
+        range_ = ("–" if job["lower_90"] is None else _between(job, 90)) if known else job["reason"]
+        begin = [job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"]]
+        rows.append(
+            [*begin, _so_far(job["waited"]) if known else "", roughly(job["median"]) if known else "held", range_]
         )
-        table.add_row(*(escape(printable(text)) for text in cells))
-    for job in _held_rows(held).head(most).to_dict("records"):
-        cells = (
-            job["job_id"],
-            str(job["cpus"]),
-            _limit(job["requested_time"]),
-            job["partition"],
-            "",
-            "held",
-            job["reason"],
-        )
-        table.add_row(*(escape(printable(text)) for text in cells))
-    if waits.empty and held.empty:
-        table.add_row("none", "", "", "", "", "", "")
-    return table
+    return pd.DataFrame(rows, columns=["job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"])

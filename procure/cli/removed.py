@@ -21,6 +21,7 @@ _COMMANDS = {
     "site show": "procure site check SITE",
     "study merge": "procure study status STUDY --merge",
     "study verify": "procure study status STUDY",
+    "study tls": "workers have Dask's own temporary keys",
     "topology attach": "procure topology make NODES --from FILE",
     "topology penalty": f"{_LIBRARY}count_hops",
     "topology show": "procure topology make --from FILE",
@@ -32,7 +33,7 @@ _COMMANDS = {
     "workload merge": "procure workload slice JOBS JOBS",
 }
 _LOG = "clock cpus-per-node mem-unit cluster strict skip-bad-rows log-format=format preset"
-_FARM = "jobs cores memory walltime partition account interface tls no-tls=tls dashboard scheduler-file wait"
+_FARM = "jobs cores memory walltime partition account interface dashboard scheduler-file wait"
 _SET = {
     "packages": {
         "packages.": "fixed-cost=fixed_cost_usd rules min-gpu-nodes types-per-category max-power=max_power_w "
@@ -53,20 +54,23 @@ _SET = {
 }
 """By command and table, options whose keys ``--set`` takes; ``=`` where the key has another name."""
 _OF_LIBRARY = {
-    "award": "verify no-verify workload",
+    "award": "verify no-verify workload policy",
     "compare-rent": "boot beside policy uncertainty",
     "coschedule run": "memory seconds",
-    "evaluate": "train-on apart packages seed horizon",
-    "explain": "marginal no-marginal workload",
-    "queue evaluate": "test-log last deadline k seed update-every",
+    "evaluate": "train-on apart packages seed horizon policy",
+    "explain": "marginal no-marginal workload policy",
+    "queue evaluate": "test-log test-from last deadline k seed update-every",
     "queue train": "no-refit",
     "recommend": "seed exchanges",
     "site why": "infer known-only",
-    "topology check": "spines",
+    "simulate": "warm-up",
+    "search": "policy",
+    "topology check": "spines uplinks",
+    "train": "policy",
     "topology make": "cpus mem-mb",
-    "topology worth": "shared seed",
+    "topology worth": "policies shared seed",
     "what-if": "seed workload",
-    "workload days": "farm seed probe-every",
+    "workload days": "farm seed probe-every day per-month",
 }
 """Options that only arguments of the library's function are now."""
 _SCRIPT = "write it into a batch script's #SBATCH lines: procure queue predict JOB.SH"
@@ -78,13 +82,20 @@ _OPTIONS = {
     "evaluate --runs": "every rule replays the past once a package; leave it out",
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
     "forecast evaluate --seed": "nothing is shuffled any more; leave it out",
+    "study init --category": "--set category.NAMES=CATEGORY",
+    "study init --rate": "--set rates.CODE=USD",
+    "topology make --leaves": "--tree PODSxLEAVESxNODES",
+    "topology make --nodes": "--tree PODSxLEAVESxNODES",
+    "topology make --pods": "--tree PODSxLEAVESxNODES",
     "packages --study": "name the study in place of the quotes; --set quotes=FILE",
     "queue predict --gpu-type": _SCRIPT,
     "queue predict --nodes": _SCRIPT,
     "queue predict --user": _SCRIPT,
     "queue train --k-sweep": "--k FROM:TO",
     "queue train --sweep-log": "it stands beside the model, as MODEL.ks",
+    "queue watch --tz": "a state file's times without an offset are UTC",
     "queue watch --all": "--format json has all",
+    "queue watch --count": "where stdout is no terminal it looks once",
     "queue watch --every": "it looks every minute",
     "queue watch --limit": "--format json has all",
     "quotes check --fix": "write --out quotes.csv",
@@ -93,7 +104,11 @@ _OPTIONS = {
     "quotes check --logged-speed": "put simulate.logged_speed into the study, which says the ratios",
     "recommend --constraints": "--constraint",
     "recommend --redraws": "--resamples",
+    "search --tls": "workers have Dask's own temporary keys; leave it out",
+    "search --no-tls": "workers have Dask's own temporary keys; leave it out",
     "search --constraints": "--constraint",
+    "sweep --no-tls": "workers have Dask's own temporary keys; leave it out",
+    "sweep --tls": "workers have Dask's own temporary keys; leave it out",
     "what-if --budget": "recommend from a study of that budget",
     "workload days --log-format": "procure workload import makes a job table of a log",
     "workload days --preset": "procure workload import makes a job table of a log",

@@ -27,7 +27,6 @@ def search(
         str,
         typer.Option(help="model, or every-tenth: the published rule, every n-th package and a model of their totals."),
     ] = "model",
-    policy: study_options.PolicyOption = None,
     farm: farm_options.FarmOption = "serial",
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -52,7 +51,7 @@ def search(
     """
     of_study, workers = farm_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
-    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method, "policy": policy}
+    asked = {"k": k, "objective": objective, "constraints": constraints, "method": method}
     find(study, farm, workers, out, output, **asked)
 
 

@@ -50,10 +50,6 @@ def simulate(
         str | None,
         typer.Option(help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0."),
     ] = None,
-    warm_up: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="What is submitted in the first TIME (3d, 12h, s) is not counted."),
-    ] = None,
     out: Annotated[
         Path | None,
         common.table_option("Write the schedule (the job table with its starts) here", "--out", "--schedule"),
@@ -95,7 +91,6 @@ def simulate(
         if rule:
             catalog.spec(policy).parameters.verify(job_table, node_table)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
-    options["warm_up"] = common.seconds_of(warm_up, "--warm-up")
     run = run_simulation(job_table, node_table, policy, **options)
     site_options.note_rejections(policy, run.schedule, node_table)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, lazy, log_options, study_options
-from procure.cli.quotes import CategoryOption, RateOption, offer_reading
+from procure.cli.quotes import offer_reading
 from procure.errors import TableError
 from procure.offers.reading import in_usd
+from procure.packages.quote_file import OfferReading
 from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules
@@ -39,7 +41,7 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="Budget in US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000.")
+        str, typer.Option(metavar="AMOUNT", help="Budget in US$, e.g. 1.2M, or with --set rates.EUR=1.08 as €300,000.")
     ] = "1000000",
     jobs: Annotated[
         Path | None,
@@ -58,8 +60,6 @@ def init(
             "import`, e.g. run_time=Elapsed:min. Repeatable.",
         ),
     ] = None,
-    category: CategoryOption = None,
-    rate: RateOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
@@ -67,22 +67,29 @@ def init(
 
     Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
-    procure study init mystudy.toml --quotes offers.xlsx --rate EUR=1.08 --budget €1.2M \\
+    procure study init mystudy.toml --quotes offers.xlsx --set rates.EUR=1.08 --budget €1.2M \\
         --jobs jobs.psv --set format=sacct --tz Europe/Berlin
     """
-    how = common.settings_of(settings, LogSettings, log_tz=tz)
+    of_offer_keys = [one for one in settings or () if re.split(r"[.=]", one.strip())[0] in OfferReading.model_fields]
+    of_log_keys = [one for one in settings or () if one not in of_offer_keys]
+    how = common.settings_of(of_log_keys, LogSettings, log_tz=tz)
     if jobs is None:
-        common.refuse_given(context, "it belongs to --jobs", "settings", "tz")
+        common.refuse_given(context, "it belongs to --jobs", "tz")
+        _refuse(of_log_keys, "it belongs to --jobs")
     if path.exists():
         raise TableError(f"{path}: exists already; nothing was written")
-    is_log = jobs is not None and not is_job_table(jobs, how.model_copy(update={"log_tz": None}))
+    bare = how.model_copy(update={"log_tz": None})
+    is_log = jobs is not None and jobs.suffix != ".parquet" and not is_job_table(jobs, bare)
     if jobs is not None and not is_log:
-        common.refuse_given(context, f"{jobs} is a job table already", "settings")
+        _refuse(of_log_keys, f"{jobs} is a job table already")
     of_log, of_offers = columns_of_both(column or [], is_log)
     how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
-    reading = offer_reading(rates=rate, columns=of_offers, categories=category)
+    reading = offer_reading(of_offer_keys, columns=of_offers)
     with common.bad_option("--budget"):
-        usd = in_usd(budget, reading.rates)
+        try:
+            usd = in_usd(budget, reading.rates)
+        except ValueError as error:
+            raise ValueError(str(error).replace("--rate ", "--set rates.")) from None
     offers = reading.model_dump(exclude_defaults=True)
     if jobs is not None:
         jobs = _imported(path, jobs, how) if is_log else _checked(jobs)
@@ -97,6 +104,11 @@ def init(
     common.note(f"wrote {path}")
     common.note(said)
     common.note(f"next: procure study check {path}")
+
+
+def _refuse(texts: list[str], why: str) -> None:
+    for text in texts:
+        raise typer.BadParameter(f"{text}: {why}", param_hint="--set")
 
 
 def columns_of_both(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:

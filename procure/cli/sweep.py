@@ -23,7 +23,6 @@ def sweep(
     farm: farm_options.FarmOption = "local",
     jobs: farm_options.JobsOption = None,
     walltime: farm_options.WalltimeOption = None,
-    partition: farm_options.PartitionOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
     shard: Annotated[
         str | None,
@@ -44,8 +43,7 @@ def sweep(
     procure sweep pipelines/year.toml --shard 7/32
     """
     part = _shard(shard) if shard else None
-    spelled = {"jobs": jobs, "walltime": walltime, "partition": partition}
-    of_study, workers = farm_options.farm_options(farm, settings, **spelled)
+    of_study, workers = farm_options.farm_options(farm, settings, jobs=jobs, walltime=walltime)
     study = study_options.load(path, of_study)
     try:
         plan = load_plan(study)

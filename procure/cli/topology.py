@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +13,12 @@ import typer
 from procure.cli import common, lazy
 from procure.comparison.isolation import SHARES, weigh_isolation
 from procure.errors import TableError
-from procure.settings import LARGEST
 from procure.site.network import attach as attach_network
 from procure.site.network import is_slurm_topology, read_slurm_topology
 from procure.tables import NODE, existing_file, read, write
 from procure.tables import check as check_table
 from procure.text import counted
-from procure.topology.fat_tree import MOST_LINKS, leaf_and_pod, leaf_table, make_nodes, uneven
+from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
 from procure.topology.verify import verify
 from procure.workload.read_schedule import read_schedule
 
@@ -32,10 +32,6 @@ ScheduleArgument = Annotated[
         "job_id,start_time,end_time,node_ids (host lists such as n[5-8] too).",
     ),
 ]
-UplinksOption = Annotated[
-    int,
-    typer.Option(min=0, max=MOST_LINKS, help="Of a leaf switch; 0 = the node table's, or as the largest has nodes."),
-]
 NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")]
 
 
@@ -48,9 +44,10 @@ def make(
         Path | None,
         typer.Option("--from", help="topology.conf, topology.yaml, or what `scontrol show topology` prints."),
     ] = None,
-    pods: Annotated[int | None, typer.Option(max=LARGEST, help="Instead, a tree of equal nodes: pods.")] = None,
-    leaves: Annotated[int, typer.Option(max=LARGEST, help="Leaf switches in each pod.")] = 1,
-    nodes: Annotated[int, typer.Option(max=LARGEST, help="Nodes on each leaf switch.")] = 1,
+    tree: Annotated[
+        str | None,
+        typer.Option(metavar="PxLxN", help="Instead, equal nodes: P pods of L leaf switches with N nodes each."),
+    ] = None,
     out: Annotated[Path | None, common.table_option("The node table to write")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -62,18 +59,26 @@ def make(
     Examples:
     procure topology make nodes.csv --from /etc/slurm/topology.conf --out placed.csv
     procure topology make placed.csv --format json
-    procure topology make --pods 4 --leaves 18 --nodes 18 --out nodes.csv
+    procure topology make --tree 4x18x18 --out nodes.csv
     """
-    if (source is None) == (pods is None) and table is None:
-        raise typer.BadParameter("give a node table, --from or --pods", param_hint="--from")
-    if pods is not None:
-        found = tree = make_nodes(pods, leaves, nodes, cpus=1, mem_mb=1000)
+    if (source is None) == (tree is None) and table is None:
+        raise typer.BadParameter("give a node table, --from or --tree", param_hint="--from")
+    if tree is not None:
+        found = shown = _equal(tree)
     else:
-        found, tree = _placed(table, source)
+        found, shown = _placed(table, source)
     if out is not None:
         write(found, out)
         common.note(f"wrote {out}: {counted(len(found), 'node')}")
-    _show(str(out or table or source), tree, output)
+    _show(str(out or table or source or tree), shown, output)
+
+
+def _equal(text: str) -> pd.DataFrame:
+    """Return the node table of a tree with equal nodes, of one CPU each."""
+    if not re.fullmatch(r"\d{1,9}x\d{1,9}x\d{1,9}", text):
+        raise typer.BadParameter(f"{text!r} is not PODSxLEAVESxNODES, such as 4x18x18", param_hint="--tree")
+    with common.named(pods="--tree", leaves="--tree", nodes="--tree"):
+        return make_nodes(*map(int, text.split("x")), cpus=1, mem_mb=1000)
 
 
 def _placed(nodes: Path | None, source: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -114,7 +119,6 @@ def _show(name: str, table: pd.DataFrame, output: common.Format) -> None:
 def check(
     schedule: ScheduleArgument,
     nodes: NodesOption,
-    uplinks: UplinksOption = 0,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
@@ -127,7 +131,7 @@ def check(
     procure topology check schedule.parquet --nodes nodes.csv --format json
     sacct -aXP -S now-30days -o JobID,Start,End,NodeList > month.psv; procure topology check month.psv --nodes tree.csv
     """
-    verdict = verify(read_schedule(schedule), read(nodes, NODE), uplinks=uplinks)
+    verdict = verify(read_schedule(schedule), read(nodes, NODE))
     record = asdict(verdict)
     first = record.pop("first_conflicts")[:10]
     if output is common.Format.TABLE:
@@ -144,7 +148,6 @@ def check(
 def worth(
     jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV.")],
     nodes: NodesOption,
-    policies: Annotated[str, typer.Option(help="Isolating policies, separated by commas.")] = "isolated,tiers",
     saved: Annotated[
         str, typer.Option(help="By how much isolated jobs run shorter: shares such as 10%, or v1, v2 (SC18).")
     ] = ",".join(SHARES),
@@ -157,14 +160,14 @@ def worth(
 
     Examples:
     procure topology worth --jobs jobs.parquet --nodes tree.csv
-    procure topology worth --jobs jobs.parquet --nodes tree.csv --policies isolated --saved 0%,2%,4%,v1 --format json
+    procure topology worth --jobs jobs.parquet --nodes tree.csv --saved 0%,2%,4%,v1 --format json
     """
     table = common.read_job_table(jobs)
-    with common.named(policies="--policies", scenario="--saved"):
+    with common.named(scenario="--saved"):
         found = weigh_isolation(
             table,
             read(nodes, NODE),
-            [name.strip() for name in policies.split(",")],
+            ["isolated", "tiers"],
             scenarios=[name.strip() for name in saved.split(",")],
             progress=common.note,
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from procure.cli import common, study_options
-from procure.cli.human_format import head
+from procure.page.names import head
 from procure.recommender.training import train as train_model
 
 
 def train(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
-    policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Cross-validate the study's model on the packages that were simulated, and keep it.
@@ -22,7 +21,7 @@ def train(
     procure train pipelines/example.toml
     procure train pipelines/example.toml --set model.feature_set=totals --format json
     """
-    done = train_model(study_options.load(path, settings), policy=policy, note=common.note)
+    done = train_model(study_options.load(path, settings), note=common.note)
 
     def show() -> None:
         for row in done.table.to_dict(orient="records"):

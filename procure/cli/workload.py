@@ -10,7 +10,7 @@ import typer
 
 from procure.cli import common, lazy, log_options
 from procure.cli.days import days
-from procure.cli.human_format import head
+from procure.page.names import head
 from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.tables import clock_of, write
 from procure.text import counted

@@ -146,13 +146,8 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def summarise_quotes(quotes: pd.DataFrame, ratios: pd.DataFrame | None = None) -> pd.DataFrame:
+def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
     """Give per category the number of types and the ranges of their figures (Table 3.1 of the study).
-
-    Parameters
-    ----------
-    ratios
-        Of `procure.workload.speed_ratios.speed_ratios`, whose ranges are added.
 
     Returns
     -------
@@ -162,8 +157,5 @@ def summarise_quotes(quotes: pd.DataFrame, ratios: pd.DataFrame | None = None) -
     """
     columns = ("mem_gb", "cpus", "gpus", "price_usd")
     ranges = {f"{name}_{how}": (name, how) for name in columns for how in ("min", "max")}
-    if ratios is not None:
-        ranges |= {f"speed_ratio_{how}": (f"speed_ratio_{how}", how) for how in ("min", "max")}
-        quotes = quotes.assign(**{name: ratios[name].to_numpy() for name in list(ranges)[-2:]})
     grouped = quotes.groupby("category", sort=False)
     return grouped.agg(n_types=("name", "size"), **ranges).reset_index()

@@ -1,15 +1,12 @@
-"""What columns are called where people read them, in which unit they are, and how a page writes their values."""
+"""What columns are called where people read them, and in which unit they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from procure.schemas import COST_UNITS, METRICS
-from procure.text import duration
+from procure.schemas import COST_UNITS, SCHEMAS
+from procure.text import format_value
 
 HEADINGS = {
     "mean_wait_time": "mean wait", "mean_wait": "mean wait", "median_wait_time": "median wait",
@@ -28,25 +25,26 @@ HEADINGS = {
 _WORDS = {"cpu": "CPU", "cpus": "CPUs", "gpu": "GPU", "gpus": "GPUs", "rmse": "RMSE", "usd": "US$"}
 
 _ENDINGS = {
-    ", s": "s",
-    " s": "s",
-    "_s": "s",
-    "_seconds": "s",
-    ", US$": "US$",
-    "_usd": "US$",
-    "_gb": "GB",
-    "_mb": "MB",
-    "_kwh_per_year": "kWh/year",
-    ", kWh/year": "kWh/year",
-    ", share": "share",
-}
-"""What names end in, and the unit that it tells."""
-_KEPT_ENDINGS = {"share": "share", "wait": "s"}
+    ", s": "s", " s": "s", "_s": "s", "_seconds": "s", ", US$": "US$", "_usd": "US$", "_gb": "GB", "_mb": "MB",
+    "_kwh_per_year": "kWh/year", ", kWh/year": "kWh/year", ", share": "share",
+}  # fmt: skip
+"""What names end in, and the unit that it tells, so that it is left out of the heading."""
+_SIGNS = {"share": "share", "wait": "s", "_time": "s"}
+"""What names end in that stays in the heading."""
+_BEGINNINGS = {"precision": "share", "recall": "share", "share_of": "share", "utilization_": "share", "ratio": "ratio"}
+IN_HEADS = ("US$", "GB", "MB", "W", "kWh/year")
+"""Units that stand in a heading; others are part of the values."""
 
-_UNITS = {one.name: one.unit for one in METRICS if one.unit in ("s", "share", "0 or 1")} | COST_UNITS | {"usd": "US$"}
+_UNITS = {
+    column.name: column.unit
+    for schema in SCHEMAS.values()
+    for column in schema.columns
+    if column.unit in ("s", "share", "0 or 1")
+}
+_UNITS |= COST_UNITS | {"usd": "US$"}
 _UNITS |= dict.fromkeys(
     "mean_wait mae rmse elapsed logged_mean simulated_mean logged_median simulated_median mean_absolute_error seconds "
-    "span requested_time run_time".split(),
+    "span".split(),
     "s",
 )
 _UNITS |= dict.fromkeys(("coverage", "covered", "accuracy", "resource_usage", "within_10_min"), "share")
@@ -71,25 +69,26 @@ def heading(column: object) -> str:
     return HEADINGS.get(name) or " ".join(_WORDS.get(word, word) for word in words)
 
 
-def told(name: str) -> tuple[str, str]:
-    """Return what a column is called without its unit, and the unit that its name tells; ``""`` where it does not."""
-    for ending, unit in _ENDINGS.items():
-        if name.endswith(ending) and name != ending:
-            return heading(name if name in HEADINGS else name[: -len(ending)]), unit
-    for ending, unit in _KEPT_ENDINGS.items():
-        if name == ending or name.endswith(("_" + ending, " " + ending)):
-            return heading(name), unit
-    return heading(name), _UNITS.get(name, "share" if name.startswith("utilization_") else "")
-
-
 def unit_of(column: object) -> str:
     """Return the unit of a column's values: ``s``, ``share``, another that is known, or nothing."""
     name = str(column)
-    if name.startswith(("precision", "recall", "share_of")):
-        return "share"
-    if name.startswith("ratio"):
-        return "ratio"
-    return _UNITS.get(name) or ("s" if name.endswith(("_time", "_seconds")) else "")
+    if name in _UNITS:
+        return _UNITS[name]
+    for endings in (_ENDINGS, _SIGNS):
+        if unit := next((unit for ending, unit in endings.items() if name.endswith(ending)), ""):
+            return unit
+    return next((unit for beginning, unit in _BEGINNINGS.items() if name.startswith(beginning)), "")
+
+
+def head(name: str, unit: str | None = None) -> tuple[str, str]:
+    """Return a column's name in words, and the unit of its cells, which ``unit`` tells where the name does not.
+
+    A unit that is not part of the values stands behind the words: ``mem GB``.
+    """
+    ending = next((one for one in _ENDINGS if name.endswith(one) and name != one), "")
+    text = heading(name if name in HEADINGS else name.removesuffix(ending))
+    known = unit_of(name) if unit is None else unit
+    return (f"{text} {known}" if known in IN_HEADS and known != text else text), known
 
 
 def minus(number: str) -> str:
@@ -100,29 +99,12 @@ def minus(number: str) -> str:
 
 def share(value: Any) -> str:
     """Write a share in per cent: ``12 %``; a dash if it is unknown."""
-    return "–" if pd.isna(value) else f"{100 * value:.0f} %"
+    return "–" if value != value or value is None else f"{100 * value:.0f} %"
 
 
 def shown(value: Any, unit: str = "") -> str:
-    """Write a value of a table: lengths of time in two units, shares in per cent, else at most three digits.
-
-    From 100 on, all digits before the point are written.
-    """
-    if pd.isna(value):
-        return "–"
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    if not isinstance(value, int | float | np.number):
-        return str(value)
-    if unit == "s":
-        return minus(duration(float(value)))
-    if unit == "share":
-        return minus(f"{100 * value:.1f} %")
-    if unit == "0 or 1":
-        return "yes" if value else "no"
-    size = abs(float(value))
-    if size >= 100 or float(value).is_integer():
-        return minus(f"{value:,.0f}")
-    if size < 0.001:
+    """Write a value of a page's table, see `procure.text.format_value`: with a true minus, and no digit of the tiny."""
+    if not unit and isinstance(value, float) and 0 < abs(value) < 0.001:
         return "under 0.001" if value > 0 else "over −0.001"
-    return minus(f"{value:.3g}")
+    text = format_value(value, unit)
+    return minus(text.replace("%", " %") if unit == "share" else text)

@@ -224,14 +224,6 @@ def split_list(text: str) -> list[str]:
     return found
 
 
-def from_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate the option names of earlier versions: EASY's ``order`` was ``backfill_order``."""
-    old = {"order": "queue_order", "backfill_order": "order"}
-    if "queue_order" not in model_of(name).model_fields:
-        return dict(options)
-    return {old.get(key, key): value for key, value in options.items()}
-
-
 def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:
     """Refuse jobs of several nodes under a policy that places single-node jobs only, naming the first."""
     several = jobs["n_nodes"].to_numpy() > 1

@@ -44,12 +44,6 @@ class Generate(Settings):
         return self.n_jobs or recipe_jobs(self.recipe)
 
 
-def made_up(workloads: Any) -> list[str]:
-    """Return the names of the workloads whose jobs are made up, of plain values as a study file has them."""
-    tables = [one for one in workloads if isinstance(one, dict)] if isinstance(workloads, list) else []
-    return [str(one.get("name", "")) for one in tables if "generate" in one]
-
-
 class Workload(LogSettings):
     """One job table: generated, read from a job table, or from a log.
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
 from procure.topology.fat_tree import FatTree
 from procure.workload.read_schedule import names_of
-
-SIZES = (1, 4, 16, 64, 256)
-"""Upper ends of the size classes, in nodes; what is larger is one more class."""
 
 
 def average_hops(leaves: np.ndarray, pods: np.ndarray) -> float:
@@ -73,17 +68,3 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
         leaf, pod = np.array(own).T
         rows.append((job, n, average_hops(leaf, pod), ideal[n]))
     return pd.DataFrame(rows, columns=["job_id", "n_nodes", "aph", "ideal_aph"])
-
-
-def hops_by_size(hops: pd.DataFrame, sizes: Sequence[int] = SIZES) -> pd.DataFrame:
-    """Summarise `hops_of_jobs` by size class: ``nodes n_jobs mean_aph median_aph max_aph ideal_aph``."""
-    rows = []
-    lows, highs = [1, *(size + 1 for size in sizes)], [*sizes, None]
-    for low, high in zip(lows, highs, strict=True):
-        part = hops[(hops["n_nodes"] >= low) & (hops["n_nodes"] <= (high or np.inf))]
-        if len(part):
-            name = f">{low - 1}" if high is None else str(low) if low == high else f"{low}–{high}"
-            aph = part["aph"]
-            rows.append((name, len(part), aph.mean(), aph.median(), aph.max(), part["ideal_aph"].mean()))
-    columns = ["nodes", "n_jobs", "mean_aph", "median_aph", "max_aph", "ideal_aph"]
-    return pd.DataFrame(rows, columns=columns)

@@ -121,8 +121,8 @@ def read_log(
         if told is None:
             known = "; ".join(f"{one.name}: {one.of}" for one in FORMATS.values())
             raise TableError(
-                f"{path}: nothing in its first lines tells what log it is; say it with --log-format ({known}). A file "
-                "without a header needs --fields, too"
+                f"{path}: nothing in its first lines tells what log it is; say it with --set format=NAME "
+                f"({known}). A file without a header needs --set fields=NAME,NAME,… too"
             )
     how, preset = merged(given, path.name, None if told is None else told.name)
     found = _read(path, given, how, preset, keep_unfinished)

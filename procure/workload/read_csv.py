@@ -116,7 +116,7 @@ def _table(path: str | Path, fields: str | None) -> pd.DataFrame:
         if value is not None:
             raise TableError(
                 f"{path}: the first line is no header, as {short(value)} is no name of a column; name the columns with "
-                "--fields NAME,NAME,… (of sacct's fields beside --log-format sacct)"
+                "--set fields=NAME,NAME,… (of sacct's fields beside --set format=sacct)"
             )
     try:
         return read_rows(content, str(path), "replace")
@@ -172,13 +172,13 @@ def _mapping(
 def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
     if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
-        return "; the fields are separated by | as sacct's are: --log-format sacct"
+        return "; the fields are separated by | as sacct's are: --set format=sacct"
     preset = fitting_preset(frame.columns)
     if preset is not None:
-        return f"; it looks like a log of the preset {preset}: --preset {preset}"
+        return f"; it looks like a log of the preset {preset}: --set preset={preset}"
     if "cpus_per_node" in absent:
-        return " or a --preset; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
-    return " or a --preset"
+        return " or --set preset=NAME; where the log counts nodes only, --set cpus_per_node=N gives the CPUs of each"
+    return " or --set preset=NAME"
 
 
 def _times(

@@ -110,7 +110,7 @@ def read_swf(
     if node_field is None and frame.shape[1] > len(_NAMES):
         ledger.note(
             f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is one of "
-            "theirs, --preset metacentrum reads the nodes, and memory in its unit"
+            "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
     _look_at_memory(columns, field["requested memory"], mem_unit, frame.shape[1] > len(_NAMES), ledger)
     return ledger.finish(columns, clock, strict, origin)
@@ -127,7 +127,7 @@ def _look_at_memory(
     in_bytes = np.where(ledger.keep, written, 0) / (columns["n_nodes"] * cpus) / 1e6
     likely = "another unit, see --set mem_unit=UNIT:PER"
     if in_bytes.max() <= MOST_MEMORY and mem_unit != "B:job":
-        likely = "bytes per job, as MetaCentrum's (--preset metacentrum)" if more_fields else "bytes per job"
+        likely = "bytes per job, as MetaCentrum's (--set preset=metacentrum)" if more_fields else "bytes per job"
         likely += "" if more_fields else " (`procure workload import --set mem_unit=B:job`)"
     ledger.warnings.append(
         f"memory: read as {mem_unit}, {counted(n, 'job')} of {int(ledger.keep.sum()):,} {'asks' if n == 1 else 'ask'} "

@@ -33,7 +33,7 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     if jobs and not any("time" in job for job in jobs) and any("job_state" in job for job in jobs):
         raise TableError(
             f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
-            "For the queue of now: procure queue predict --queue"
+            "For the queue of now: procure queue predict --state"
         )
     return pd.DataFrame([_row(job) for job in jobs], dtype=object)
 

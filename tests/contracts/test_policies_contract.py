@@ -27,7 +27,7 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
     """No node is ever over its capacity, nobody starts before submission, every runnable job ends once."""
     jobs, nodes = case_for(policy, case)(np.random.default_rng(seed), kill=kill)
     options = {"exclusive": int(exclusive)}
-    schedule = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill, options=options).schedule
+    schedule = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill, parameters=options).schedule
     rows = {name: i for i, name in enumerate(nodes["node_id"])}
     held = []
     has = {name: nodes[name].to_numpy() for name in ("cpus", "mem_mb", "gpus", "gpu_type")}
