@@ -190,7 +190,7 @@ def _below_demand(done: Recommendation) -> str | None:
 
 def _far_above(done: Recommendation) -> str | None:
     values, row = done.package_values, _row(done)
-    alike = values.simulated & (values.whole.left_out == values.whole.left_out[row])
+    alike = values.simulated & (values.whole.left_out == values.whole.left_out[row]) & ~np.isnan(values.whole.wait)
     waits = values.whole.wait[alike]
     if alike.sum() < 2 or not values.simulated[row]:
         return None
