@@ -275,7 +275,7 @@ ROWS: dict[str, _Row] = {
     "below-demand": _Row(
         _below_demand, "Give more money, or fewer jobs; compare packages, and read no wait as a forecast"
     ),
-    "far-above-demand": _Row(_far_above, "Try a heavier load (procure workload load), or spend less"),
+    "far-above-demand": _Row(_far_above, "Try a heavier load (procure workload slice --load 1.5), or spend less"),
     "unknown-requests": _Row(
         _unknown, "Name the columns when importing; what a job does not ask for keeps none waiting"
     ),
