@@ -14,9 +14,6 @@ import procure.window.compare
 import procure.window.solve
 from procure._version import __version__ as __version__
 from procure.account.account import account_waits as account_waits
-from procure.reports.buying import Inputs as Inputs
-from procure.reports.buying import ask as ask
-from procure.reports.buying import buy as buy
 from procure.comparison import compare as compare
 from procure.comparison.isolation import weigh_isolation as weigh_isolation
 from procure.errors import TableError as TableError
@@ -45,6 +42,9 @@ from procure.recommender.rent import compare_rent as compare_rent
 from procure.recommender.training import train as train
 from procure.recommender.what_if import what_if as what_if
 from procure.reports import report as report
+from procure.reports.buying import Inputs as Inputs
+from procure.reports.buying import ask as ask
+from procure.reports.buying import buy as buy
 from procure.run import simulate as simulate
 from procure.study import load_study as load_study
 from procure.study.costs import package_costs as package_costs

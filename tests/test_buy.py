@@ -94,7 +94,7 @@ def test_ask_ranks_again_from_what_was_simulated(folder: Path) -> None:
     [
         ("log.psv", (), "--tz"),
         ("log.swf", (), "--set cpus_per_node"),
-        ("log.txt", (), "--log-format"),
+        ("log.txt", (), "--set format="),
         ("jobs.parquet", ("--budget", "€5,000"), "--rate EUR="),
         ("jobs.parquet", ("--quotes", "no-category.csv"), "--category"),
         ("jobs.parquet", ("--quotes", "no-price.csv"), "price_usd"),

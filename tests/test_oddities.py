@@ -98,7 +98,7 @@ def test_longest_names_of_jobs(tmp_path):
 def test_what_an_import_most_often_gets_wrong_is_warned_of(tmp_path):
     """An end time taken for a run time, and a log whose memory nobody named: both simulate, and mislead."""
     log = tmp_path / "log.csv"
-    log.write_text("id,sub,took,end,cpus\n1,1000,60,1700000000,4\n2,1010,70,1700000100,4\n")
+    log.write_text("id,sub,took,end,cpus\n1,1000,60,170000000,4\n2,1010,70,170000100,4\n")
     columns = {"job_id": "id", "submit_time": "sub", "run_time": "took", "cpus_per_node": "cpus"}
     (memory,) = import_log(log, "csv", columns=columns).warnings
     assert "no job asks for memory" in memory

@@ -70,7 +70,7 @@ def test_refusals(tmp_path):
     write_network(path, random_network(n_in=400))
     with pytest.raises(TableError, match="layers do not fit"):
         read_network(path)
-    with pytest.raises(TableError, match="no such file; `procure.window.train.train_network` writes one"):
+    with pytest.raises(TableError, match=r"no such file; `procure\.window\.train\.train_network` writes one"):
         solve(WINDOW, f"neural:{tmp_path / 'none.zip'}")
     for arguments, message in (({"minutes": 0}, "0 minutes"), ({"steps": 0}, "0 steps")):
         with pytest.raises(ArgumentError, match=message):

@@ -133,7 +133,7 @@ def test_bad_rows_can_be_dropped_and_counted_and_strict_still_refuses(tmp_path):
     imported = import_log(path, "csv", "beocat", skip_bad_rows=True)
     assert imported.dropped == {"unreadable row": 1}
     assert "'four'" in imported.notes[0]
-    with pytest.raises(TableError, match="--strict allows none"):
+    with pytest.raises(TableError, match="strict=true allows none"):
         import_log(path, "csv", "beocat", skip_bad_rows=True, strict=True)
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
 from procure.text import toml
-
-if TYPE_CHECKING:
-    from procure.packages.costs import Order
 
 
 class TypeRule(Settings):
@@ -136,12 +133,12 @@ class PackageRules(Settings):
     retire: tuple[str, ...] = ()
     existing_down: Literal["keep", "leave-out"] = "keep"
 
-    _order: Order | None = PrivateAttr(default=None)
+    _order: Any = PrivateAttr(default=None)
     _servers_usd: float | None = PrivateAttr(default=None)
 
     @property
-    def order(self) -> Order | None:
-        """What the budget has to hold beside servers and ``fixed_cost_usd``; see `with_whole_orders`."""
+    def order(self) -> Any:
+        """What the budget has to hold beside servers and ``fixed_cost_usd``: a `procure.packages.order.Order`."""
         return self._order
 
     @property
@@ -187,7 +184,7 @@ def without_each(rules: PackageRules) -> dict[str, PackageRules]:
     return found | ({ALL_RULES: rules.model_copy(update=free)} if len(free) > 1 else {})
 
 
-def with_whole_orders(rules: PackageRules, order: Order | None, servers_usd: float | None = None) -> PackageRules:
+def with_whole_orders(rules: PackageRules, order: Any, servers_usd: float | None = None) -> PackageRules:
     """Return rules whose budget is for the whole order, and whose servers may cost up to ``servers_usd``."""
     rules = rules.model_copy()
     rules._order, rules._servers_usd = order, servers_usd

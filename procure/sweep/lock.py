@@ -61,6 +61,9 @@ def _held(folder: Path, name: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise TableError(f"{path}: cannot be written: {reason}") from None
     with os.fdopen(handle, "r+", encoding="utf-8", errors="replace") as stream:
+        if stream.read(8) not in ("", "process "):
+            raise TableError(f"{path}: is no lock of procure; move it away or name another results folder")
+        stream.seek(0)
         try:
             fcntl.flock(stream, how | fcntl.LOCK_NB)
         except OSError as error:

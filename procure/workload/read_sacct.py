@@ -254,7 +254,7 @@ def _table(
     if not re.search(r"\bJobID", header, re.IGNORECASE):
         raise TableError(
             f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); of a file without a header name "
-            "its columns, --fields JobID,User,Submit,Start,End,…; or make one with the command that "
+            "its columns, --set fields=JobID,User,Submit,Start,End,…; or make one with the command that "
             "`procure workload import --print-sacct-command` prints"
         )
     delimiter = max("|;,^\t", key=(header if fields is None or not body else lines[body[0]]).count)
@@ -268,7 +268,7 @@ def _table(
     ledger = Ledger(str(path), np.array([body[i] for i in good], dtype=np.int64), len(body), skip_bad_rows)
     if len(good) < len(body):
         first = next(i for i, parts in enumerate(split) if len(parts) != len(names))
-        what = f"where {'--fields names' if fields is not None else 'the header has'} {len(names)}"
+        what = f"where {'fields names' if fields is not None else 'the header has'} {len(names)}"
         ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
     frame = pd.DataFrame([split[i] for i in good], columns=[name.lower() for name in names], dtype=object)
     return frame.loc[:, ~frame.columns.duplicated()], ledger
