@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from procure.comparison.site_check import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.model import Association, Limits, Partition, Qos, Site
@@ -179,6 +180,19 @@ def test_minutes_of_billing(tmp_path, enforce, third):
     begun = starts(site, table, two_nodes(), tmp_path)
     assert begun[0] < 60 and begun[2] is None
     assert (begun[1] is not None and 600 <= begun[1] < 660) if third else begun[1] is None
+
+
+def test_a_check_ends_in_a_verdict(tmp_path):
+    """A log that the rules made is foretold; of one whose jobs waited ten hours longer the waits are no forecast."""
+    site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),))
+    write_site(site, two_nodes(), tmp_path / "site")
+    run = simulate(jobs(30, cpus_per_node=20), two_nodes(), f"slurm:site={tmp_path / 'site'}")
+    log = check(run.schedule, JOB)
+    found = site_check(log, run)
+    assert found["verdict"].eq("forecast").all() and "may be read" in verdict(found)
+    late = log.assign(start_time=log["start_time"] + 36_000, end_time=log["end_time"] + 36_000)
+    found = site_check(late, run)
+    assert found["verdict"].eq("no forecast").all() and "no forecast" in verdict(found)
 
 
 def test_a_weekly_reservation_comes_again(site, tmp_path):

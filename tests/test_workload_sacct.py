@@ -9,6 +9,7 @@ import pytest
 
 from procure.errors import TableError
 from procure.workload import import_log
+from procure.workload.submit_line import read_submit_line
 
 HEADER = (
     "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|"
@@ -382,3 +383,30 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
     path.write_text(json.dumps({"jobs": rows}))
     [found] = import_log(path, "sacct").jobs.itertuples()
     assert (found.job_id, found.n_nodes) == ("12", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("sbatch -n 16 --dependency=afterok:41:42 run.sh --array=5%9", ("afterok:41:42", 0, "", "", 0, False)),
+        ("sbatch -d afterany:7 -a 0-9%2 -L matlab:2 --nice=50 run.sh", ("afterany:7", 2, "", "matlab:2", 50, False)),
+        ("sbatch --exclusive --nice run.sh", ("", 0, "1", "", 100, False)),
+        ("srun --exclusive=user -c 4 --pty bash", ("", 0, "", "", 0, False)),
+        ("salloc", ("", 0, "", "", 0, False)),
+        ("(null)", ("", 0, "", "", 0, False)),
+        ("sbatch --wrap='echo", ("", 0, "", "", 0, True)),
+    ],
+)
+def test_a_submit_line_tells_what_no_field_does(text, found):
+    """Options before the script only; what cannot be read is said."""
+    assert read_submit_line(text) == found
+
+
+def test_columns_of_submit_lines(tmp_path):
+    """They stand in the job table where any line tells them, and nodes of policy slurm go by them."""
+    rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "'"])]
+    path = tmp_path / "jobs.psv"
+    path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
+    read = import_log(path, "sacct", tz="UTC")
+    assert read.jobs["dependency"].tolist() == ["", "afterok:0", ""] and "array_limit" not in read.jobs
+    assert any("1 submit line cannot be read" in note for note in read.notes)

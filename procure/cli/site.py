@@ -12,7 +12,7 @@ from procure.account.layout import check_started
 from procure.cli import common, lazy, site_options
 from procure.cli.site_fit import fit
 from procure.cli.site_why import why
-from procure.comparison.site_check import site_check
+from procure.comparison.site_check import site_check, verdict
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
@@ -121,6 +121,8 @@ def check(
         site_options.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
     checked = pd.concat(checks, ignore_index=True)
+    for one in checks:
+        common.note(verdict(one))
     if output is common.Format.JSON:
         common.print_json(checked.to_dict(orient="records"))
         return

@@ -10,10 +10,14 @@ from procure.comparison.classes import size_class
 from procure.errors import TableError
 from procure.run import Run
 from procure.schemas import CLASSES
+from procure.text import duration, listed
 from procure.workload.classes import class_of
 
 WITHIN = 600
 """s; a simulated wait counts as right within ten minutes of the logged one."""
+NEAR, NEAR_S = 0.25, 600.0
+"""A level may be read as a forecast where mean, median and 90th percentile are each off by at most this share of the
+logged one, or by so many seconds."""
 
 
 def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
@@ -32,7 +36,7 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     -------
     pandas.DataFrame
         One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
-        logged_p90 simulated_p90 mean_error rank_correlation share_within distance``; waits in s,
+        logged_p90 simulated_p90 mean_error rank_correlation share_within distance verdict``; waits in s,
         ``mean_error`` of absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
 
     Raises
@@ -52,7 +56,31 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     parts = [("all", frame)]
     for name in frame.columns.drop(["logged", "simulated"]):
         parts += [(str(value), part) for value, part in frame.groupby(name, observed=True)]
-    return pd.DataFrame([{"policy": policy, "class": name} | compare_pairs(part) for name, part in parts])
+    found = pd.DataFrame([{"policy": policy, "class": name} | compare_pairs(part) for name, part in parts])
+    return found.assign(verdict=np.where(is_near(found), "forecast", "no forecast"))
+
+
+def is_near(found: pd.DataFrame) -> pd.Series:
+    """Say of each row of `compare_pairs` whether its simulated waits may be read as a forecast, see `NEAR`."""
+    near = pd.Series(True, index=found.index)
+    for name in ("mean", "median", "p90"):
+        logged = found[f"logged_{name}"]
+        near &= (found[f"simulated_{name}"] - logged).abs() <= np.maximum(NEAR * logged, NEAR_S)
+    return near
+
+
+def verdict(found: pd.DataFrame) -> str:
+    """Say in a sentence for which classes of jobs the waits of one policy's `site_check` may be read as a forecast."""
+    near, policy = is_near(found), found["policy"].iloc[0]
+    far = found.loc[~near, "class"].tolist()
+    if near.iloc[0]:
+        but = f", but for {listed(far)}" if far else ""
+        return f"{policy}: these waits may be read as a forecast{but}"
+    of = found.iloc[0]
+    return (
+        f"{policy}: these waits are no forecast, as all jobs waited {duration(of['logged_mean'])} on average and wait "
+        f"{duration(of['simulated_mean'])} here; `procure site why` says what held them, and what the log does not tell"
+    )
 
 
 def pair_waits(jobs: pd.DataFrame, schedule: pd.DataFrame) -> pd.DataFrame:

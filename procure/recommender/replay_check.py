@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.comparison.site_check import compare_pairs, pair_waits
+from procure.comparison.site_check import compare_pairs, is_near, pair_waits
 from procure.errors import TableError
 from procure.files import Archive, code_digest, keep
 from procure.packages.nodes import package_nodes
@@ -30,9 +30,6 @@ MOST_LOGS = 12
 """Workloads that are looked at; of more, as many evenly spread."""
 KNOWN = 0.5
 """Share of a workload's jobs whose starts must be known."""
-NEAR, NEAR_S = 0.25, 600.0
-"""A level may be read as a forecast where mean, median and 90th percentile are each off by at most this share of the
-logged one, or by so many seconds."""
 LITTLE_RANK = 0.5
 """Below this rank correlation a replay says little of which jobs wait."""
 _MOSTLY = 0.9
@@ -312,11 +309,7 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> BaselineR
     classes = [("all", table), *((name, table[table["kind"] == name]) for name in CLASSES)]
     rows = [{"class": name} | compare_pairs(part) for name, part in classes if len(part)]
     found = pd.DataFrame(rows[:1] if len(rows) == 2 else rows)  # one class is all
-    near = pd.Series(True, index=found.index)
-    for name in ("mean", "median", "p90"):
-        logged = found[f"logged_{name}"]
-        near &= (found[f"simulated_{name}"] - logged).abs() <= np.maximum(NEAR * logged, NEAR_S)
-    return BaselineReplay(results.policy, logs[0].named, found.assign(forecast=near))
+    return BaselineReplay(results.policy, logs[0].named, found.assign(forecast=is_near(found)))
 
 
 def _reduction(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray) -> WaitReduction:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.workload.read_sacct import FIELDS
+from procure.workload.read_sacct import FIELDS, LAST_FIELD
 from procure.workload.slurm_env import PATIENCE, run_slurm
 
 COMMANDS = {
@@ -18,11 +18,11 @@ COMMANDS = {
     "reservation.txt": "scontrol show reservation",
     "topology.conf": "scontrol show topology",
     "qos.txt": "sacctmgr show qos --parsable",
-    "assoc.txt": "sacctmgr show assoc --parsable",
+    "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
     "jobs.psv": (
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
-        f"--starttime={{begin}} --endtime={{end}} --format={FIELDS}"
+        f"--starttime={{begin}} --endtime={{end}} --format={FIELDS},{LAST_FIELD}"
     ),
 }
 """By the file that takes what each prints; ``begin`` and ``end`` are days."""
@@ -65,6 +65,16 @@ def shell_lines(folder: str = "slurm", begin: str = "", end: str = "") -> list[s
     return [f"mkdir -p {folder}", *(f"{command} > {folder}/{name}" for name, command in lines)]
 
 
+def _printed(command: str, patience: int) -> str:
+    """Run a command; an sacct that does not know the last field (before Slurm 21.08) is asked without it."""
+    try:
+        return run_slurm(command.split(), patience)
+    except TableError as error:
+        if LAST_FIELD not in str(error) or f",{LAST_FIELD}" not in command:
+            raise
+        return run_slurm(command.replace(f",{LAST_FIELD}", "").split(), patience)
+
+
 def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     """Run the `commands` and keep what they print; returns a sentence for each that failed or printed nothing.
 
@@ -82,7 +92,7 @@ def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     failed = []
     for name, command in commands(begin, end).items():
         try:
-            printed = run_slurm(command.split(), TIMEOUT.get(name, PATIENCE))
+            printed = _printed(command, TIMEOUT.get(name, PATIENCE))
         except TableError as error:
             failed.append(f"{command.split('--')[0].strip()}: {error}")
             continue

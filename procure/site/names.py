@@ -180,14 +180,14 @@ class Known:
     def eligible(self, first: int) -> np.ndarray:
         """Return when a job may start at the earliest, s after the first submission.
 
-        A begin time counts; the logged time of a job with a dependency does not: the dependency is simulated.
+        A begin time counts; the logged time of a job that depends on jobs of the table does not: that is simulated.
         """
         submit = self.jobs["submit_time"].to_numpy(np.int64) - first
         begin = self.numbers("begin_after").astype(np.int64)
         found = submit + begin
         if "eligible_time" in self.jobs:
             logged = self.numbers("eligible_time").astype(np.int64) - first
-            depends = np.array([bool(value) for value in self.text("dependency")])
+            depends = np.array([bool(each_on) for each_on in self._dependencies()])  # of jobs of the table
             limited = self.numbers("array_limit") > 0
             found = np.where((logged > found) & ~depends & ~limited, logged, found)
         return found

@@ -33,6 +33,7 @@ from procure.workload.slurm_text import (
     slurm_duration,
     slurm_memory,
 )
+from procure.workload.submit_line import read_submit_line
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -180,10 +181,28 @@ def _more(frame: pd.DataFrame, ledger: Ledger) -> dict[str, object]:
             values = text.str.strip().where(~text.str.strip().isin(["None", "(null)", "Unknown"]), "")
             if (values != "").any():
                 found[name] = values.to_numpy(dtype=object)
+    found |= _submitted(frame, ledger, found)
     restarts = _pick(frame, "Restarts")
     if restarts is not None and (restarts.str.strip() != "").any():
         found["restarts"] = np.nan_to_num(numbers(restarts, "Restarts", ledger))
     return found
+
+
+def _submitted(frame: pd.DataFrame, ledger: Ledger, found: dict[str, object]) -> dict[str, object]:
+    """Return what only the command line tells: dependencies, tasks of an array at once, whole nodes, licences, nice."""
+    text = _pick(frame, LAST_FIELD)
+    if text is None:
+        return {}
+    *values, bad = by_value(text, read_submit_line, [object, float, object, object, float, bool])
+    if n := int((bad & ledger.keep).sum()):
+        ledger.note(f"{counted(n, 'submit line')} cannot be read: what these jobs depend on is not known")
+    names = ("dependency", "array_limit", "exclusive", "licenses", "nice")
+    told = {
+        name: one
+        for name, one in zip(names, values, strict=True)
+        if name not in found and np.any(one[ledger.keep] != 0)
+    }
+    return {name: one for name, one in told.items() if one.dtype != object or any(one)}
 
 
 def _held(frame: pd.DataFrame, ledger: Ledger, columns: dict[str, object]) -> dict[str, object]:
