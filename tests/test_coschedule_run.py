@@ -56,7 +56,10 @@ def test_killed_or_interrupted_it_leaves_nothing(number, mark):
     """However procure ends, the kernel ends both commands with all that they forked."""
     words = [sys.executable, "-m", "procure.cli.main", "coschedule", "run", "--cpus", "1", "--format", "json"]
     words += ["--", *forking(mark), "--", *forking(mark)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    ) as started:  # fmt: skip
         deadline = time.monotonic() + 60
         while sum(line.startswith("bash") for line in left_over(mark)) < 6 and time.monotonic() < deadline:
             time.sleep(0.05)
