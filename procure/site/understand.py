@@ -440,6 +440,8 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
         if (kind := closed_as(record)) is not None:
             events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
+    if not rows:
+        raise TableError("no node is left: NodeName lines name none, or all are of State FUTURE")
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
     number = frame.groupby(kinds, sort=False).ngroup()

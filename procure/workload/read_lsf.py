@@ -24,49 +24,47 @@ def recognises(lines: list[str]) -> bool:
 
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
-    found = Rows(text)
-    for number, line in found.lines():
-        fields = next(csv.reader([line], delimiter=" ", doublequote=True, skipinitialspace=True))
-        if fields[0] != "JOB_FINISH":
-            found.skip(f"event {fields[0][:20]}, not the end of a job")
-            continue
-        try:
-            n_asked = int(fields[22])
-            n_hosts = int(fields[23 + n_asked])
-            hosts = fields[24 + n_asked : 24 + n_asked + n_hosts]
-            rest = fields[24 + n_asked + n_hosts :]
-            state, _, name, command = rest[:4]
-            cpus, index = int(fields[6]), int(rest[28]) if len(rest) > 28 and rest[28].isdigit() else 0
-        except (IndexError, ValueError):
-            found.bad(number, line, "a JOB_FINISH event of lsb.acct")
-            continue
-        slots = Counter[str]()
-        for host in hosts:
-            times, star, one = host.partition("*")
-            slots[one if star else host] += int(times) if star and times.isdigit() else 1
-        started = int(fields[10]) > 0
-        gpus = _GPUS.search(f"{fields[13]} {command}")
-        limit = _LIMIT.search(command)
-        n_nodes = max(len(slots), 1)
-        each = int(gpus[1] or gpus[2]) * n_nodes if gpus else 0
-        found.add(
-            number,
-            JobID=f"{fields[3]}[{index}]" if index else fields[3],
-            JobName=name,
-            User=fields[11],
-            Account=rest[24] if len(rest) > 24 else "",
-            Partition=fields[12],
-            Submit=fields[7],
-            Start=fields[10] if started else "",
-            End=fields[2],
-            Timelimit=f"{int(limit[1] or 0):02d}:{limit[2]}:00" if limit else "",
-            State="COMPLETED" if state == _DONE else "FAILED" if started else "CANCELLED",
-            NNodes=n_nodes,
-            NodeList=",".join(slots),
-            ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={each}",
-        )
+    found = Rows(text).take(_take, "a JOB_FINISH event of lsb.acct")
     found.note(
         "the unit of memory in rusage[mem=…] is not in the log: no job asks for memory here; time limits are those of "
         "#BSUB -W in the command"
     )
     return found
+
+
+def _take(found: Rows, number: int, line: str) -> None:
+    fields = next(csv.reader([line], delimiter=" ", doublequote=True, skipinitialspace=True))
+    if fields[0] != "JOB_FINISH":
+        found.skip(f"event {fields[0][:20]}, not the end of a job")
+        return
+    n_asked = int(fields[22])
+    n_hosts = int(fields[23 + n_asked])
+    hosts = fields[24 + n_asked : 24 + n_asked + n_hosts]
+    rest = fields[24 + n_asked + n_hosts :]
+    state, _, name, command = rest[:4]
+    cpus, index = int(fields[6]), int(rest[28]) if len(rest) > 28 and rest[28].isdigit() else 0
+    slots = Counter[str]()
+    for host in hosts:
+        times, star, one = host.partition("*")
+        slots[one if star else host] += int(times) if star and times.isdigit() else 1
+    started = int(fields[10]) > 0
+    gpus = _GPUS.search(f"{fields[13]} {command}")
+    limit = _LIMIT.search(command)
+    n_nodes = max(len(slots), 1)
+    each = int(gpus[1] or gpus[2]) * n_nodes if gpus else 0
+    found.add(
+        number,
+        JobID=f"{fields[3]}[{index}]" if index else fields[3],
+        JobName=name,
+        User=fields[11],
+        Account=rest[24] if len(rest) > 24 else "",
+        Partition=fields[12],
+        Submit=fields[7],
+        Start=fields[10] if started else "",
+        End=fields[2],
+        Timelimit=f"{int(limit[1] or 0):02d}:{limit[2]}:00" if limit else "",
+        State="COMPLETED" if state == _DONE else "FAILED" if started else "CANCELLED",
+        NNodes=n_nodes,
+        NodeList=",".join(slots),
+        ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={each}",
+    )

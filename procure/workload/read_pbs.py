@@ -22,43 +22,44 @@ def recognises(lines: list[str]) -> bool:
 
 def rows(text: str) -> Rows:
     """Return a row per ended job."""
-    found = Rows(text)
-    for number, line in found.lines():
-        if not _RECORD.match(line):
-            found.bad(number, line, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
-            continue
-        _, kind, job_id, message = line.split(";", 3)
-        if kind != "E":
-            found.skip(f"record {kind}, not the end of a job")
-            continue
-        told = dict(part.split("=", 1) for part in message.split() if "=" in part)
-        hosts, slots = _hosts(told.get("exec_host", ""))
-        asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
-        n_nodes = len(hosts) or int(asked.get("nodect", 1))
-        chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
-        cpus = int(asked.get("ncpus", 0)) or sum(slots.values()) or n_nodes
-        gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
-        memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
-        memory = memory or cpus * _memory(asked.get("pmem", ""))
-        found.add(
-            number,
-            JobID=job_id,
-            JobName=told.get("jobname", ""),
-            User=told.get("user", ""),
-            Account=told.get("account", "").strip('"') or told.get("project", "").removeprefix("_pbs_project_default"),
-            Partition=told.get("queue", ""),
-            Submit=told.get("ctime", told.get("qtime", "")),
-            Eligible=told.get("etime", ""),
-            Start=told.get("start", ""),
-            End=told.get("end", ""),
-            ElapsedRaw=clock(told.get("resources_used.walltime", "")),
-            Timelimit=asked.get("walltime", ""),
-            State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
-            NNodes=n_nodes,
-            NodeList=",".join(hosts),
-            ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
-        )
+    found = Rows(text).take(_take, "a record such as 12/21/2009 15:27:00;E;6.host;user=…")
     return found
+
+
+def _take(found: Rows, number: int, line: str) -> None:
+    if not _RECORD.match(line):
+        raise ValueError(line)
+    _, kind, job_id, message = line.split(";", 3)
+    if kind != "E":
+        found.skip(f"record {kind}, not the end of a job")
+        return
+    told = dict(part.split("=", 1) for part in message.split() if "=" in part)
+    hosts, slots = _hosts(told.get("exec_host", ""))
+    asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
+    n_nodes = len(hosts) or int(asked.get("nodect", 1))
+    chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
+    cpus = int(asked.get("ncpus", 0)) or sum(slots.values()) or n_nodes
+    gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
+    memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
+    memory = memory or cpus * _memory(asked.get("pmem", ""))
+    found.add(
+        number,
+        JobID=job_id,
+        JobName=told.get("jobname", ""),
+        User=told.get("user", ""),
+        Account=told.get("account", "").strip('"') or told.get("project", "").removeprefix("_pbs_project_default"),
+        Partition=told.get("queue", ""),
+        Submit=told.get("ctime", told.get("qtime", "")),
+        Eligible=told.get("etime", ""),
+        Start=told.get("start", ""),
+        End=told.get("end", ""),
+        ElapsedRaw=clock(told.get("resources_used.walltime", "")),
+        Timelimit=asked.get("walltime", ""),
+        State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
+        NNodes=n_nodes,
+        NodeList=",".join(hosts),
+        ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
+    )
 
 
 def _hosts(text: str) -> tuple[list[str], Counter[str]]:

@@ -19,42 +19,43 @@ def recognises(lines: list[str]) -> bool:
 
 def rows(text: str) -> Rows:
     """Return a row per job, or task of an array job."""
-    found = Rows(text)
-    for number, line in found.lines():
-        if line.startswith("#"):
-            continue
-        fields = line.split(":")
-        if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
-            found.bad(number, line, f"a record of {_FEWEST} fields or more with : between them")
-            continue
-        submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
-        # The command's options may hold colons, too (-l h_rt=1:00:00): they stand before the last five fields.
-        options = ":".join(fields[39:-5])
-        slots, task = max(int(fields[34]), 1), fields[35]
-        gpus = re.search(r"\b(?:gpu|gpus|ngpus|nvidia_gpu)=(\d+)", options)
-        limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
-        if slots > 1:
-            found.note(_WITH_PE)
-        if gpus:
-            found.note("GPUs are taken as those of the whole job, where -l asks for them")
-        found.add(
-            number,
-            JobID=f"{fields[5]}.{task}".replace(".", "_") if task != "0" else fields[5],
-            JobName=fields[4],
-            User=fields[3],
-            Account=fields[31] if fields[31] != "NONE" else "",
-            Partition=fields[0],
-            Submit=submit,
-            Start=start if start else "",
-            End=end,
-            Timelimit="" if not limit else _duration(clock(limit[1])),
-            State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
-            NNodes=1,
-            NodeList=fields[1] if start else "",
-            ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
-        )
+    found = Rows(text).take(_take, "a record of 44 fields or more with : between them")
     found.note("whether a memory request is per slot or per job this log does not say: no job asks for memory here")
     return found
+
+
+def _take(found: Rows, number: int, line: str) -> None:
+    if line.startswith("#"):
+        return
+    fields = line.split(":")
+    if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
+        raise ValueError(line)
+    submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
+    # The command's options may hold colons, too (-l h_rt=1:00:00): they stand before the last five fields.
+    options = ":".join(fields[39:-5])
+    slots, task = max(int(fields[34]), 1), fields[35]
+    gpus = re.search(r"\b(?:gpu|gpus|ngpus|nvidia_gpu)=(\d+)", options)
+    limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
+    if slots > 1:
+        found.note(_WITH_PE)
+    if gpus:
+        found.note("GPUs are taken as those of the whole job, where -l asks for them")
+    found.add(
+        number,
+        JobID=f"{fields[5]}.{task}".replace(".", "_") if task != "0" else fields[5],
+        JobName=fields[4],
+        User=fields[3],
+        Account=fields[31] if fields[31] != "NONE" else "",
+        Partition=fields[0],
+        Submit=submit,
+        Start=start if start else "",
+        End=end,
+        Timelimit="" if not limit else _duration(clock(limit[1])),
+        State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
+        NNodes=1,
+        NodeList=fields[1] if start else "",
+        ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
+    )
 
 
 def _seconds(text: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,15 @@ class Rows:
         for number, line in enumerate(self._text.split("\n"), 1):
             if line.strip():
                 yield number, line.rstrip("\r")
+
+    def take(self, read: Callable[[Rows, int, str], None], wanted: str) -> Rows:
+        """Read each line; one that gives an error of a value is bad."""
+        for number, line in self.lines():
+            try:
+                read(self, number, line)
+            except (ValueError, IndexError, csv.Error):
+                self.bad(number, line, wanted)
+        return self
 
     def add(self, number: int, **fields: Any) -> None:
         """Take a row: sacct's fields as text."""
