@@ -33,7 +33,11 @@ _ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBL
 
 _LOOPBACK = "127.0.0.1:0"
 """Where Dask's HTTP servers listen, which cannot be left out: they have no pages unless the dashboard is asked for."""
-_SCRATCH = ['export DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"', "trap 'rm -rf \"$DASK_TEMPORARY_DIRECTORY\"' EXIT"]
+_SCRATCH = [
+    "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
+    'export DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"',
+    "trap 'rm -rf \"$DASK_TEMPORARY_DIRECTORY\"' EXIT",
+]
 """Left to itself, Dask takes ``dask-scratch-space`` from whoever has made it in a public folder."""
 
 Explain = Callable[[], tuple[str, bool]]
@@ -56,10 +60,12 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
         "distributed.scheduler.allowed-failures": 2,
         # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
         "distributed.admin.large-graph-warning-threshold": "4 GB",
-        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
     }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
         settings["distributed.scheduler.worker-ttl"] = "60s"
+    if not options.dashboard:
+        settings["distributed.scheduler.http.routes"] = []
     with contextlib.ExitStack() as stack:
         if how is not _address:
             base = dask.config.get("temporary-directory", None)
