@@ -96,6 +96,8 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
         if of_cores(record):
             effect = "of some cores of its nodes: these are taken as free for everybody"
             gaps.append((name, record.get("corecnt", ""), effect))
+        if said := [word for word in record.get("flags", "").split(",") if word in ("WEEKDAY", "WEEKEND")]:
+            gaps.append((name, ",".join(said), "that it comes again is not modelled: it stands for its own day only"))
         if record.get("licenses", "(null)") not in ("(null)", ""):
             gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
     return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]

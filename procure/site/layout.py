@@ -245,7 +245,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         tree,
         known.partition_nodes,
         known.closed(first),
-        np.array([each.end for each in site.reservations] + [first], np.int64) - first,
+        np.array([each.over for each in site.reservations] + [first], np.int64) - first,
         rejected,
         reasons,
     )

@@ -251,6 +251,17 @@ class Reservation(Settings):
     users: Names = ()
     accounts: Names = ()
 
+    @property
+    def every(self) -> int:
+        """After how many seconds it comes again; 0 = never."""
+        steps = {"hourly": 3600, "daily": 86_400, "weekly": 7 * 86_400}
+        return next((steps[flag.lower()] for flag in self.flags if flag.lower() in steps), 0)
+
+    @property
+    def over(self) -> int:
+        """When it is over for good, Unix s."""
+        return _FAR if self.every else self.end
+
 
 class NodeEvent(Settings):
     """Nodes that took no new jobs (drain) or lost theirs (down) for a time; Unix seconds, no end = to the last."""

@@ -65,11 +65,7 @@ class Known:
         owners = zip(self.given_qos, self.account, self.user, self.partition, strict=True)
         self.qos = [q or self._default_qos(a, u, p) for q, a, u, p in owners]
         self.given_reservation = self.text("reservation")
-        repeated = {"hourly", "daily", "weekly", "weekday", "weekend"}
-        ends = {
-            each.name: 2**50 if repeated & {flag.lower() for flag in each.flags} else each.end
-            for each in site.reservations
-        }
+        ends = {each.name: each.over for each in site.reservations}
         submitted = jobs["submit_time"].tolist()
         self.reservation_over = [
             name in ends and when >= ends[name] for name, when in zip(self.given_reservation, submitted, strict=True)
@@ -362,12 +358,10 @@ class Known:
         rows: list[tuple[int, int, int, int]] = []
         row_of = {name: n for n, name in enumerate(self.nodes["node_id"])}
         spans = [(e.start, e.end, e.nodes, DOWN if e.state == "down" else DRAINED) for e in self.site.events]
-        every = {"hourly": 3600, "daily": 86_400, "weekly": 7 * 86_400}
+        until = int(self.jobs["submit_time"].max()) + _LONGEST_REPEAT
         for n, each in enumerate(self.site.reservations):
-            step = next((every[flag.lower()] for flag in each.flags if flag.lower() in every), 0)
-            until = first + (self.jobs["submit_time"].max() - first) + _LONGEST_REPEAT if step else each.start
-            begin = each.start + (first - each.start) // step * step if step else each.start
-            for start in range(begin, max(until, begin) + 1, step or 2**50):
+            begin = each.start + (first - each.start) // each.every * each.every if each.every else each.start
+            for start in range(begin, until, each.every) if each.every else (begin,):
                 spans.append((start, start + each.end - each.start, each.nodes, n))
         for start, end, nodes, what in spans:
             last = 2**50 if end is None else end - first

@@ -115,9 +115,12 @@ def read_log(
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
-    told = None
+    told, why = None, "its first lines tell"
     if given.format is None and given.preset is None:
-        told = FORMATS["csv"] if given.columns or path.suffix.lower() == ".parquet" else guess(path)
+        if given.columns or path.suffix.lower() == ".parquet":
+            told, why = FORMATS["csv"], "no format is named, and its columns are"
+        else:
+            told = guess(path)
         if told is None:
             known = "; ".join(f"{one.name}: {one.of}" for one in FORMATS.values())
             raise TableError(
@@ -127,7 +130,7 @@ def read_log(
     how, preset = merged(given, path.name, None if told is None else told.name)
     found = _read(path, given, how, preset, keep_unfinished)
     if told is not None:
-        found.notes.insert(0, f"read as {told.name}, {told.of}: its first lines tell")
+        found.notes.insert(0, f"read as {told.name}, {told.of}: {why}")
     return found
 
 
