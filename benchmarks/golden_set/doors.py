@@ -35,7 +35,7 @@ def answer(*words: object, folder: Path | None = None) -> object:
 
 def policy_labels() -> list[str]:
     """Return the name of every policy."""
-    return [row["name"] for row in answer("policies", "list")]
+    return [row["name"] for row in answer("policies")]
 
 
 def schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str, kill: bool = True) -> pd.DataFrame | None:
