@@ -98,16 +98,16 @@ def test_every_control_of_the_list_works(browser, pages):
     cells = page.locator("#compared tbody tr", has_text="mean wait").locator("td").all_inner_texts()
     data = json.loads(page.inner_html("#data"))
     assert cells == [duration(one["mean_wait_time"]) for one in data["list"][1:3]]  # as Python writes it
-    page.select_option("#across", label="CPUs")
-    assert page.inner_text("#scales").startswith("Across: CPUs, ")
-    page.focus("#cloud")
+    page.wait_for_selector("#picture-cloud[tabindex]")
+    page.focus("#picture-cloud")
     page.keyboard.press("ArrowRight")
     assert "mean wait" in page.inner_text("#point")
     page.keyboard.press("Enter")
     assert page.locator("#compared thead th").count() == 3
-    box = page.locator("#cloud").bounding_box()
-    page.mouse.move(box["x"] + 20, box["y"] + 20)
-    page.mouse.move(box["x"] + 12, box["y"] + 20)
+    page.fill("#most-price", "1")
+    assert page.inner_text("#n-drawn").startswith("0 of ")
+    page.fill("#most-price", "")
+    assert page.locator(".picture > svg").count() == 0  # each is live now
     assert HOSTILE in page.inner_text("#bill") or HOSTILE in page.inner_text("#packages")
     assert said == []
     page.close()
@@ -119,7 +119,8 @@ def test_a_report_reads_without_script(browser, pages):
     page = context.new_page()
     page.goto(pages["purchase"].as_uri())
     assert page.locator("#list tbody tr").count() == 3
-    assert not page.is_visible("#explore") and not page.is_visible("#filter")
+    assert not page.is_visible("#types") and not page.is_visible("#filter")
+    assert page.locator(".picture > svg").first.is_visible()
     context.close()
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
-from procure.page.names import heading, minus, share, shown, unit_of
+from procure.page.names import heading, minus, servers, share, shown, unit_of
 from procure.text import counted, duration, listed, plain, printable
 
 _BASE = Path(__file__).parent
@@ -83,6 +83,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         "listed": listed,
         "number": lambda value: figure(value, 0),
         "sentence": sentence,
+        "servers": servers,
         "shown": shown,
         "share": share,
         "unit_of": unit_of,

@@ -89,6 +89,12 @@ class Compared:
 
         ``own`` are the classes that the study defines; ``wide``: also by CPUs, memory and users.
         """
+        return pd.DataFrame(
+            [{"what": what, "class": n} | self.figures(part) for what, n, part in self.parts(own, wide)]
+        )
+
+    def parts(self, own: Sequence[JobClass] = (), wide: bool = False) -> list[tuple[str, str, pd.DataFrame]]:
+        """Return the jobs of each class that has any: by what they are told apart, the class, and its jobs."""
         jobs = self.jobs
         ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
         if wide:
@@ -98,18 +104,12 @@ class Compared:
             ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
             if (jobs["user"] != "").any():
                 ways["users, by CPU time"] = user_class(jobs)
-        rows = [{"what": "all", "class": "all jobs"} | self.figures()]
+        parts = [("all", "all jobs", jobs)]
         for what, classes in ways.items():
             names = CLASSES if what == "kind" else classes.cat.categories
-            parts = [(name, jobs[(classes == name).to_numpy()]) for name in names]
-            rows += [
-                {"what": what, "class": _CLASS_NAMES.get(name, name)} | self.figures(part)
-                for name, part in parts
-                if len(part)
-            ]
-        own_parts = [(one.name, jobs[one.members(jobs)]) for one in own]
-        rows += [{"what": "study", "class": name} | self.figures(part) for name, part in own_parts if len(part)]
-        return pd.DataFrame(rows)
+            parts += [(what, _CLASS_NAMES.get(name, name), jobs[(classes == name).to_numpy()]) for name in names]
+        parts += [("study", one.name, jobs[one.members(jobs)]) for one in own]
+        return [one for one in parts if len(one[2]) or one[0] == "all"]
 
 
 def compared(done: Recommendation) -> Compared:

@@ -25,6 +25,7 @@ from procure.models import Predicted
 from procure.page.html import render, write_page
 from procure.page.pdf import check_pdf, write_pdf
 from procure.page.svg import differ
+from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
@@ -35,7 +36,7 @@ from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, sections
+from procure.reports import charts, pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
 from procure.study import Plan, Study
@@ -302,11 +303,12 @@ def _page(
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     held = [(one.id, one.title) for one in sections if one.html]
-    folder, own = Path(__file__).parent, study.job_classes
+    folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
+    drawn = _pictures(done, waits, data)
     return str(
         render(
             folder / "purchase.html",
-            script=(folder / "purchase.js").read_text(encoding="utf-8"),
+            script=library() + (folder / "purchase.js").read_text(encoding="utf-8"),
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
@@ -333,14 +335,37 @@ def _page(
             sections=[one.html for one in sections if one.html],
             # Scripts look for these ids in every report.
             absent=[(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-            evidence=[("waits", "Who waits"), ("change", "More about other loads"), *held, *_LAST],
+            evidence=[
+                *([("weeks", "The weeks")] if drawn["weeks"] else []),
+                *([("dollars", "What each further sum brings")] if drawn["dollars"] else []),
+                ("waits", "Who waits"),
+                ("change", "More about other loads"),
+                *held,
+                *_LAST,
+            ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
             files=_files(plan),
             inputs=_inputs(plan) | programs(),
-            data=page_data(done),
+            data=data,
+            **drawn,
             **parts,
         )
     )
+
+
+def _pictures(done: Recommendation, waits: Compared | None, data: dict[str, object]) -> dict[str, object]:
+    """Draw the pictures that stand first."""
+    own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done)
+    drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": []}
+    drawn["cloud"] = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
+    if waits is not None:
+        drawn["spread"] = picture("spread", "How waits spread, by kind of job", pictures.waits_by_class(waits, own))
+        used, queued = pictures.weeks(done)
+        drawn["weeks"] = [picture("used", "CPUs in use over time", used), picture("queue", "Waiting jobs", queued)]
+    if sums is not None:
+        drawn["dollars"] = picture("dollars", "The least mean wait by what is spent", sums[1])
+        drawn["sums"] = sums[0].to_dict(orient="records")
+    return drawn
 
 
 _LAST = [
