@@ -32,7 +32,7 @@ def render(template: Path, *, script: str = "", **values: object) -> Markup:
         The page's own script, which stands at its end. The page's content-security policy allows it by its digest,
         and no other script, no event handler in the page's text and no request.
     values
-        What it shows. Text is escaped; `markupsafe.Markup`, such as a figure of `procure.page.svg`, is not.
+        What it shows. Text is escaped; `markupsafe.Markup`, such as a picture of `procure.page.vega`, is not.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)

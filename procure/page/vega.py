@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -12,9 +13,9 @@ import vl_convert
 from markupsafe import Markup, escape
 
 from procure.page.html import as_json
-from procure.text import plain
+from procure.text import plain, printable
 
-BLUE, ORANGE, GREEN, GREY, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#666666", "#56B4E9", "#CC79A7"
+BLUE, ORANGE, GREEN, PURPLE, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#666666"
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY)
 WIDTH = 640
@@ -54,41 +55,81 @@ def time_axis(title: str, seconds: Iterable[float]) -> dict[str, Any]:
     return {"title": title, "scale": {"zero": False, "nice": False}, "axis": axis | {"values": marks}}
 
 
+def column(field: str, **channel: Any) -> dict[str, Any]:
+    """Return the encoding of a column of numbers."""
+    return {"field": field, "type": "quantitative"} | channel
+
+
+def records(**columns: Any) -> list[dict[str, Any]]:
+    """Return columns of one length, or single values, as rows."""
+    n = max(len(one) for one in columns.values() if not isinstance(one, str) and hasattr(one, "__len__"))
+    whole = {
+        name: list(values) if not isinstance(values, str) and hasattr(values, "__len__") else [values] * n
+        for name, values in columns.items()
+    }
+    return [dict(zip(whole, row, strict=True)) for row in zip(*whole.values(), strict=True)]
+
+
+def box(rows: list[dict[str, Any]], groups: list[str], axis: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of box plots of ``value`` by ``group``: whiskers 1.5 box lengths, dots beyond."""
+    return {
+        "data": {"values": rows},
+        "height": 24 + 22 * len(groups),
+        "mark": {"type": "boxplot", "size": 12, "color": BLUE, "outliers": {"size": 6}, "median": {"color": "black"}},
+        "encoding": {
+            "x": column("value", **axis),
+            "y": {"field": "group", "type": "nominal", "sort": groups, "title": None},
+        },
+    }
+
+
 def drawn(spec: dict[str, Any]) -> dict[str, Any]:
     """Complete a specification with what all pictures share."""
     sized = {"width": "container", "height": 300, "autosize": {"type": "fit-x", "contains": "padding"}}
     return plain({"background": "white", "config": _CONFIG, **sized, **spec})  # type: ignore[return-value]
 
 
-def picture(name: str, label: str, spec: dict[str, Any], live: Sequence[str] = ()) -> Markup:
-    """Draw a picture into a page.
+def still(name: str, label: str, spec: dict[str, Any]) -> Markup:
+    """Draw a picture as SVG to stand inside HTML.
 
     Parameters
     ----------
     name
-        Of the page's element ``picture-NAME``.
+        Prefix of every id in it, so that pictures on one page do not take each other's clips. Any text.
     label
         What it shows, for who cannot see it.
     spec
-        Vega-Lite, as `drawn` returns it. Text in it is data: nothing of it is run.
+        Vega-Lite. Text in it is data: nothing of it is run.
+    """
+    spec = drawn(spec)
+    svg = vl_convert.vegalite_to_svg(spec | {"width": WIDTH} if spec["width"] == "container" else spec)
+    # Marks are labelled one by one, which is thousands of labels: the picture has one.
+    svg = re.sub(r' (?:aria-[a-z]+|role|xmlns(?::xlink)?)="[^"]*"', "", svg)
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(printable(label))}" ', 1)
+    prefix = name if re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII) else f"figure-{zlib.crc32(name.encode()):08x}"
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
+    return Markup(svg.replace("url(#", f"url(#{prefix}-"))
+
+
+def picture(name: str, label: str, spec: dict[str, Any], live: Sequence[str] = ()) -> Markup:
+    """Draw a picture as `still`, in an element ``picture-NAME``, with what a script needs to make it live.
+
+    Parameters
+    ----------
     live
         The data sets that the page's script fills from its own data: they are drawn, and not written twice.
     """
-    still = {**spec, "width": WIDTH} if spec.get("width") == "container" else spec
-    svg = vl_convert.vegalite_to_svg(still)
-    # Marks are labelled one by one, which is thousands of labels: the picture has one.
-    svg = re.sub(r' (?:aria-[a-z]+|role|xmlns(?::xlink)?)="[^"]*"', "", svg)
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
-    kept = {**spec, "datasets": {k: v for k, v in spec.get("datasets", {}).items() if k not in live}}
+    kept = {**drawn(spec), "datasets": {k: v for k, v in spec.get("datasets", {}).items() if k not in live}}
     return Markup('<div id="picture-{}" class="picture">{}</div><script type="application/json">{}</script>').format(
-        name, Markup(_own_ids(svg, name)), as_json(kept | {"label": label})
+        name, still(name, label, spec), as_json(kept | {"label": label})
     )
 
 
-def _own_ids(svg: str, name: str) -> str:
-    """Give what a picture refers to in itself names that no other picture of the page has."""
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
-    return re.sub(r"url\(#", f"url(#{name}-", svg)
+def image(spec: dict[str, Any], kind: str) -> bytes:
+    """Return a picture as the bytes of an ``svg``, ``png`` or ``pdf`` file."""
+    if kind == "svg":
+        return vl_convert.vegalite_to_svg(drawn(spec)).encode()
+    return vl_convert.vegalite_to_png(drawn(spec)) if kind == "png" else vl_convert.vegalite_to_pdf(drawn(spec))
 
 
 @cache

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.page.names import servers
-from procure.page.vega import BLUE, GREEN, GREY, ORANGE, drawn, time_axis
+from procure.page.vega import BLUE, GREEN, GREY, ORANGE, time_axis
 from procure.recommender.recommendation import Recommendation
 from procure.reports.memo import Compared
 from procure.sweep.trial import replayed
@@ -64,8 +64,7 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
 
     front = {"filter": "datum.front"}
     ring = {"type": "point", "size": 160, "filled": False, "strokeWidth": 2.5}
-    return drawn(
-        {
+    return {
             "data": {"name": "packages"},
             "datasets": {"packages": still},
             "params": [{"name": "chosen", "value": []}, {"name": "here", "value": ""}],
@@ -86,8 +85,7 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
                 {"mark": {**ring, "stroke": "black", "size": 260},
                  "transform": [{"filter": "datum.package_id == here"}]},
             ],
-        }
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
@@ -118,8 +116,7 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
         x: dict[str, Any] = {"x": {"field": low, "type": "quantitative", **axis}}
         return {"mark": mark, "encoding": x | ({"x2": {"field": high}} if high else {})}
 
-    return drawn(
-        {
+    return {
             "data": {"values": rows},
             "height": 10 + (14 * len(waits.names) + 8) * len(order),
             "encoding": {
@@ -135,8 +132,7 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
                 layer({"type": "bar", "opacity": 0.75, "minBandSize": 4}, "p25", "p75"),
                 layer({"type": "tick", "thickness": 3}, "p50"),
             ],
-        }
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -209,8 +205,7 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
         axes |= {"format": "%H:%M" if hours else "%e %b"}
         x = {"type": "temporal", "scale": {"type": "utc"}, "title": "UTC", "axis": axes}
     systems = list(dict.fromkeys(one["system"] for one in rows))
-    return drawn(
-        {
+    return {
             "data": {"values": values},
             "height": 150,
             "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4},
@@ -222,8 +217,7 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
                 "tooltip": [{"field": "system", "type": "nominal"},
                             {"field": "value", "type": "quantitative", "title": title, "format": ",.2~f"}],
             },
-        }
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | None:
@@ -256,8 +250,7 @@ def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | 
                "saved": "–" if np.isnan(row["saved_seconds"]) else duration(row["saved_seconds"])}
         for row in table.to_dict(orient="records")
     ]  # fmt: skip
-    spec = drawn(
-        {
+    spec = {
             "data": {"values": rows},
             "height": 200,
             "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 45}, "color": ORANGE},
@@ -273,6 +266,5 @@ def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | 
                     {"field": "saved", "type": "nominal", "title": "less than one step before"},
                 ],
             },
-        }
-    )  # fmt: skip
+    }  # fmt: skip
     return table[table["package_id"] != table["package_id"].shift()], spec

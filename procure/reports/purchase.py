@@ -24,7 +24,6 @@ from procure.files import installed_xgboost
 from procure.models import Predicted
 from procure.page.html import render, write_page
 from procure.page.pdf import check_pdf, write_pdf
-from procure.page.svg import differ
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
@@ -281,7 +280,7 @@ def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[st
     case, study = done.case, done.results.plan.study
     judged = np.flatnonzero(case.runs_all & case.simulated)
     drawn: dict[str, object] = {"scatter": "", "precision": "", "box": "", "n_judged": len(judged)}
-    if not differ(case.wait[judged]):  # every order of the packages is as good
+    if not charts.differ(case.wait[judged]):  # every order of the packages is as good
         return drawn
     wait, share = case.wait[judged], study.evaluate.hit_share
     price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
