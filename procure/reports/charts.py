@@ -176,7 +176,8 @@ def rank_ranges(table: pd.DataFrame) -> Markup:
         "encoding": {
             "y": {"field": "place", "type": "ordinal", "title": "place in the list",
                   "scale": {"domain": list(range(1, len(shown) + 1))}, "axis": {"labelOverlap": True}},
-            "color": {"field": "what", "type": "nominal", "scale": {"domain": ["cannot be told from the first", "can be"],
+            "color": {"field": "what", "type": "nominal", "scale": {
+                "domain": ["cannot be told from the first", "can be"],
                                                  "range": [BLUE, GREY]}},
         },
         "layer": [
