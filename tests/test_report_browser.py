@@ -6,13 +6,17 @@ import json
 import os
 import re
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_study import swept
 from test_reports import HOSTILE, NAMES, reports
 
+from procure.reports.explore import Explorer, serve
 from procure.text import duration
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
@@ -140,4 +144,29 @@ def test_the_bill_stands_behind_a_memo_of_two_printed_pages(browser, pages, tmp_
     page, _, _ = opened(browser, pages["purchase"], viewport={"width": 768, "height": 800})
     frame = page.locator("#bill .wide").first
     assert frame.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.close()
+
+
+def test_bounds_typed_into_the_live_page_are_answered(browser, tmp_path):
+    """The list and the picture follow; what cannot be answered is said, and axe finds nothing."""
+    opened_at: list[str] = []
+    threading.Thread(target=serve, args=(Explorer(swept()), 0, opened_at.append), daemon=True).start()
+    while not opened_at:
+        time.sleep(0.05)
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(opened_at[0])
+    page.wait_for_selector("#picture-cloud[tabindex]")
+    page.fill("[name=budget]", "66000")
+    page.click("#ask button")
+    page.locator("#told", has_text="packages keep").wait_for()
+    prices = [int(one.replace(",", "")) for one in page.locator("#list tbody tr td:nth-child(3)").all_inner_texts()]
+    assert prices and max(prices) <= 66_000
+    page.fill("[name=constraints]", "nonsense")
+    page.click("#ask button")
+    page.locator("#told", has_text="nonsense").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390 and said == []
+    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
+    assert [one["id"] for one in page.evaluate("axe.run()")["violations"]] == []
     page.close()

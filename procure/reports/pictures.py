@@ -40,10 +40,10 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
     price, wait = "price_usd", "mean_wait_time"
     y = time_axis("mean wait", [one[wait] for one in rows])
     some = set(np.linspace(0, len(rows) - 1, min(len(rows), _STILL)).astype(int).tolist())
-    still, least = [], np.inf
+    still, least, guessed = [], np.inf, set(data["guessed"])
     for place, row in enumerate(sorted(rows, key=lambda one: (one[price], one[wait]))):
         if row[wait] < least or row["package_id"] == first or place in some:
-            still.append(row | {"front": row[wait] < least})
+            still.append(row | {"front": row[wait] < least, "guessed": row["package_id"] in guessed})
         least = min(least, row[wait])
     kinds = ["a package", "no other is cheaper and waits less", "first choice"]
     tooltip = [
@@ -63,6 +63,7 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
         }
 
     front = {"filter": "datum.front"}
+    known, predicted = {"filter": "!datum.guessed"}, {"filter": "datum.guessed"}
     ring = {"type": "point", "size": 160, "filled": False, "strokeWidth": 2.5}
     return {
             "data": {"name": "packages"},
@@ -75,7 +76,8 @@ def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
                 "color": {"type": "nominal", "scale": {"domain": kinds, "range": [GREY, GREEN, ORANGE]}},
             },
             "layer": [
-                layer(kinds[0], {"type": "point", "filled": True, "size": 14, "opacity": 0.45}),
+                layer(kinds[0], {"type": "point", "filled": True, "size": 14, "opacity": 0.45}, known),
+            layer(kinds[0], {"type": "point", "size": 16, "opacity": 0.45, "strokeWidth": 0.7}, predicted),
                 layer(kinds[1], {"type": "line", "interpolate": "step-after", "strokeWidth": 1.2}, front),
                 layer(kinds[1], {"type": "point", "filled": True, "size": 40, "opacity": 1}, front),
                 layer(kinds[2], {"type": "point", "filled": True, "size": 150, "shape": "diamond", "opacity": 1},

@@ -2,7 +2,7 @@
 // Sorts, filters and compares the list, and makes the pictures live. Everything that it shows comes from the JSON
 // block; text enters the page as text only.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  let data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const make = (tag, text, attributes) => {
     const node = document.createElement(tag);
@@ -33,7 +33,7 @@
   // The list: sorted by a column's button, filtered by text and by what cannot be told apart from the first.
   const list = byId("list");
   const body = list.querySelector("tbody");
-  const rows = [...body.rows];
+  let rows = [...body.rows];
   const filter = byId("filter"), alike = byId("alike");
   for (const tools of document.querySelectorAll(".tools")) tools.hidden = false;
   for (const row of rows) row.hidden = false;
@@ -48,7 +48,6 @@
   };
   filter.addEventListener("input", apply);
   alike.addEventListener("change", apply);
-  byId("alike-label").hidden = !data.list.some((one) => one.alike === false);
   list.querySelectorAll("thead th[data-key]").forEach((head) => {
     const button = make("button", head.textContent, { type: "button" });
     head.replaceChildren(button);
@@ -62,24 +61,28 @@
       body.append(...order.map((i) => rows[i]));
     });
   });
-  apply();
 
   // Two packages side by side: the last two that were chosen, in the list or in the picture.
   const axes = data.axes;
   let chosen = [];
-  const boxes = rows.map((row, i) => {
-    const box = make("input", null, { type: "checkbox", "aria-label": "compare rank " + data.list[i].rank });
-    row.cells[0].prepend(box, " ");
-    box.addEventListener("change", () => choose(data.list[i].package_id));
-    return box;
-  });
+  let boxes = [];
+  const tick = () => {
+    boxes = rows.map((row, i) => {
+      const box = make("input", null, { type: "checkbox", "aria-label": "compare rank " + data.list[i].rank });
+      row.cells[0].prepend(box, " ");
+      box.addEventListener("change", () => choose(data.list[i].package_id));
+      return box;
+    });
+    byId("alike-label").hidden = !data.list.some((one) => one.alike === false);
+    apply();
+  };
   const choose = (id) => {
     chosen = chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2);
     boxes.forEach((box, i) => { box.checked = chosen.includes(data.list[i].package_id); });
     compare();
     mark();
   };
-  const place = new Map(data.packages.map((one, i) => [one[0], i]));
+  let place = new Map();
   const compare = () => {
     const table = byId("compared");
     table.parentElement.hidden = chosen.length === 0;
@@ -107,11 +110,18 @@
 
   // The pictures: each specification becomes a live picture in place of the drawn one.
   const keys = ["package_id", ...axes.map((axis) => axis.key)];
-  const apart = new Set(data.apart);
-  const all = data.packages.filter((one) => !apart.has(one[0])).map((one) => {
-    const row = Object.fromEntries(keys.map((key, i) => [key, one[i]]));
-    return { ...row, servers: servers(row.package_id), wait: duration(row.mean_wait_time) };
-  }).sort((a, b) => a.price_usd - b.price_usd || a.mean_wait_time - b.mean_wait_time);
+  let all = [];
+  const take = (given) => {
+    data = given;
+    place = new Map(data.packages.map((one, i) => [one[0], i]));
+    const apart = new Set(data.apart), guessed = new Set(data.guessed);
+    all = data.packages.filter((one) => !apart.has(one[0])).map((one) => {
+      const row = Object.fromEntries(keys.map((key, i) => [key, one[i]]));
+      const wait = duration(row.mean_wait_time) + (guessed.has(one[0]) ? ", predicted" : "");
+      return { ...row, servers: servers(row.package_id), guessed: guessed.has(one[0]), wait };
+    }).sort((a, b) => a.price_usd - b.price_usd || a.mean_wait_time - b.mean_wait_time);
+  };
+  take(data);
   const front = (rows) => { // those that no other beats on both: rows stand by price, then wait
     let least = Infinity;
     return rows.map((row) => ({ ...row, front: row.mean_wait_time < least && ((least = row.mean_wait_time), true) }));
@@ -170,4 +180,34 @@
   });
   for (const one of document.querySelectorAll(".needs-script")) one.hidden = false;
   filterAll();
+
+  // Where a server answers (`procure explore`), the list comes from it, and bounds that are typed in are asked of it.
+  const form = byId("ask");
+  const fill = () => {
+    const cell = (text, number) => make("td", text, number ? { class: "n" } : {});
+    rows = data.list.map((one) => {
+      const row = make("tr");
+      row.append(cell(one.rank, true), cell(servers(one.package_id)), cell(whole.format(one.price_usd), true),
+        cell(duration(one.mean_wait_time), true), cell(one.simulated ? "simulated" : "predicted"),
+        ...["total_cpus", "total_mem_gb", "total_gpus"].map((key) => cell(whole.format(one[key]), true)));
+      return row;
+    });
+    body.replaceChildren(...rows);
+    byId("told").textContent = whole.format(data.n_kept) + " of " + whole.format(data.n_packages) + " packages keep the bounds";
+    chosen = [];
+    tick();
+    compare();
+    filterAll();
+  };
+  if (form) {
+    fill();
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      byId("told").textContent = "Asking …";
+      fetch("answer?" + new URLSearchParams(new FormData(form))).then((got) => got.json()).then((given) => {
+        if (given.error) byId("told").textContent = given.error;
+        else { take(given); fill(); }
+      }, () => { byId("told").textContent = "No answer: is procure explore still running?"; });
+    });
+  } else tick();
 })();

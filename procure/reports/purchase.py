@@ -378,7 +378,7 @@ def title_of(study: Study) -> str:
     return study.name + (", on made-up jobs" if study.made_up else "")
 
 
-def page_data(done: Recommendation) -> dict[str, object]:
+def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object]:
     """Return what the page's script shows, and others may read: the list, and the simulated packages.
 
     Returns
@@ -388,7 +388,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
         by which packages are drawn, and whether ``more`` is better. ``packages``: of each package of the list, and of
         at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank: its id, and its
         figure on each axis. ``apart``: those of the list that leave more jobs out than the first, whose mean waits are
-        over other jobs, so that they are not drawn.
+        over other jobs, so that they are not drawn. ``guessed``: with ``predicted``, those of the packages whose wait
+        is a prediction.
     """
     ranking, costs = done.ranking, done.results.costs
     axes = [("price_usd", "price", "US$"), ("mean_wait_time", "mean wait", "s"), ("total_cpus", "CPUs", ""),
@@ -397,7 +398,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
     axes += [
         one for one in further if not costs[one[0]].isna().any() and (costs[one[0]] != costs["purchase_usd"]).any()
     ]
-    drawn = np.flatnonzero((ranking["simulated"] & (ranking["jobs_left_out"] == 0)).to_numpy())
+    known = ranking["simulated"] | (predicted & ranking.get("satisfies", True) & ranking["mean_wait_time"].notna())
+    drawn = np.flatnonzero((known & (ranking["jobs_left_out"] == 0)).to_numpy())
     drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
     drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
     rows = ranking["row"].to_numpy()[drawn]
@@ -415,6 +417,7 @@ def page_data(done: Recommendation) -> dict[str, object]:
         ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
         "apart": table["package_id"][apart].tolist(),
+        "guessed": table["package_id"][~ranking["simulated"].to_numpy()[drawn]].tolist() if predicted else [],
     }
 
 
