@@ -13,7 +13,6 @@ from procure.recommender.confirm import SwapSearch
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.other_loads import OtherLoads
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck
-from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import Shown, counted
@@ -40,9 +39,9 @@ class Recommendation(Shown):
         What the user should know of where the order comes from, a sentence each.
     verified, n_failed
         Whether predictions were simulated to confirm the list, and how many of these runs failed.
-    waited, exchanged, rule_costs, other_loads
-        What the first package cuts of the waiting in the log; what came of swaps around it; what each rule of the
-        study's packages costs; the first packages under other loads. None or empty where nothing was simulated for it.
+    waited, exchanged, other_loads
+        What the first package cuts of the waiting in the log; what came of swaps around it; the first packages under
+        other loads. None or empty where nothing was simulated for it.
     """
 
     results: StudyResults
@@ -58,7 +57,6 @@ class Recommendation(Shown):
     n_failed: int = 0
     waited: ReplayCheck = UNKNOWN
     exchanged: SwapSearch | None = None
-    rule_costs: tuple[RuleCost, ...] = ()
     other_loads: OtherLoads | None = None
 
     @property

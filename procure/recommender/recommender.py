@@ -23,7 +23,6 @@ from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
-from procure.recommender.rule_costs import rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
@@ -159,8 +158,6 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
         swaps,
     )
     if verify and is_known and rule == RUNS_ALL and criteria.need_runs:
-        costs = rule_costs(results, criteria, rule, results.counts[first])
-        done = replace(done, rule_costs=tuple(costs))
         top = ranking.head(max(k, 1))
         alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
         try:
