@@ -15,7 +15,6 @@ from procure.page.names import servers
 from procure.recommender.criteria import Criteria
 from procure.recommender.other_rules import best_under
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.summary import taken_together
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS
@@ -132,7 +131,8 @@ def compared(done: Recommendation) -> Compared:
         middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
         names["middle"] = f"the middle of {len(able):,} packages"
         table["middle"] = _waits_on(results, results.counts[middle], jobs)
-    return Compared(taken_together(results), names, table)
+    n = len(results.cases)
+    return Compared(results.cases[0].name if n == 1 else f"the {n} workloads", names, table)
 
 
 def _counted(results: StudyResults) -> pd.DataFrame:
