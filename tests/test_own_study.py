@@ -179,23 +179,14 @@ def purchase(name: str, *more: str) -> dict:
 
 
 def test_a_log_without_gpu_jobs_buys_no_gpu_server(folder: Path) -> None:
-    """By the commands of the README; where a rule forces one, what that costs is said, before the sweep and after."""
+    """By the commands of the README; where a rule forces one, what that costs is objected to."""
     free = purchase("free")
     run("train", "free.toml")
-    assert "Gpu" not in free["counts"] and free["jobs_left_out"] == 0 and free["rules"] == []
+    assert "Gpu" not in free["counts"] and free["jobs_left_out"] == 0
     forced = purchase("forced", "min_gpu_nodes = 1", "types_per_category = 1")
     assert forced["counts"]["Gpu"] == 1 and forced["mean_wait_time"] > free["mean_wait_time"]
-    gpu, types, both = forced["rules"]
-    assert (gpu["rule"], types["rule"]) == ("min_gpu_nodes = 1", "types_per_category = 1")
-    assert gpu["before"] == both["before"] == forced["mean_wait_time"] and gpu["n_simulated"] > 0
-    assert gpu["value"] < gpu["before"] and "Gpu" not in gpu["package_id"]
-    assert both["value"] == pytest.approx(free["mean_wait_time"])
-    probed = run("study", "check", "forced.toml", "--format", "json")
-    assert [one["rule"] for one in json.loads(probed.stdout)["rules"]] == [one["rule"] for one in forced["rules"]]
-    assert "without `min_gpu_nodes = 1` the same money waits" in probed.stderr
     page = procure.report("forced.toml", k=3).html
-    first = page[: page.index('id="bill"')].casefold()
-    assert first.count("without `") >= 2 and "without all these rules" in first
+    assert "the rule min_gpu_nodes = 1" in page[: page.index('id="bill"')]
     assert "made-up" not in page[: page.index('id="bill"')]
 
 
@@ -207,19 +198,17 @@ def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
     few = waiting._few(jobs, wait)
     assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
     assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    said = waiting.few_make_most({"share_of_demand": None, "share_of_waiting": 0.6, "share_of_jobs": 0.1, "few": few})
-    assert said[0].startswith("careful: 7 jobs, 0.70% of all") and "16 nodes with 2 CPUs" in said[0]
     assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:
-    """On page one and in the list's notes; energy without a price is not priced, and not free."""
+    """On page one; energy without a price is not priced, and not free."""
     run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 90_000)
     path = folder / "s.toml"
     path.write_text(path.read_text().replace("# staff_usd_per_node_year = 0 ", "staff_usd_per_node_year = 100 "))
     run("sweep", path, "--farm", "serial")
     done = procure.recommend(path, k=2, resamples=0)
-    assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
+    assert done.ranking["mean_wait_time"].iloc[0] > 60
     assert "longer-than-logged" in [one.name for one in objections(done)]
     said = {title: " ".join(lines) for title, _, lines in write_memo(done, compared(done)).parts}
     assert "In the log they waited 60 s" in said["What it brings"]

@@ -49,18 +49,10 @@ from procure.text import as_html, as_html_list, as_text, be, counted, duration, 
 class Evaluation:
     """How good a study's model is at finding the best packages.
 
-    Attributes
-    ----------
-    study, workloads, hit_share
-        The study's name and workloads, and which part of the packages are hits on one of them.
-    hits
-        Each workload by itself: the rows of `procure.evaluation.ranking.evaluate_case`. All together, where there is
-        a threshold: those of `procure.evaluation.many_days.threshold_table`.
-    sweep, choices
-        With a threshold: precision at every threshold, and the packages that robust choices would buy, see
-        `procure.evaluation.many_days`; else None.
-    notes
-        What the figures are about and how far they can be trusted, in sentences.
+    ``hit_share`` of the packages are hits on one of the ``workloads``. ``hits``: of each workload by itself the rows of
+    `procure.evaluation.ranking.evaluate_case`; of all together, where there is a threshold, those of
+    `procure.evaluation.many_days.threshold_table`, with ``sweep``, the precision at every threshold, and ``choices``,
+    the packages that robust choices would buy.
     """
 
     study: str
@@ -73,8 +65,8 @@ class Evaluation:
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """Return the tables that people read, rounded, by title."""
+        best = f"hits are the best {self.hit_share:.0%}"
         if self.sweep is None or self.choices is None:
-            best = f"hits are the best {self.hit_share:.0%}"
             groups = self.hits[self.hits["k"] <= self.hits["n_ranked"]].groupby("workload", sort=False)
             return {f"{self.study}, {workload}: {best}": _shown(rows) for workload, rows in groups}
         tables = {}
@@ -85,13 +77,9 @@ class Evaluation:
         if len(self.sweep):
             rows = self.sweep[self.sweep["n_hits"] > 0].assign(who=_ranked_by)
             wide = rows.pivot_table("precision", ["threshold", "n_hits"], "who", sort=False).round(3)
-            shown = wide.reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
-            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = shown
+            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = wide.reset_index()
         if len(self.choices):
-            whole = self.choices[["mean", "worst", "cvar", "price_usd"]].round().astype("int64")
-            shown = self.choices.assign(**whole, regret_max=self.choices["regret_max"].round(2))
-            shown = shown.rename(columns={name: f"{name} s" for name in ("mean", "worst", "cvar")})
-            tables["the simulated package that each way to combine the days would buy"] = shown
+            tables["the simulated package that each way to combine the days would buy"] = self.choices.round(2)
         return tables
 
     def verdict(self) -> list[str]:
@@ -258,10 +246,9 @@ def judge_days(
     truth: np.ndarray | None = None,
     train_on: Sequence[str] = (),
 ) -> ManyDays:
-    """Fit models to all workloads at once, and to single ones; count on how many days each package is a hit.
+    """Fit models to all workloads at once, and to each of ``train_on``; count on how many days each package is a hit.
 
-    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Each workload of
-    ``train_on`` gets a model of its own. Scores are kept beside the study's results.
+    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Scores are kept.
     """
     known, plan = days_of(results.cases, rule), results.plan
     judged_by = known if truth is None else days_of(results.cases, rule, truth)

@@ -13,7 +13,6 @@ from procure.recommender.confirm import SwapSearch
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.other_loads import OtherLoads
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck
-from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import Shown, counted
@@ -23,26 +22,13 @@ from procure.text import Shown, counted
 class Recommendation(Shown):
     """A ranking of every distinct package, or a Pareto front, with what it stands on.
 
-    Attributes
-    ----------
-    results, criteria, rule
-        The study and its results; what packages are ranked by.
-    ranking, k
-        Every distinct package, best first, see `procure.recommender.rank.ranking_table` (with axes, by the
-        first axis, and not confirmed beyond the front), and how many are recommended.
-    front
-        The Pareto front, see `procure.recommender.rank.find_front`; None without axes.
-    package_values
-        Every value of every package.
-    confidence
-        How sure the order of the first packages is; None for a front.
-    about
-        What the user should know of where the order comes from, a sentence each.
-    verified, n_failed
-        Whether predictions were simulated to confirm the list, and how many of these runs failed.
-    waited, exchanged, rule_costs, other_loads
-        What the first package cuts of the waiting in the log; what came of swaps around it; what each rule of the
-        study's packages costs; the first packages under other loads. None or empty where nothing was simulated for it.
+    ``ranking`` has every distinct package, best first, see `procure.recommender.rank.ranking_table` (with axes, by the
+    first axis, and not confirmed beyond the front); the first ``k`` are recommended. ``front`` is that of
+    `procure.recommender.rank.find_front`, None without axes; ``package_values`` are all values of all packages;
+    ``confidence`` says how sure the order is, None for a front; ``about`` where it comes from; ``verified`` whether
+    predictions were simulated to confirm the list, of which ``n_failed`` runs failed; ``waited`` what the first package
+    cuts of the waiting in the log; ``exchanged`` what came of swaps around it; ``other_loads`` the first packages under
+    other loads, None where nothing was simulated for it.
     """
 
     results: StudyResults
@@ -58,7 +44,6 @@ class Recommendation(Shown):
     n_failed: int = 0
     waited: ReplayCheck = UNKNOWN
     exchanged: SwapSearch | None = None
-    rule_costs: tuple[RuleCost, ...] = ()
     other_loads: OtherLoads | None = None
 
     @property
@@ -74,8 +59,7 @@ class Recommendation(Shown):
     @property
     def predicted(self) -> Predicted | None:
         """What the predictions of the mean wait come from; None if nothing is predicted, or no model is useful."""
-        found = (one.predicted for one in self.models if one.what == MEAN_WAIT.name and one.useful)
-        return next(found, None)
+        return next((one.predicted for one in self.models if one.what == MEAN_WAIT.name and one.useful), None)
 
     @property
     def n_verified(self) -> int:

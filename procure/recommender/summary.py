@@ -9,7 +9,6 @@ from procure.packages.runnable import count_matrix
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import waiting_records
-from procure.sweep.results import StudyResults
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
@@ -46,8 +45,7 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 if bound.of.source == "result"
             }
     for one in rows:
-        one |= dict.fromkeys(("rules", "other_loads", "exchanges"))
-    rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
+        one |= dict.fromkeys(("other_loads", "exchanges"))
     rows[0]["other_loads"] = done.other_loads.to_dict() if done.other_loads else None
     rows[0]["exchanges"] = done.exchanged.document() if done.exchanged else None
     if done.confidence is not None:
@@ -100,9 +98,3 @@ def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataF
             "share": mean.to_numpy() / total if total else np.nan,
         }
     )
-
-
-def taken_together(results: StudyResults) -> str:
-    """Name all workloads of a study in a few words."""
-    n = len(results.cases)
-    return results.cases[0].name if n == 1 else f"the {n} workloads"
