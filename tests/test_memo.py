@@ -12,7 +12,7 @@ from test_objections import QUOTES, sound_jobs
 
 import procure
 from procure.packages.order import OrderLines
-from procure.recommender.other_rules import best_under
+from procure.recommender.rule_costs import best_of_budget
 from procure.reports import Report
 from procure.reports.bill import bill, order_usd
 from procure.reports.memo import OTHER_BUDGETS, alternative
@@ -83,7 +83,7 @@ def known(made: Report) -> set[str]:
     money += [abs(money[2] - money[3]), abs(budget - order_usd(done)), *(share * budget for share in OTHER_BUDGETS)]
     money += [costs[name] for name in costs.index if name.endswith("_usd")]
     for share in OTHER_BUDGETS:
-        found = best_under(results, done.criteria, done.rule, budget_usd=share * budget)
+        found = best_of_budget(results, done.criteria, done.rule, share * budget)
         assert found is not None
         seconds.append(found.wait)
         texts |= {f"{share:.0%}", f"{found.n_simulated:,}", *re.findall(r"=(\d+)", found.package_id)}

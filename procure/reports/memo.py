@@ -13,8 +13,8 @@ from procure.objectives.job_classes import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.criteria import Criteria
-from procure.recommender.other_rules import best_under
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.rule_costs import best_of_budget
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS
@@ -334,9 +334,10 @@ def _changes(done: Recommendation) -> list[str]:
         elif n > 1:
             text += f", and this package is still the best of the {n} tried"
         lines.append(text + ".")
+    lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
-        found = best_under(done.results, done.criteria, done.rule, budget_usd=round(share * own, 2))
+        found = best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2))
         if found is not None:
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
             lines.append(
