@@ -224,7 +224,9 @@ def _look_again(state, lines, node):
     for i in range(lines.counters[N_FILLED]):
         line = filled[i]
         before = units_in(state, tasks, shape_of[line], node, had_cpus, had_mem, had_gpus)
-        n_fitting[line] += units_in(state, tasks, shape_of[line], node, has_cpus, has_mem, has_gpus) - before
+        after = units_in(state, tasks, shape_of[line], node, has_cpus, has_mem, has_gpus)
+        if before != after:
+            n_fitting[line] += after - before
     lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node] = has_cpus, has_mem, has_gpus
 
 

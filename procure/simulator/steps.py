@@ -9,7 +9,17 @@ import math
 
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, NEVER
-from procure.simulator.tasks import amounts, hold_nodes, may_be_on, n_held, takes_whole, units_at, units_on, units_to
+from procure.simulator.tasks import (
+    amounts,
+    hold_nodes,
+    holds_any,
+    may_be_on,
+    n_held,
+    takes_whole,
+    units_at,
+    units_on,
+    units_to,
+)
 
 FIRST_CORRECTION = 60
 """Seconds: the least by which an estimate that ran out is raised."""
@@ -244,7 +254,7 @@ def advance(world, state):
 @inlined
 def holds(state, node, job):
     """Say whether a node has free what a job asks of each of its nodes, or for one task at least."""
-    return units_on(state, state.tasks, state.shape[job], node) > 0
+    return holds_any(state, state.tasks, node, job)
 
 
 @inlined
