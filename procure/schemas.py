@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -349,6 +349,22 @@ TASKS = [column.name for column in JOB.columns if column.beside]
 def request_columns(jobs: pd.DataFrame) -> list[str]:
     """Return the columns that say what a job table's jobs ask for."""
     return REQUEST + [name for name in TASKS if name in jobs]
+
+
+def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
+    """Return a job table in which rows of tasks, or some of them, ask for the nodes that were logged; without, itself.
+
+    Memory and GPUs of the tasks become those of each node.
+    """
+    if "n_tasks" not in jobs:
+        return jobs
+    table, rows = jobs.copy(), (jobs["n_tasks"].to_numpy() > 0) & rows
+    on_each = -(-table["n_tasks"] // table["n_nodes"])
+    for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
+        table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])
+    for name in TASKS[:-1]:
+        table[name] = table[name].where(~rows, int(name in ("cpus_per_task", "min_nodes")))
+    return table if table["n_tasks"].any() else table.drop(columns=TASKS[: -1 if table["exclusive"].any() else None])
 
 
 NODE = Schema(

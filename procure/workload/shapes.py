@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.schemas import CLASSES, TASKS
+from procure.schemas import CLASSES, TASKS, as_logged
 from procure.tables import with_clock_of
 from procure.text import nearest
 from procure.workload.classes import class_of
@@ -55,15 +55,10 @@ def shape_jobs(
     by_nodes = _ruled(jobs, shape, rules or {})
     if "n_tasks" not in jobs and not repack:
         return jobs
-    table = jobs.copy()
-    with_clock_of(jobs, table)
-    if "n_tasks" in table:
-        _to_nodes(table, by_nodes & (table["n_tasks"].to_numpy() > 0))
+    table = as_logged(jobs, by_nodes)
     if repack:
         largest = node_cpus or int(jobs["cpus_per_node"].max())
-        table = _to_tasks(table, ~by_nodes, largest)
-    if "n_tasks" in table and not table["n_tasks"].any():
-        table = table.drop(columns=TASKS[:-1])
+        table = with_clock_of(jobs, _to_tasks(table.copy(), ~by_nodes, largest))
     return table
 
 
@@ -95,23 +90,13 @@ def _ruled(jobs: pd.DataFrame, shape: str, rules: Mapping[str, str]) -> np.ndarr
     return by_nodes
 
 
-def _to_nodes(table: pd.DataFrame, rows: np.ndarray) -> None:
-    """Let rows of tasks ask for the nodes that stand in them."""
-    on_each = np.ceil(table["n_tasks"] / table["n_nodes"]).astype("int64")
-    for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
-        table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])
-    for name in TASKS[:-1]:
-        table[name] = table[name].where(~rows, int(name in ("cpus_per_task", "min_nodes")))
-
-
 def _to_tasks(table: pd.DataFrame, rows: np.ndarray, node_cpus: int) -> pd.DataFrame:
     """Let whole-node jobs ask for the CPUs, memory and GPUs of their nodes, wherever these are."""
     exclusive = table["exclusive"].to_numpy(bool) if "exclusive" in table else np.zeros(len(table), bool)
     of_nodes = table["n_tasks"].to_numpy() == 0 if "n_tasks" in table else np.ones(len(table), bool)
     exclusive = exclusive & rows
     if exclusive.any():
-        if "n_tasks" in table:
-            _to_nodes(table, exclusive & ~of_nodes)
+        table = as_logged(table, exclusive).copy()
         table["exclusive"] &= ~exclusive
         table["cpus_per_node"] = table["cpus_per_node"].where(~exclusive, np.maximum(table["cpus_per_node"], node_cpus))
     whole = rows & (table["n_nodes"] > 1).to_numpy() & (exclusive | of_nodes)
