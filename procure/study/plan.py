@@ -37,6 +37,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
+from procure.workload.shapes import shape_jobs
 
 OF_CLASS = "class "
 """Begins the names in a plan's fingerprint of the classes that a study defines."""
@@ -321,7 +322,7 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
         jobs = generate(made.seed, made.n_jobs, made.recipe)
     else:
         assert workload.jobs is not None
-        imported = read_log(workload.jobs, workload)
+        imported = read_log(workload.jobs, workload, shape="tasks")
         jobs = imported.jobs
         if workload.said() or imported.dropped:
             for text in imported.account():
@@ -332,6 +333,10 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     jobs = check(jobs, JOB, f"workload {workload.name}")
+    try:
+        jobs = shape_jobs(jobs, workload.shape, workload.shape_rules, node_cpus=workload.cpus_per_node)
+    except TableError as error:
+        raise TableError(f"workload {workload.name}, shape_rules: {error}") from None
     _check_warm_up(workload.name, jobs, workload.warm_up)
     if workload.begin == "empty":
         return jobs
