@@ -93,12 +93,12 @@ def search(
 
 def _budget(asked: Question, runs: int | None, share: float | None, listed: np.ndarray | None) -> int:
     """Return the runs that a search may spend; too few for one package are an error."""
-    study, given = asked.plan.study, share
-    n_known, n_workloads = (float(len(listed)) if listed is not None else asked.space.size()), len(asked.plan.workloads)
+    study, given, n_workloads = asked.plan.study, share, len(asked.plan.workloads)
+    n_known = None if listed is None else len(listed)
     if runs is None and share is None:
         runs, share = search_budget(study, n_known)
     try:
-        runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
+        runs = runs or _share_of(share or 0.0, n_known) * n_workloads
     except ArgumentError as error:
         if given is not None:
             raise
@@ -157,7 +157,6 @@ def _search(
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
         "n_packages_in_space": len(listed) if listed is not None else None,
-        "about_in_space": float(len(listed)) if listed is not None else asked.space.size(),
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
@@ -199,18 +198,12 @@ def _check(
     return policy
 
 
-def _share_of(share: float, n: float, counted: bool) -> int:
-    """Return how many packages a share is, of ``n`` or, where they were not counted, of at least so many."""
-    if not counted and not n:
-        raise ArgumentError(
-            "share", "the packages are too many to be listed, and of how many is not known; give runs instead"
-        )
+def _share_of(share: float, n: int | None) -> int:
+    """Return how many packages a share is; of packages that are too many to be listed it is no number."""
+    if n is None:
+        raise ArgumentError("share", "the packages are too many to be listed; give runs instead")
     if share * n > MOST_COUNTED:
-        raise ArgumentError(
-            "share",
-            f"{share:g} of {'' if counted else 'more than '}{n:,.3g} packages is over {MOST_COUNTED:,}; "
-            "give runs instead",
-        )
+        raise ArgumentError("share", f"{share:g} of {n:,} packages is over {MOST_COUNTED:,}; give runs instead")
     return round(share * n)
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.models.case import make_case, simulated_values
-from procure.models.fluid import backlog_waits
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
@@ -67,14 +66,13 @@ def best_under(results: StudyResults, criteria: Criteria, rule: str, **changed: 
 
 
 def _promising(results: StudyResults, counts: np.ndarray, space: Space, n: int) -> np.ndarray:
-    """Return n packages that leave the fewest jobs out and, of these, let work pile up least."""
+    """Return n packages that leave the fewest jobs out and, of these, have the most CPUs."""
     if len(counts) <= n:
         return counts
     plan, table = results.plan, package_table(counts, space)
     jobs = [plan.workloads[case.name] for case in results.cases]
     left_out = np.sum([jobs_left_out(table, plan.quotes, one, plan.existing) for one in jobs], axis=0)
-    backlog = backlog_waits(table, plan.quotes, max(jobs, key=len), plan.existing)
-    return counts[np.lexsort((backlog, left_out))[:n]]
+    return counts[np.lexsort((-table["total_cpus"].to_numpy(), left_out))[:n]]
 
 
 def _values(results: StudyResults, criteria: Criteria, table: pd.DataFrame, runs: pd.DataFrame) -> PackageValues:

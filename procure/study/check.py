@@ -37,13 +37,12 @@ from procure.workload.gpu_table import propose_mapping
 def plan_size(study: Study) -> dict[str, Any]:
     """Count what a sweep of the study comes to: ``n_packages n_distinct n_sampled n_runs``.
 
-    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more than
-    this; None where no number is known.
+    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more.
     """
     try:
         size = count_packages(study.read_quotes(), study.packages, most=study.sweep.max_packages)
-    except TooManyPackages as error:
-        return {"about_packages": int(error.more_than) or None}
+    except TooManyPackages:
+        return {"about_packages": study.sweep.max_packages}
     n_sampled = rules.check_sample(study, int(size["n_distinct"]))
     found = {name: int(size[name]) for name in ("n_packages", "n_distinct")}
     return found | {"n_sampled": n_sampled, "n_runs": rules.runs_of(study, n_sampled)}
@@ -56,10 +55,9 @@ def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
         n, sampled = size["n_distinct"], size["n_sampled"]
         which = "all of them" if n == sampled else f"{sampled:,} of them"
         return f"{counted(n, 'distinct package')} within the budget: procure sweep simulates {which}"
-    more = size["about_packages"]
-    runs, share = rules.search_budget(study, more or 0)
+    runs, share = rules.search_budget(study, None)
     most = f"{share:.1%} of them" if runs is None else f"at most {counted(runs, 'run')}"
-    return f"{rules.unlisted(study, more)}: procure sweep searches among them, {most}"
+    return f"{rules.unlisted(study)}: procure sweep searches among them, {most}"
 
 
 def check_study(path: str | Path, settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:

@@ -59,8 +59,8 @@ class Plan:
     """What the user should know of how the inputs were read."""
     n_swept: int | None = None
     """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
-    searched: float | None = None
-    """The packages are those that searches have simulated, of at least so many; None = all that the rules allow."""
+    searched: bool = False
+    """Whether the packages are only those that searches have simulated, as all are too many to list."""
     logs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """The workloads as logged, before GPU models and applications were mapped."""
 
