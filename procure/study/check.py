@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -152,7 +151,6 @@ def gpu_notes(plan: Plan, missing: pd.DataFrame) -> list[str]:
             "the study where they may run, and how many times faster than in the log; what follows is a proposal, "
             "measure your own:",
             *_proposals(plan, lost, offered),
-            *_any_mapping(plan, offered),
         ]
     return notes
 
@@ -191,20 +189,6 @@ def _unasked_notes(plan: Plan) -> list[str]:
         for name in plan.study.gpu_models
         if name != "any" and name.casefold() not in asked
     ]
-
-
-def _any_mapping(plan: Plan, offered: Sequence[str]) -> list[str]:
-    """Propose where jobs without a model may run, where they could take either of two models of one node."""
-    beside = _beside(plan)
-    if not beside or "any" in plan.study.gpu_models:
-        return []
-    jobs = pd.concat([one[["gpus_per_node", "gpu_type"]] for one in plan.logs.values()])
-    try:
-        rules.check_gpu_pools(plan.study, [plan.quotes, plan.existing], jobs[jobs["gpu_type"].str.strip() == ""])
-    except TableError:
-        names = ", ".join(json.dumps(one) for one in offered if one not in beside)
-        return ["[gpu_models.any]  # jobs that name no model: in one node they take the first", f"runs_on = [{names}]"]
-    return []
 
 
 def _beside(plan: Plan) -> dict[str, str]:
