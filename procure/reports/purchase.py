@@ -226,7 +226,7 @@ def _sections(done: Recommendation, explanations: list[PackageExplanation]) -> l
     """Return the parts of the evidence that have a file of their own; without HTML where there is nothing to say."""
     results, sure = done.results, Markup()
     if done.confidence is not None:
-        lines = done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
+        lines = done.confidence.sentences() + coverage_notes(done.case, done.predicted)
         found = done.confidence
         sure = sections.sureness(found.table, lines, found.unit, found.n_draws, found.of.name.replace("-", " "))
     return [
