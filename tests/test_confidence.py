@@ -15,6 +15,7 @@ from procure.evaluation.bootstrap import (
     rank_confidence,
 )
 from procure.models import Predicted, Surrogate, WorkloadWaits
+from procure.models.fluid import backlog_waits
 from procure.models.intervals import ConformalErrors, coverage, places
 from procure.recommender import confidence as assessing
 from procure.recommender.confidence import resample_bursts
@@ -69,6 +70,19 @@ def test_bursts_are_resampled_whole_and_their_times_stay():
     assert ((times % sizes.reindex(times.index)) == 0).all()
     assert int((times / sizes.reindex(times.index)).sum()) == sizes.size
     assert set(drawn["submit_time"]) <= set(jobs["submit_time"])
+
+
+def test_backlog_on_paper():
+    """4 CPUs, 4 × 1,200 s of work at 0 and 4 × 600 s at 600 s: it is 1,200 s behind both times; 8 CPUs: 600 and 300."""
+    quotes = pd.DataFrame(
+        {"name": ["A"], "category": ["c"], "cpus": [4], "mem_gb": [8.0], "gpus": [0], "gpu_type": [""]}
+    )
+    jobs = pd.DataFrame(
+        {"submit_time": [0, 600], "run_time": [1200, 600], "n_nodes": 1, "cpus_per_node": 4,
+         "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
+    )  # fmt: skip
+    found = backlog_waits(pd.DataFrame({"A": [1, 2]}), quotes, jobs)
+    assert found.tolist() == [1200.0, 450.0]
 
 
 def run(*words: str) -> tuple[str, str]:

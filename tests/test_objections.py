@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import procure
 from procure.recommender.confidence import Confidence
-from procure.recommender.objections import ROWS, TURNS, objections
+from procure.recommender.objections import COSTLY, NOTHING, ROWS, TURNS, objections
 from procure.recommender.other_loads import OtherLoads
+from procure.recommender.rule_costs import RuleCost
 from procure.tables import write
 
 QUOTES = """name,category,cpus,mem_gb,gpus,price_usd
@@ -93,6 +94,17 @@ def test_what_is_wrong_is_raised(name: str, sound, tmp_path: Path) -> None:
     done = recommended(tmp_path, change(sound_jobs()), **how)
     assert name in raised(done) and name not in raised(sound)
     assert any(letter.isdigit() for letter in next(one.sentence for one in objections(done) if one.name == name))
+
+
+@given(before=st.floats(1, 1e6), share=st.floats(0, 1.2), more=st.integers(0, 3), found=st.booleans())
+def test_a_rule_is_objected_to_where_it_costs_a_tenth(
+    sound, before: float, share: float, more: int, found: bool
+) -> None:
+    """Of the wait and at least a minute, or where jobs can run without it; not where nothing better was found."""
+    value = before * share
+    one = RuleCost("min_gpu_nodes = 1", 9, "Small=1" if found else None, "mean-wait", "s", value, before, 0, more)
+    costly = found and (more > 0 or (before - value > COSTLY * before and before - value >= NOTHING))
+    assert ("costly-rule" in raised(replace(sound, rule_costs=(one,)))) == costly
 
 
 @given(simulated=st.lists(st.booleans(), min_size=1, max_size=3))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
+from procure.text import toml
 
 
 class TypeRule(Settings):
@@ -164,6 +165,23 @@ class PackageRules(Settings):
                 f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of budget_usd {self.budget_usd:,.2f}"
             )
         return self
+
+
+_NO_RULE: dict[str, Any] = {
+    "min_gpu_nodes": 0, "types_per_category": "any", "categories": {}, "types": {}, "max_power_w": None,
+    "max_rack_units": None,
+}  # fmt: skip
+
+
+ALL_RULES = "all these rules"
+
+
+def without_each(rules: PackageRules) -> dict[str, PackageRules]:
+    """Return the rules without each one that is set, by how a study file writes it; of several, also without all."""
+    free = {name: value for name, value in _NO_RULE.items() if getattr(rules, name) != value}
+    written = {name: toml(rules.model_dump(mode="json", exclude_none=True)[name]) for name in free}
+    found = {f"{name} = {written[name]}": rules.model_copy(update={name: free[name]}) for name in free}
+    return found | ({ALL_RULES: rules.model_copy(update=free)} if len(free) > 1 else {})
 
 
 def with_whole_orders(rules: PackageRules, order: Any, servers_usd: float | None = None) -> PackageRules:

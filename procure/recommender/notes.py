@@ -46,6 +46,7 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),
         (done.other_loads, lambda: done.other_loads.sentences() if done.other_loads else []),
+        (done.rule_costs, lambda: [one.sentence() for one in done.rule_costs]),
         (True, done.waited.sentences),
         (True, lambda: _coverage(done, n_before, n_searched, unknown)),
         (done.exchanged, lambda: done.exchanged.sentence() if done.exchanged else []),

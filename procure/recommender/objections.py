@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.nodes import package_nodes
-from procure.recommender.other_rules import best_under
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import against_log, concentration
 from procure.sweep.trial import replayed
-from procure.text import counted, duration, listed
+from procure.text import counted, duration, listed, with_unit
 from procure.workload.replay import counted_jobs
 
 COSTLY = 0.1
@@ -118,35 +117,40 @@ def _few_jobs(done: Recommendation) -> str | None:
 
 
 def _costly_rule(done: Recommendation) -> str | None:
-    """Name the dearest bound on what may be bought, and a rule that forces GPU nodes where no job asks for one."""
+    """Name the dearest rule of the packages, and the dearest bound on what may be bought."""
+    found: list[tuple[float, str]] = []
+    for one in done.rule_costs:
+        if one.package_id is None:
+            continue
+        saved, more = one.before - one.value, one.before_left_out - one.jobs_left_out
+        if more > 0 or (saved > COSTLY * one.before and (one.unit != "s" or saved >= NOTHING)):
+            runs = f" and {counted(more, 'more job')} can run" if more > 0 else ""
+            text = f"Without {_quoted(one.rule)} the same money waits {with_unit(one.value, one.unit)}{runs}"
+            found.append((saved / max(one.before, 1e-9), f"{text}, not {with_unit(one.before, one.unit)}"))
+    found += _costly_bounds(done)
+    return max(found)[1] if found else None
+
+
+def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     values, row = done.package_values, _row(done)
     wait = values.whole.wait
     alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row]) & ~np.isnan(wait)
     if not values.simulated[row]:
-        return None
+        return []
     keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.bounds]
-    found: list[tuple[float, str]] = []
-    study = done.results.plan.study
-    jobs = [done.results.plan.workloads[case.name]["gpus_per_node"] for case in done.results.cases]
-    if study.packages.min_gpu_nodes and not study.made_up and not any(one.any() for one in jobs):
-        free = best_under(done.results, done.criteria, done.rule, min_gpu_nodes=0)
-        if free is not None and _is_costly(wait[row] - free.wait, wait[row]):
-            text = f"Without the rule min_gpu_nodes = {study.packages.min_gpu_nodes} the same money waits"
-            found.append(
-                ((wait[row] - free.wait) / wait[row], f"{text} {duration(free.wait)}, not {duration(wait[row])}")
-            )
+    found = []
     for place, bound in enumerate(done.criteria.bounds):
         others = [one for i, one in enumerate(keeps) if i != place]
         able = alike & np.logical_and.reduce(others) if others else alike
         best = float(wait[able].min()) if able.any() else np.inf
-        if _is_costly(wait[row] - best, wait[row]):
+        if wait[row] - best > COSTLY * wait[row] and wait[row] - best >= NOTHING:
             text = f"Without the bound {bound.text} jobs wait {duration(best)}, not {duration(wait[row])}"
             found.append(((wait[row] - best) / wait[row], text))
-    return max(found)[1] if found else None
+    return found
 
 
-def _is_costly(saved: float, wait: float) -> bool:
-    return saved > COSTLY * wait and saved >= NOTHING
+def _quoted(rule: str) -> str:
+    return f"the rule {rule}" if "=" in rule else rule
 
 
 def load(done: Recommendation) -> dict[str, float]:

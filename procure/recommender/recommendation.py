@@ -13,6 +13,7 @@ from procure.recommender.confirm import SwapSearch
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.other_loads import OtherLoads
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck
+from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import Shown, counted
@@ -28,7 +29,7 @@ class Recommendation(Shown):
     ``confidence`` says how sure the order is, None for a front; ``about`` where it comes from; ``verified`` whether
     predictions were simulated to confirm the list, of which ``n_failed`` runs failed; ``waited`` what the first package
     cuts of the waiting in the log; ``exchanged`` what came of swaps around it; ``other_loads`` the first packages under
-    other loads, None where nothing was simulated for it.
+    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs.
     """
 
     results: StudyResults
@@ -44,6 +45,7 @@ class Recommendation(Shown):
     n_failed: int = 0
     waited: ReplayCheck = UNKNOWN
     exchanged: SwapSearch | None = None
+    rule_costs: tuple[RuleCost, ...] = ()
     other_loads: OtherLoads | None = None
 
     @property

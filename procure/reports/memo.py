@@ -13,8 +13,8 @@ from procure.objectives.job_classes import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.criteria import Criteria
-from procure.recommender.other_rules import best_under
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.rule_costs import best_of_budget
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS
@@ -88,6 +88,12 @@ class Compared:
 
         ``own`` are the classes that the study defines; ``wide``: also by CPUs, memory and users.
         """
+        return pd.DataFrame(
+            [{"what": what, "class": n} | self.figures(part) for what, n, part in self.parts(own, wide)]
+        )
+
+    def parts(self, own: Sequence[JobClass] = (), wide: bool = False) -> list[tuple[str, str, pd.DataFrame]]:
+        """Return the jobs of each class that has any: by what they are told apart, the class, and its jobs."""
         jobs = self.jobs
         ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
         if wide:
@@ -97,18 +103,12 @@ class Compared:
             ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
             if (jobs["user"] != "").any():
                 ways["users, by CPU time"] = user_class(jobs)
-        rows = [{"what": "all", "class": "all jobs"} | self.figures()]
+        parts = [("all", "all jobs", jobs)]
         for what, classes in ways.items():
             names = CLASSES if what == "kind" else classes.cat.categories
-            parts = [(name, jobs[(classes == name).to_numpy()]) for name in names]
-            rows += [
-                {"what": what, "class": _CLASS_NAMES.get(name, name)} | self.figures(part)
-                for name, part in parts
-                if len(part)
-            ]
-        own_parts = [(one.name, jobs[one.members(jobs)]) for one in own]
-        rows += [{"what": "study", "class": name} | self.figures(part) for name, part in own_parts if len(part)]
-        return pd.DataFrame(rows)
+            parts += [(what, _CLASS_NAMES.get(name, name), jobs[(classes == name).to_numpy()]) for name in names]
+        parts += [("study", one.name, jobs[one.members(jobs)]) for one in own]
+        return [one for one in parts if len(one[2]) or one[0] == "all"]
 
 
 def compared(done: Recommendation) -> Compared:
@@ -334,9 +334,10 @@ def _changes(done: Recommendation) -> list[str]:
         elif n > 1:
             text += f", and this package is still the best of the {n} tried"
         lines.append(text + ".")
+    lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
-        found = best_under(done.results, done.criteria, done.rule, budget_usd=round(share * own, 2))
+        found = best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2))
         if found is not None:
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
             lines.append(

@@ -1,0 +1,217 @@
+"""What does each rule of the packages cost? The best package found for the same money without it, simulated."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.models.case import WorkloadWaits, make_case, simulated_values
+from procure.models.fluid import backlog_waits
+from procure.packages.rules import ALL_RULES, without_each
+from procure.packages.runnable import jobs_left_out
+from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
+from procure.policies import catalog
+from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.rank import rank
+from procure.recommender.values import PackageValues
+from procure.study import Study
+from procure.study.plan import read_inputs
+from procure.sweep.results import RUNS_ALL, StudyResults, costs_of
+from procure.sweep.trial import simulate_packages
+from procure.text import counted, with_unit
+
+MOST_TRIED, FEWEST_TRIED = 40, 8
+"""Packages that are simulated for each rule: the most, and the fewest where a run takes long."""
+_MOST_JOBS = 1_200_000
+"""So many jobs at most are simulated for each rule, with the fewest packages excepted."""
+_DRAWN, _NEAR = 500, 150
+"""Packages drawn from all that the rule forbids, and exchanges around the best so far."""
+_ROUNDS = (0.5, 0.25, 0.25)
+
+
+class RuleCost(NamedTuple):
+    """What one rule, as a study file writes it, costs: the best package that only it forbids, for the same money.
+
+    ``package_id`` is None where none of ``n_simulated`` is better than the first choice. ``value`` and
+    ``jobs_left_out`` are without the rule, ``before`` and ``before_left_out`` with it.
+    """
+
+    rule: str
+    n_simulated: int
+    package_id: str | None
+    objective: str
+    unit: str
+    value: float
+    before: float
+    jobs_left_out: int
+    before_left_out: int
+
+    def sentence(self) -> str:
+        """Say it."""
+        rule = self.rule if self.rule == ALL_RULES else f"`{self.rule}`"
+        if not self.n_simulated:
+            return f"{rule} {'forbid' if self.rule == ALL_RULES else 'forbids'} no package found for the same money"
+        of = "the same money waits" if self.objective == "mean-wait" else f"the same money has {self.objective}"
+        tried = counted(self.n_simulated, "package")
+        if self.package_id is None:
+            return f"without {rule} none of {tried} simulated for the same money is better"
+        more = self.before_left_out - self.jobs_left_out
+        runs = f", runs {counted(more, 'job')} more" if more else ""
+        return (
+            f"without {rule} {of} {with_unit(self.value, self.unit)}{runs}, not "
+            f"{with_unit(self.before, self.unit)}: {self.package_id}, the best of {tried} simulated"
+        )
+
+
+def rule_costs(
+    results: StudyResults, criteria: Criteria, rule: str = RUNS_ALL, first: np.ndarray | None = None
+) -> list[RuleCost]:
+    """Say what each rule costs that a study sets, and what all of them cost.
+
+    Parameters
+    ----------
+    results
+        The study; of its results nothing is read.
+    criteria, rule
+        What packages are ranked by.
+    first
+        The best package under the rules, int64[types]; None = the best that as many runs find.
+    """
+    plan, found = results.plan, list[RuleCost]()
+    eased = without_each(plan.study.packages)
+    if not eased or not criteria.need_runs:
+        return found
+    own = make_space(plan.quotes, plan.study.packages)
+    tried = _Tried(results, criteria, rule)
+    try:
+        first = tried.best(own) if first is None else first
+    except TableError:  # a run failed
+        return found
+    for name, rules in eased.items():
+        with contextlib.suppress(TableError):  # without it nothing bounds a count, say
+            found.append(tried.cost(name, make_space(plan.quotes, rules), own, first))
+    return found
+
+
+def probe_rules(study: Study) -> list[RuleCost]:
+    """Say what each rule costs before any package was swept: the best found under the rules stands for the best."""
+    plan = read_inputs(study, study.simulate.policies)
+    none = package_table(np.zeros((0, len(plan.types)), np.int64), make_space(plan.quotes, study.packages))
+    no_jobs, no_wait = np.zeros(0, np.int64), np.zeros(0)
+    cases = [
+        WorkloadWaits(
+            one.name, none, no_jobs, no_wait, plan.n_counted(one.name), weight=one.weight,
+            class_jobs=plan.class_jobs(one.name),
+        )
+        for one in study.scenarios
+    ]  # fmt: skip
+    results = StudyResults(replace(plan, packages=none), study.simulate.policies[0], pd.DataFrame(), cases, keep=False)
+    return rule_costs(results, criteria_of(study))
+
+
+class BestOfBudget(NamedTuple):
+    """The best package found for another budget, its mean wait, s, and how many were tried."""
+
+    package_id: str
+    wait: float
+    jobs_left_out: int
+    n_simulated: int
+
+
+def best_of_budget(results: StudyResults, criteria: Criteria, rule: str, budget_usd: float) -> BestOfBudget | None:
+    """Return the best of some packages simulated for another budget; None where it buys none, or a run failed."""
+    rules = results.plan.study.packages.model_copy(update={"budget_usd": budget_usd})
+    try:
+        pool, values, best = _Tried(results, criteria, rule, 5).search(make_space(results.plan.quotes, rules))
+    except TableError:
+        return None
+    whole = values.whole
+    return BestOfBudget(
+        str(values.packages["package_id"].iloc[best]), float(whole.wait[best]), int(whole.left_out[best]), len(pool)
+    )
+
+
+class _Tried:
+    """Looks for good packages with few simulations: by the backlog of work first, then around the best so far."""
+
+    def __init__(self, results: StudyResults, criteria: Criteria, rule: str, times: int = 1) -> None:
+        self._results, self._criteria, self._rule = results, criteria, rule
+        jobs = [results.plan.workloads[case.name] for case in results.cases]
+        n = max(FEWEST_TRIED, times * min(MOST_TRIED, _MOST_JOBS // sum(map(len, jobs))))
+        self.n = n if catalog.is_batched(results.policy) else FEWEST_TRIED
+        self._busiest = max(jobs, key=len)
+
+    def cost(self, name: str, space: Space, own: Space, first: np.ndarray) -> RuleCost:
+        """Compare the first package with the best of those that stand in a space, and not in the study's own."""
+        pool, values, best = self._search(space, first[None], own)
+        value, out, of = values.value(self._criteria.objective)[0], values.whole.left_out, self._criteria.objective
+        ids = values.packages["package_id"]
+        return RuleCost(
+            name, len(pool) - 1, str(ids.iloc[best]) if best else None, of.name, of.unit,
+            float(value[best]), float(value[0]), int(out[best]), int(out[0]),
+        )  # fmt: skip
+
+    def best(self, space: Space) -> np.ndarray:
+        """Return the best of some packages of a space, int64[types]."""
+        pool, _, best = self.search(space)
+        return pool[best]
+
+    def search(self, space: Space) -> tuple[np.ndarray, PackageValues, int]:
+        """Simulate some packages of a space; return them, their values, and the best's row."""
+        return self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
+
+    def _search(self, space: Space, pool: np.ndarray, but: Space | None) -> tuple[np.ndarray, PackageValues, int]:
+        """Simulate packages of a space that another does not allow; return all, their values, and the best's row."""
+        rng, best, runs = np.random.default_rng(1), 0, list[pd.DataFrame]()
+        runs += [self._simulated(pool)] if len(pool) else []
+        for place, share in enumerate(_ROUNDS):
+            near = space.neighbours(pool[best : best + 1], _NEAR, rng)
+            new = near if place else distinct_rows(np.concatenate([near, space.sample(_DRAWN, rng)]))
+            new = new[~rows_in(new, pool)]
+            new = new if but is None else new[~but.allows(new)]
+            new = self._promising(new, space, round(share * self.n))
+            if len(new):
+                pool, runs = np.concatenate([pool, new]), [*runs, self._simulated(new)]
+            if not len(pool):
+                raise TableError("no package was drawn")
+            values = self._values(pool, pd.concat(runs, ignore_index=True), space)
+            best = int(rank(values, self._criteria, self._rule)[0])
+        return pool, values, best
+
+    def _promising(self, counts: np.ndarray, space: Space, n: int) -> np.ndarray:
+        """Return n packages that leave the fewest jobs out and, of these, let work pile up least."""
+        plan, table = self._results.plan, package_table(counts, space)
+        if len(counts) <= n:
+            return counts
+        jobs = [plan.workloads[one.name] for one in self._results.cases]
+        left_out = np.sum([jobs_left_out(table, plan.quotes, one, plan.existing) for one in jobs], axis=0)
+        backlog = backlog_waits(table, plan.quotes, self._busiest, plan.existing)
+        return counts[np.lexsort((backlog, left_out))[:n]]
+
+    def _simulated(self, counts: np.ndarray) -> pd.DataFrame:
+        plan, policy = self._results.plan, self._results.policy
+        return pd.concat([simulate_packages(plan, counts, one.name, policy) for one in self._results.cases])
+
+    def _values(self, counts: np.ndarray, runs: pd.DataFrame, space: Space) -> PackageValues:
+        """Gather what packages are compared by, as `recommend` does."""
+        plan, policy, table = self._results.plan, self._results.policy, package_table(counts, space)
+        cases = [
+            replace(
+                make_case(table, plan.quotes, plan.workloads[one.name], runs, one.name, policy, plan.existing),
+                weight=one.weight,
+                n_jobs=one.n_jobs,
+                class_jobs=one.class_jobs,
+            )
+            for one in self._results.cases
+        ]
+        found = {
+            column: np.array([simulated_values(table, runs, one.name, policy, column) for one in cases])
+            for column in self._criteria.result_columns
+        }
+        costs = costs_of(plan, table, {one.name: one.weight for one in cases})
+        return PackageValues(cases, found, costs, plan.study.recommend.cvar_share)
