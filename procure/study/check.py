@@ -42,7 +42,7 @@ def plan_size(study: Study) -> dict[str, Any]:
         size = count_packages(study.read_quotes(), study.packages, most=study.sweep.max_packages)
     except TooManyPackages:
         return {"about_packages": study.sweep.max_packages}
-    n_sampled = rules.check_sample(study, int(size["n_distinct"]))
+    n_sampled = rules.n_sampled(study, int(size["n_distinct"]))
     found = {name: int(size[name]) for name in ("n_packages", "n_distinct")}
     return found | {"n_sampled": n_sampled, "n_runs": rules.runs_of(study, n_sampled)}
 

@@ -74,15 +74,9 @@ def sample_of(study: Study, n_distinct: int) -> int:
     return 1 if runs_of(study, n_distinct) <= MOST_RUN_WHOLE else _USUAL_SAMPLE
 
 
-def check_sample(study: Study, n_distinct: int) -> int:
-    """Return how many of ``n_distinct`` packages a sweep simulates; none is an error."""
-    n_sampled = len(range(study.sweep.offset, n_distinct, sample_of(study, n_distinct)))
-    if not n_sampled:
-        raise TableError(
-            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
-            f"there are {n_distinct} distinct ones; offset must be below that"
-        )
-    return n_sampled
+def n_sampled(study: Study, n_distinct: int) -> int:
+    """Return how many of ``n_distinct`` packages a sweep simulates."""
+    return -(-n_distinct // sample_of(study, n_distinct))
 
 
 def search_budget(study: Study, n_packages: int | None) -> tuple[int | None, float | None]:
