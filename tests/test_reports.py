@@ -19,7 +19,7 @@ import procure
 from procure.comparison import compare
 from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError
-from procure.evaluation.many_days import Days, hit_days
+from procure.evaluation.many_days import Days
 from procure.explanation.bottleneck import Bottleneck
 from procure.page.html import figure, render, sentence
 from procure.page.names import heading, minus, shown, unit_of
@@ -180,8 +180,7 @@ def test_sections_escape_workload_names():
     """The names of days stand in figures, captions and lists; none of them is markup or a formula."""
     wait = np.array([np.arange(30.0), np.arange(30.0) ** 2])
     two = Days((HOSTILE, "$day$"), wait, wait >= 0, np.ones(2), np.full(wait.shape, 9.0))
-    packages = pd.DataFrame({"package_id": "p", "price_usd": np.arange(30.0), "total_cpus": 1}, index=range(30))
-    assert "<script" not in sections.days(two, hit_days(two), {("a", HOSTILE): wait[0]}, packages, 0.1, 1)
+    assert "<script" not in sections.days(two)
     seconds = dict.fromkeys(("cpus", "memory", "gpus", "gpu_type", "policy"), 5.0)
     moments, cumulative = np.array([0, 10]), np.array([[0.0] * 5, [5.0] * 5])
     bottleneck = Bottleneck(seconds, 0.0, moments, cumulative, pd.DataFrame(), 0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from procure.evaluation.many_days import (
     KS,
     MODELS,
     Days,
+    Scores,
     days_of,
     hit_days,
     predict_all_days,
@@ -231,32 +232,13 @@ def coverage_notes(case: WorkloadWaits, predicted: Predicted | None, truth: np.n
     return [f"{text} {np.mean(covered):.1%} of the simulated waits, {way}"] if covered else []
 
 
-class ManyDays(NamedTuple):
-    """What is known of a study's workloads taken as days."""
-
-    days: Days  # what packages are judged by
-    n_hit_days: np.ndarray  # on how many days each package is a hit, −1 where that is not known
-    scores: Mapping[tuple[str, str], np.ndarray]  # by (feature set, model), see procure.evaluation.many_days.Scores
-
-
-def judge_days(
-    results: StudyResults,
-    feature_sets: Sequence[str],
-    rule: str = RUNS_ALL,
-    truth: np.ndarray | None = None,
-    train_on: Sequence[str] = (),
-) -> ManyDays:
-    """Fit models to all workloads at once, and to each of ``train_on``; count on how many days each package is a hit.
-
-    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Scores are kept.
-    """
-    known, plan = days_of(results.cases, rule), results.plan
-    judged_by = known if truth is None else days_of(results.cases, rule, truth)
-    scores: dict[tuple[str, str], np.ndarray] = {}
+def _scores(results: StudyResults, known: Days, feature_sets: Sequence[str], rule: str) -> Scores:
+    """Fit models to all workloads at once, kept beside the study's results, and one to the first workload alone."""
+    plan, first, scores = results.plan, results.cases[0], dict[tuple[str, str], np.ndarray]()
     share, model = plan.study.evaluate.hit_share, plan.study.model
     enough = int(known.simulated.sum()) >= 2 * model.folds
     for name in feature_sets:
-        x = features(results.cases[0].packages, plan.quotes, name).to_numpy()
+        x = features(first.packages, plan.quotes, name).to_numpy()
         for learns in MODELS if enough else ():
             asked = (learns, share, model.folds, model.seed)
             scores[name, learns] = keep_array(
@@ -265,11 +247,10 @@ def judge_days(
                 [asked, x, known.wait, known.able, known.weight],
                 lambda x=x, asked=asked: predict_all_days(known, x, *asked),  # type: ignore[misc]
             )
-        for case in results.cases:
-            predicted = results.learn_if_possible(case, name, rule) if case.name in train_on else None
-            if predicted is not None:
-                scores[name, f"day {case.name}"] = predicted.wait
-    return ManyDays(judged_by, hit_days(judged_by, share), scores)
+        predicted = results.learn_if_possible(first, name, rule)
+        if predicted is not None:
+            scores[name, f"day {first.name}"] = predicted.wait
+    return scores
 
 
 def _pooled(
@@ -284,14 +265,15 @@ def _pooled(
     for threshold in thresholds:
         with argument("hit_threshold"):
             check_threshold(threshold, names)
-    waits = None if truth is None else np.array(truth)
-    days, n_hit_days, scores = judge_days(results, feature_sets, rule, waits, names[:1])
+    known = days_of(results.cases, rule)
+    days = known if truth is None else days_of(results.cases, rule, np.array(truth))
+    n_hit_days, scores = hit_days(days, study.evaluate.hit_share), _scores(results, known, feature_sets, rule)
     packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
-    most, known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
+    most, n_known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]
     beyond = [str(threshold) for threshold in thresholds if threshold >= most]
     rows = (
-        (not scores, f"{known:,} packages are simulated on all {len(names)} days; a model with {folds:,}-fold "
+        (not scores, f"{n_known:,} packages are simulated on all {len(names)} days; a model with {folds:,}-fold "
                      f"cross-validation needs {2 * folds:,}, so there is none"),
         (nowhere, f"no package runs every job of {listed(nowhere)}: no hit there"),
         (beyond, f"no package is a hit on more than {most} of the {len(names)} days, so there are no hits at > "

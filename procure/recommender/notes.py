@@ -212,9 +212,9 @@ def _none_able(results: StudyResults) -> str:
 def about_results(results: StudyResults) -> list[str]:
     """Say which runs of the study are missing, failed, or beyond its plan; or that a search chose its packages."""
     plan = results.plan
-    if plan.searched is not None:
+    if plan.searched:
         return [
-            f"the rules allow {unlisted(plan.study, plan.searched)}: these {len(plan.packages):,} are those that "
+            f"the rules allow {unlisted(plan.study)}: these {len(plan.packages):,} are those that "
             "searches have simulated; procure search goes on"
         ]
     counts = study_status(plan)

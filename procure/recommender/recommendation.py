@@ -77,7 +77,7 @@ class Recommendation(Shown):
     @property
     def notes(self) -> list[str]:
         """Where the order comes from and how it might be wrong, a sentence each."""
-        sure = self.confidence.sentences(len(self.ranking)) if self.confidence else []
+        sure = self.confidence.sentences() if self.confidence else []
         return [*self.about, *sure]
 
     @property

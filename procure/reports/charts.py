@@ -197,31 +197,6 @@ def waits_by_day(days: Days) -> Markup:
     return still("days", "Simulated mean wait of the packages on each day", box(rows, list(days.names), axis))
 
 
-def precision_by_threshold(sweep: pd.DataFrame) -> Markup:
-    """Draw precision@k against the hit threshold, where there are hits (figure 3.8).
-
-    Parameters
-    ----------
-    sweep
-        From `threshold_sweep`.
-    """
-    there = sweep[(sweep["n_hits"] > 0) & (sweep["model"] != _BASELINES[1])]
-    name = np.where(there["model"] == _BASELINES[0], "random order", there["model"] + " (" + there["feature_set"] + ")")
-    names = list(dict.fromkeys(name))
-    of = {"field": "of", "type": "nominal", "sort": names, "scale": {"domain": names}}
-    spec = {
-        "data": {"values": records(threshold=there["threshold"], precision=there["precision"], of=name)},
-        "mark": {"type": "line", "point": {"size": 15}},
-        "encoding": {
-            "x": column("threshold", title="hit threshold: among the best on more than this many days",
-                        axis={"format": "d", "tickMinStep": 1}),
-            "y": column("precision", title=f"precision@{int(sweep['k'].iloc[0])}", scale={"domain": [0, 1]}),
-            "color": of, "strokeDash": of,
-        },
-    }  # fmt: skip
-    return still("thresholds", "Precision as the hit threshold rises", spec)
-
-
 def lacked(bottleneck: Bottleneck, name: str) -> Markup:
     """Draw the number of waiting jobs over time, stacked by what they lack."""
     table = bottleneck.over_time(120)

@@ -273,8 +273,8 @@ def _sure(done: Recommendation) -> list[str]:
             "cannot be told from it."
         ]
     runs = "" if able == n else f"; {able:,} of them run every job"
-    if plan.searched is not None:
-        lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study, plan.searched)}{runs}.")
+    if plan.searched:
+        lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study)}{runs}.")
     elif known == n:
         lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
     else:

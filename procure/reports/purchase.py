@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.evaluation.many_days import days_of
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
@@ -29,7 +30,7 @@ from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
 from procure.recommender.criteria import Criteria
-from procure.recommender.evaluate import coverage_notes, judge_days
+from procure.recommender.evaluate import coverage_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible
@@ -225,28 +226,16 @@ def _sections(done: Recommendation, explanations: list[PackageExplanation]) -> l
     """Return the parts of the evidence that have a file of their own; without HTML where there is nothing to say."""
     results, sure = done.results, Markup()
     if done.confidence is not None:
-        lines = done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
+        lines = done.confidence.sentences() + coverage_notes(done.case, done.predicted)
         found = done.confidence
         sure = sections.sureness(found.table, lines, found.unit, found.n_draws, found.of.name.replace("-", " "))
     return [
         sections.Section("sure", "How sure the list is", sure),
         sections.Section("why", "Why the first package", sections.why(explanations)),
-        sections.Section("days", "The days", _days(results)),
+        sections.Section("days", "The days", sections.days(days_of(results.cases))),
         sections.Section("front", "What the wait costs", _front(done)),
         sections.Section("award", "The award matrix", _award(done)),
     ]
-
-
-def _days(results: StudyResults) -> Markup:
-    """Return the section on days; empty for a study of one workload."""
-    if len(results.cases) < 2:
-        return Markup()
-    settings, first = results.plan.study, results.cases[0]
-    asked = settings.evaluate.hit_threshold
-    threshold = len(results.cases) // 4 if asked is None else asked
-    judged = judge_days(results, [settings.model.feature_set], train_on=[first.name])
-    share = settings.evaluate.hit_share
-    return sections.days(judged.days, judged.n_hit_days, judged.scores, first.packages, share, threshold)
 
 
 def _award(done: Recommendation) -> Markup:
