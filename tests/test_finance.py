@@ -83,7 +83,7 @@ def test_amounts_of_years_one_by_one(tenths: int, interest: int, change: int) ->
     [
         ({"lease": {"months": 36}}, "costs: lease: unknown key; it was removed: a purchase is reckoned"),
         ({"energy_prices": "p.csv"}, "usd_per_kwh"),
-        ({"residual_percent": 5, "depreciation_years": 7}, "give one of residual_percent and depreciation_years"),
+        ({"depreciation_years": 7}, "residual_percent = 100"),
         ({"lines": [{"name": "x"}]}, "costs: lines[1]: give exactly one of usd and percent"),
         ({"lines": [{"name": "x", "kind": "discount", "usd": 5000}]}, "what is taken off is a [[packages.discounts]]"),
         ({"lines": [{"name": "x", "percent": 3, "per": "node"}]}, "lines[1]: percent is of the whole order"),
