@@ -146,6 +146,7 @@ def _search(
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
         "n_packages_in_space": None if candidates.listed is None else len(candidates.listed),
+        "about_in_space": None if candidates.listed is None else float(len(candidates.listed)),
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
