@@ -48,21 +48,10 @@ _OF_FIRST = ("package_id", "counts", "price_usd", "mean_wait_time", "simulated",
 class Report:
     """A purchase report and what it was made from.
 
-    Attributes
-    ----------
-    path
-        Where it was written.
-    html
-        The page; it refers to nothing outside itself.
-    recommendation
-        What it recommends.
-    memo, objections
-        What its first two pages say, and what speaks against it.
-    evaluation
-        How good the model is: the rows of `procure.evaluation.ranking.evaluate_case`.
-    explanations, compared
-        The first package and the next; the waits on the first and on what it is compared with. Empty and None where
-        no job runs on the first.
+    ``path`` is where it was written, ``html`` the page, which refers to nothing outside itself. ``memo`` and
+    ``objections`` are what its first two pages say, ``evaluation`` how good the model is (rows of
+    `procure.evaluation.ranking.evaluate_case`). ``explanations`` of the first package and the next, and ``compared``,
+    the waits on the first and on what it is compared with, are empty and None where no job runs on the first.
     """
 
     path: Path
