@@ -6,6 +6,7 @@ import functools
 import tempfile
 from pathlib import Path
 
+from procure import explorer
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 
@@ -28,3 +29,10 @@ def swept(n_days: int = 1) -> Path:
     )
     run_sweep(load_plan(load_study(path)), "serial")
     return path
+
+
+def search(path, **asked):
+    """Search a study; keys of its [search] stand among the arguments."""
+    keys = {name: asked.pop(name) for name in ("runs", "share", "batch", "stable_rounds", "seed") if name in asked}
+    study = load_study(path, [f"search.{name}={value}" for name, value in keys.items()])
+    return explorer.search(study, **asked)

@@ -222,7 +222,7 @@ def test_settings_are_asked_for_in_plain_words(tmp_path):
     """No error speaks of inputs, patterns or parsing."""
     (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,compute,32,128,0,6960\n")
     path = tmp_path / "my study.toml"
-    settings = {"quotes": "5", "sweep": "{ sample = 0, offset = 'x' }", "model": "{ feature_set = 'net' }"}
+    settings = {"quotes": "5", "sweep": "{ sample = 0, batch_size = 'x' }", "model": "{ feature_set = 'net' }"}
     settings |= {"simulate": "{ policies = [], kill_at_limit = 3 }", "costs": "5", "name": "'a b'"}
     path.write_text("\n".join(f"{name} = {value}" for name, value in (STUDY | settings).items()))
     with pytest.raises(TableError) as error:
@@ -231,7 +231,7 @@ def test_settings_are_asked_for_in_plain_words(tmp_path):
     for wanted in (
         "quotes: 5 was given; a file name is needed",
         "sweep.sample: 0 was given; at least 1 is needed",
-        "sweep.offset: 'x' was given; a whole number is needed",
+        "sweep.batch_size: 'x' was given; a whole number is needed",
         "model.feature_set: 'net' was given; allowed: 'composition'",
         "costs: 5 was given; a table is needed",
         "name: 'a b' was given; letters, digits",

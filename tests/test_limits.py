@@ -238,32 +238,20 @@ def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
     return pd.DataFrame(given | {"price_usd": [300.0 + i % 600 for i in range(n)]} | columns)
 
 
-COUNTED = r"more than \de\+\d\d packages"
-
-
-def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_path, procure, monkeypatch):
-    """8 kB of quotes that combine in more ways than could be listed are refused before the first one is."""
+def test_hundreds_of_types_in_any_number_are_refused_and_searched(tmp_path, procure):
+    """8 kB of quotes that combine in more ways than could be listed: no file is left, and a sweep would search."""
     path = tmp_path / "q.csv"
     many_types(300).to_csv(path, index=False)
     text = 'quotes = "q.csv"\n[packages]\nbudget_usd = 40000\nmin_gpu_nodes = 0\ntypes_per_category = "any"\n'
-    (tmp_path / "s.toml").write_text(text + '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n')
-    monkeypatch.setattr("procure.packages.expand.blocks", lambda *given, **more: pytest.fail("they are listed"))
+    text += '[sweep]\nmax_packages = 20_000\n[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
+    (tmp_path / "s.toml").write_text(text)
     rules = ("--budget", 40000, "--set", "packages.types_per_category=any", "--set", "packages.min_gpu_nodes=0")
-    for out in ((), ("--out", tmp_path / "p.csv")):
-        code, _, said = procure("packages", path, *rules, *out)
-        assert (
-            code == 1
-            and re.search(r"there are more than \de\+\d\d packages", said)
-            and "sweep.max_packages allows more" in said
-        )
-    code, _, said = procure("study", "status", tmp_path / "s.toml")
-    assert (
-        code == 1
-        and re.search(r"there are more than \de\+\d\d packages", said)
-        and "sweep.max_packages allows more" in said
-    )
+    asked = ("packages", path, *rules, "--set", "sweep.max_packages=20000", "--out", tmp_path / "p.csv")
+    for words in (asked, ("study", "status", tmp_path / "s.toml")):
+        code, _, said = procure(*words)
+        assert code == 1 and "20,000 packages" in said and "sweep.max_packages allows more" in said
     code, _, said = procure("sweep", tmp_path / "s.toml", "--dry-run")
-    assert code == 0 and re.search(COUNTED, said) and "2,000 runs" in said
+    assert code == 0 and "too many to list" in said and "2,000 runs" in said
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".csv"] == ["q.csv"]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_study import QUOTES, swept
+from small_study import QUOTES, search, swept
 
 import procure
 from procure.explanation.package import marginal_values
@@ -233,7 +233,7 @@ def test_a_report_after_a_search_and_a_short_list(tmp_path: Path):
     path = tmp_path / "small.toml"
     path.write_text(Path(swept()).read_text().replace('"small"', f'"small"\nresults = "{tmp_path}"'))
     run_sweep(load_plan(load_study(path)), "serial")
-    procure.search(path, runs=20, stable_rounds=0)
+    search(path, runs=20, stable_rounds=0)
     assert len(procure.recommend(path, k=5).ranking.head(5)) == 5
     text = procure.report(path, tmp_path / "report.html", k=5).html.replace(library(), "")
     assert "How sure the list is" in text and "NaN" not in text and "&lt;NA&gt;" not in text

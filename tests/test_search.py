@@ -11,18 +11,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import search
 from sweep_lab import make_study, serial_results
 from typer.testing import CliRunner
 
 import procure
 from procure.cli.main import app
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.explorer.candidates import Candidates, spread
 from procure.explorer.engine import Rules, run_rounds
 from procure.explorer.gaussian import GaussianProcess
 from procure.explorer.observations import Observations
 from procure.explorer.propose import METHODS, make_proposer
-from procure.explorer.run import SearchResult, search
+from procure.explorer.result import SearchResult
 from procure.models import make_case, pool_workloads
 from procure.packages.space import make_space
 from procure.study import load_study
@@ -294,7 +295,7 @@ def test_bad_usage_is_refused(tmp_path: Path, arguments: list[str], message: str
 def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatch) -> None:
     """Where packages are too many to be listed, a share of them is no number of runs: no search without an end."""
     monkeypatch.setattr("procure.packages.space.Space.listed", lambda space: None)
-    with pytest.raises(ArgumentError, match="too many to be listed"):
+    with pytest.raises(TableError, match="too many to be listed"):
         search(make_study(tmp_path), share=0.01)
 
 

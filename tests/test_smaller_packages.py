@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import small_study
+from small_study import search
 
-from procure.explorer import search
 from procure.packages import PackageRules, expand_packages
 from procure.recommender import recommend
 from procure.study import load_plan, load_study

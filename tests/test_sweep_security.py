@@ -14,12 +14,12 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from small_study import search
 from sweep_lab import make_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explorer import search
 from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.connect import connect, make_cluster

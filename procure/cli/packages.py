@@ -76,7 +76,7 @@ def packages(
     if of_study:
         study = load_study(source, settings)
         table, rules, most = study.read_quotes(), study.packages, _most(study.sweep)
-        notes = budget_notes(rules, study.costs)
+        notes = budget_notes(study.costs)
     else:
         if not any(text.startswith("packages.budget_usd") for text in settings):
             raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")

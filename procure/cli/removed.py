@@ -55,7 +55,7 @@ _SET = {
 """By command and table, options whose keys ``--set`` takes; ``=`` where the key has another name."""
 _OF_LIBRARY = {
     "award": "verify no-verify workload policy",
-    "compare-rent": "boot beside policy uncertainty",
+    "compare-rent": "boot policy",
     "coschedule run": "memory seconds",
     "evaluate": "train-on apart packages seed horizon policy",
     "explain": "marginal no-marginal workload policy",
@@ -78,6 +78,8 @@ _OPTIONS = {
     "--report": "--format json or csv has all figures",
     "--plot": "--format json or csv has all figures",
     "--out": "--format json or csv has all figures",
+    "compare-rent --beside": "what renting costs besides is not counted; add it by hand",
+    "compare-rent --uncertainty": "compare price lists of both ends",
     "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
     "evaluate --runs": "every rule replays the past once a package; leave it out",
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",

@@ -128,18 +128,12 @@ def predict_all_days(
     that a model learns from comes from its own training folds: the minima and maxima of the days, the edges of their
     hits, and the choice of the trees' settings.
 
-    Parameters
-    ----------
-    x
-        `procure.models.features` of the packages.
-    learns
-        ``normalised``: `normalised_wait`, as published. ``hit-days``: on how many days a package is a
-        hit, which is what it is judged by; the score is the negative number of days.
-
-    Raises
-    ------
-    TableError
-        An unknown label, or fewer simulated packages than two per fold.
+    A score is out of fold where a package was simulated on every day, else by the model of all that was. Everything
+    that a model learns from comes from its own training folds: the minima and maxima of the days, the edges of their
+    hits, and the choice of the trees' settings. ``x`` are `procure.models.features` of the packages. It learns
+    ``normalised``, `normalised_wait`, as published, or ``hit-days``, on how many days a package is a hit, which is what
+    it is judged by; the score is then the negative number. Another label, or fewer simulated packages than two per
+    fold, is a `TableError`.
     """
     if learns not in MODELS:
         raise TableError(f"a model of {learns!r} is unknown; {nearest(learns, MODELS)}")

@@ -38,18 +38,11 @@ WORDS = {
 class Bottleneck:
     """What waiting jobs lacked in one run.
 
-    Attributes
-    ----------
-    seconds, fragmented_seconds
-        Waiting job-seconds by cause, in the order of `CAUSES`; those in which enough was free in total, but on no
-        single node.
-    moments, cumulative
-        Unix s, int64[moments], and the job-seconds by cause up to each, float64[moments, causes].
-    shapes
-        Requests by waiting job-seconds, most first: the request, ``n_jobs``, ``n_able`` (nodes that can hold it
-        when empty), ``waited_seconds``, ``lacked`` (the cause with most of them).
-    n_unrunnable
-        Jobs that no nodes can hold: set aside, they never wait.
+    ``seconds`` are waiting job-seconds by cause, in the order of `CAUSES`; ``fragmented_seconds`` those in which enough
+    was free in total, but on no single node; ``cumulative`` the job-seconds by cause up to each of ``moments`` (Unix
+    s), float64[moments, causes]. ``shapes`` are requests, those that waited most first: the request, ``n_jobs``,
+    ``n_able`` (nodes that can hold it when empty), ``waited_seconds``, ``lacked`` (the cause with most of them).
+    ``n_unrunnable`` jobs fit no nodes: set aside, they never wait.
     """
 
     seconds: dict[str, float]

@@ -33,17 +33,11 @@ CONTENTS = (
 class PackageExplanation:
     """What explains the wait on one package.
 
-    Attributes
-    ----------
-    package_id, counts, price_usd, totals
-        What is bought; its CPUs, GB, GPUs and nodes.
-    waits, wait
-        A row per workload: ``workload mean_wait_time jobs_left_out simulated_before``; mean over all jobs that ran, s.
-    typical_seconds, predicted_seconds, factors
-        The model's prediction for a typical package, and for this one; NaN without a model. ``about feature value
-        factor``: the prediction is the typical wait × all factors. Strongest first.
-    bottlenecks, marginal
-        By replayed workload, what waiting jobs lacked; from `marginal_values`.
+    ``counts`` is what is bought, ``totals`` its CPUs, GB, GPUs and nodes; ``waits`` has a row per workload: ``workload
+    mean_wait_time jobs_left_out simulated_before``, and ``wait`` is the mean over all jobs that ran, s. The model
+    predicts ``typical_seconds`` for a typical package and ``predicted_seconds`` for this one, NaN without a model: the
+    typical wait × all ``factors``, ``about feature value factor``, strongest first. ``bottlenecks`` says by replayed
+    workload what waiting jobs lacked; ``marginal`` is from `marginal_values`.
     """
 
     package_id: str

@@ -26,14 +26,7 @@ _N_SHAPES = 8
 class Explanation:
     """Why jobs wait as long as they do on one package, or on two.
 
-    Attributes
-    ----------
-    study
-        The study's name.
-    packages
-        One or two.
-    notes
-        What could not be explained, and how many jobs are cut at their limit, in sentences.
+    ``notes`` say what could not be explained, and how many jobs are cut at their limit.
     """
 
     study: str

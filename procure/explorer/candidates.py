@@ -21,14 +21,8 @@ _PROBE = 4096
 class Candidates:
     """The packages of a space that leave out as few jobs as can be: those that run every job, if any does.
 
-    Attributes
-    ----------
-    space
-        All packages.
-    listed
-        All of them, int64 (packages, types), in table order; None where they are too many.
-    level
-        How many jobs the candidates leave out.
+    ``listed`` are all packages of the ``space``, int64 (packages, types), in table order, None where they are too many;
+    ``level`` is how many jobs the candidates leave out.
     """
 
     def __init__(self, space: Space, left_out: LeftOut, seed: int, listed: np.ndarray | None) -> None:

@@ -26,17 +26,8 @@ GROWTH = 6
 class Rules:
     """When a search ends, and how large its rounds are.
 
-    Attributes
-    ----------
-    n_packages
-        Packages to simulate at most.
-    k
-        Length of the list that must be stable; a list shorter than `SHORTEST` is judged by that many.
-    batch
-        Least size of a round.
-    stable_rounds
-        The search ends after this many rounds in a row that did not change the first k of the list;
-        0 = only when the budget is spent.
+    At most ``n_packages`` are simulated, in rounds of at least ``batch``; it ends after ``stable_rounds`` rounds in a
+    row that did not change the first ``k`` of the list, 0 = only when the budget is spent.
     """
 
     n_packages: int

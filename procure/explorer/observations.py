@@ -29,20 +29,9 @@ def as_answered(counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np
 class Observations:
     """Packages whose answer is in, in the order in which they came: grows, never forgets.
 
-    Attributes
-    ----------
-    counts
-        int64 (packages, types).
-    answers
-        What was simulated, float64 (values, packages).
-    value
-        The objective, less is better; NaN where the simulation failed.
-    violation
-        How far each package is from satisfying the constraints, see `Criteria.violation`.
-    left_out
-        Jobs that do not run, int64.
-    cents
-        Price, int64.
+    ``counts`` are int64 (packages, types), ``answers`` what was simulated, float64 (values, packages); ``value`` is the
+    objective, less is better, NaN where the simulation failed; ``violation`` how far each is from the constraints, see
+    `Criteria.violation`; ``left_out`` jobs do not run; ``cents`` is the price.
     """
 
     def __init__(self, space: Space, score: Score = as_answered) -> None:

@@ -62,17 +62,8 @@ class Simulator:
     ) -> None:
         """Read what the study's folder holds of this policy.
 
-        Parameters
-        ----------
-        folder
-            Where runs are kept, see `workspace`.
-        columns
-            The result columns that an answer holds.
-
-        Raises
-        ------
-        TableError
-            The folder holds results of other inputs.
+        Runs are kept in the ``folder``, see `workspace`; an answer holds the result ``columns``. Results of other
+        inputs in the folder are a `TableError`.
         """
         plan, study = asked.plan, asked.plan.study
         self.folder = folder

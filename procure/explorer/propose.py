@@ -45,12 +45,7 @@ class Proposer:
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return up to n packages that are not known, int64 (packages, types); none to end the search.
 
-        Parameters
-        ----------
-        known
-            All answers of the rounds before.
-        number
-            The round, from 0; with the seed it decides all random choices.
+        ``known`` are all answers of the rounds before; the round, from 0, and the seed decide all random choices.
         """
         raise NotImplementedError
 

@@ -15,22 +15,10 @@ from procure.text import Shown
 class SearchResult(Shown):
     """What a search found.
 
-    Attributes
-    ----------
-    name
-        Of the study.
-    criteria, k
-        What packages are ranked by, and how many are shown.
-    ranking
-        The packages that it knows, best first: the package table with ``rank``, ``mean_wait_time`` and
-        ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``, ``objective_value`` and
-        what is constrained. All are simulated.
-    spent
-        What it cost, by name.
-    types
-        The quoted types, which are columns of the ranking.
-    limits
-        Whether jobs are cut at their limit, and how many on the first package.
+    ``ranking`` has the packages that it knows, all simulated, best first: the package table with ``rank``,
+    ``mean_wait_time`` and ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``,
+    ``objective_value`` and what is constrained. The first ``k`` are shown. ``spent`` is what it cost, by name;
+    ``types`` are columns of the ranking; ``limits`` says how many jobs are cut at their limit on the first package.
     """
 
     name: str

@@ -21,7 +21,7 @@ from procure.objectives.constraints import price_bound
 from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
-from procure.study import Study, load_study
+from procure.study import Plan, Study, load_study
 from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
 from procure.sweep.results import policy_of
@@ -32,15 +32,10 @@ from procure.text import counted, nearest
 def search(
     study: str | Path | Study,
     *,
-    runs: int | None = None,
-    share: float | None = None,
     method: str = "model",
     objective: str | None = None,
     constraints: Sequence[str] | None = None,
     k: int | None = None,
-    batch: int | None = None,
-    stable_rounds: int | None = None,
-    seed: int | None = None,
     policy: str | None = None,
     farm: str = "serial",
     options: FarmOptions | None = None,
@@ -54,11 +49,10 @@ def search(
     Parameters
     ----------
     study
-        A study, or the path of its file.
-    runs, share
-        Simulations to spend in all, or the share of all packages that is simulated on every workload.
-    method, seed, objective, constraints, k, batch, stable_rounds, policy
-        See `procure.explorer.propose.METHODS`, `criteria_of`, `procure.explorer.engine.Rules`; else the study's.
+        A study, or the path of its file; its ``[search]`` says how much is spent, and when the search ends:
+        ``procure.load_study("study.toml", ["search.runs=250"])``.
+    method, objective, constraints, k, policy
+        See `procure.explorer.propose.METHODS` and `criteria_of`; length of the list; else the study's.
     farm, options
         Where runs are computed, see `procure.sweep.run_sweep`.
     note, progress
@@ -73,44 +67,40 @@ def search(
     Examples
     --------
     >>> import procure
-    >>> len(procure.search("study.toml", runs=20, k=5).ranking)
+    >>> len(procure.search(procure.load_study("study.toml", ["search.runs=20"]), k=5).ranking)
     29
     """
     options, study = options or FarmOptions(), load_study(study)
     criteria = criteria_of(study, objective, constraints)
-    rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
-    policy = _check(study, runs, share, method, policy, criteria)
+    policy, given = _check(study, method, policy, k, criteria), study.search
     plan, space = load_inputs(study, policy, price_bound(criteria.constraints))
-    asked = Question(plan, policy, space, criteria, study.search.seed if seed is None else seed)
+    asked = Question(plan, policy, space, criteria, given.seed)
     for text in plan.notes:
         note(text)
     listed = space.listed()
-    runs = _budget(asked, runs, share, listed)
-    stable = rules.stable_rounds if method == "model" else 0  # the baselines spend what they are given
-    rules = replace(rules, n_packages=runs // len(plan.workloads), stable_rounds=stable)
+    stable = given.stable_rounds if method == "model" else 0  # the published rule spends what it is given
+    rules = Rules(_budget(plan, listed), k or given.k, given.batch, stable)
     candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
     proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
     return _search(asked, rules, proposer, (farm, options), note, progress)
 
 
-def _budget(asked: Question, runs: int | None, share: float | None, listed: np.ndarray | None) -> int:
-    """Return the runs that a search may spend; too few for one package are an error."""
-    study, given, n_workloads = asked.plan.study, share, len(asked.plan.workloads)
-    n_known = None if listed is None else len(listed)
-    if runs is None and share is None:
-        runs, share = search_budget(study, n_known)
-    try:
-        runs = runs or _share_of(share or 0.0, n_known) * n_workloads
-    except ArgumentError as error:
-        if given is not None:
-            raise
-        raise TableError(f"{study.path}: search.share: {error}") from None
-    if runs < n_workloads:
+def _budget(plan: Plan, listed: np.ndarray | None) -> int:
+    """Return the packages that a search may simulate; too few runs for one, and a share of too many, are errors."""
+    study, n_workloads = plan.study, len(plan.workloads)
+    runs, share = search_budget(study, None if listed is None else len(listed))
+    if runs is not None and runs < n_workloads:
         raise TableError(
-            f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}; give runs "
-            f"{n_workloads:,} or more"
+            f"{study.path}: search.runs: {counted(runs, 'run')} cannot simulate one package on "
+            f"{counted(n_workloads, 'workload')}; give {n_workloads:,} or more"
         )
-    return runs
+    if runs is not None:
+        return runs // n_workloads
+    if listed is None:
+        raise TableError(f"{study.path}: search.share: the packages are too many to be listed; give search.runs")
+    if (n := round((share or 0.0) * len(listed))) > MOST_COUNTED:
+        raise TableError(f"{study.path}: search.share: {n:,} packages are over {MOST_COUNTED:,}; give search.runs")
+    return n
 
 
 def _search(
@@ -156,6 +146,7 @@ def _search(
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
         "n_packages_in_space": None if candidates.listed is None else len(candidates.listed),
+        "about_in_space": None if candidates.listed is None else float(len(candidates.listed)),
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
@@ -172,21 +163,15 @@ def _result(
     return SearchResult(plan.study.name, score.criteria, k, ranking, spent, plan.types, limits)
 
 
-def _check(
-    study: Study, runs: int | None, share: float | None, method: str, policy: str | None, criteria: Criteria
-) -> str:
+def _check(study: Study, method: str, policy: str | None, k: int | None, criteria: Criteria) -> str:
     """Refuse arguments that are wrong; return the policy."""
     if method not in METHODS:
-        gone = "was a baseline, and is in benchmarks/search_claims.py; leave it out"
+        gone = "it was a baseline, and is in benchmarks/search_claims.py; leave it out"
         raise ArgumentError(
-            "method", f"random {gone}" if method == "random" else f"{method!r} is unknown; {nearest(method, METHODS)}"
+            "method", f"{method!r} is unknown; {gone if method == 'random' else nearest(method, METHODS)}"
         )
-    if runs is not None and share is not None:
-        raise ArgumentError("share", "give runs or share")
-    if share is not None and not 0 < share <= 1:
-        raise ArgumentError("share", f"{share:g} was given; a share is above 0 and at most 1")
-    if runs is not None and runs < 1:
-        raise ArgumentError("runs", f"{runs} was given; it must be 1 or more")
+    if k is not None and k < 1:
+        raise ArgumentError("k", f"{k} was given; it must be 1 or more")
     policy = policy_of(study, policy)
     if not criteria.need_runs:
         raise ArgumentError(
@@ -195,24 +180,6 @@ def _check(
             "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend",
         )
     return policy
-
-
-def _share_of(share: float, n: int | None) -> int:
-    """Return how many packages a share is; of packages that are too many to be listed it is no number."""
-    if n is None:
-        raise ArgumentError("share", "the packages are too many to be listed; give runs instead")
-    if share * n > MOST_COUNTED:
-        raise ArgumentError("share", f"{share:g} of {n:,} packages is over {MOST_COUNTED:,}; give runs instead")
-    return round(share * n)
-
-
-def _rules(study: Study, **given: int | None) -> Rules:
-    """Return when the search ends, but for its budget; what is not given is the study's."""
-    for name, value in given.items():
-        least = 0 if name == "stable_rounds" else 1
-        if value is not None and value < least:
-            raise ArgumentError(name, f"{value} was given; it must be {least} or more")
-    return Rules(0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()})
 
 
 def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:

@@ -30,20 +30,9 @@ def learn(
 ) -> Predicted:
     """Cross-validate and fit a surrogate on a case's simulated packages, or read it from the cache.
 
-    Parameters
-    ----------
-    case, quotes, feature_set, folds, seed
-        From `make_case`; the quote table; see `features` and `predict_packages`.
-    among
-        Which packages to learn from and predict, bool; default: those that run every job; NaN elsewhere.
-    folder
-        Where to cache model and predictions: they are reused while packages, waits and settings are
-        the same. None caches nothing, nor does a folder that cannot be written.
-
-    Raises
-    ------
-    TableError
-        Too few simulated packages.
+    Packages ``among`` (bool; default: those that run every job) are learnt from and predicted; NaN elsewhere. Model and
+    predictions are kept in the ``folder``, and reused while packages, waits and settings are the same; None, or one
+    that cannot be written, keeps nothing. Too few simulated packages are a `TableError`.
     """
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)

@@ -20,19 +20,10 @@ WORTH = 0.95
 class Predicted:
     """Predicted mean waits and how far off they were where that is known.
 
-    Attributes
-    ----------
-    wait
-        s, one per package: out of fold where the package was simulated, by the model fitted on the
-        whole sample elsewhere.
-    model
-        That model.
-    folds
-        A row per fold: ``fold``, ``n_fitted``, ``n_held_out``, ``rmse_seconds``.
-    rmse_seconds, constant_rmse_seconds
-        Root mean squared error of all out-of-fold predictions; that of the mean of the other folds, to be beaten.
-    errors
-        The out-of-fold errors by predicted wait, ascending.
+    ``wait``, s, is out of fold where a package was simulated, elsewhere by the ``model`` fitted on the whole sample.
+    ``folds``: ``fold n_fitted n_held_out rmse_seconds``; ``rmse_seconds`` and ``constant_rmse_seconds`` are of all
+    out-of-fold predictions, and of the mean of the other folds, to be beaten; ``errors`` the out-of-fold errors by
+    predicted wait, ascending.
     """
 
     wait: np.ndarray

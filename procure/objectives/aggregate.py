@@ -11,18 +11,9 @@ from procure.text import nearest
 def pooled_mean(values: np.ndarray, jobs_ran: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the mean of a figure over the jobs that ran on all workloads, float64[packages].
 
-    Parameters
-    ----------
-    values, jobs_ran
-        Each workload's own mean, and how many jobs ran, float64[workloads, packages]; NaN where unknown.
-    weights
-        How often a workload's jobs count, float64[workloads]; default: once.
-
-    Returns
-    -------
-    numpy.ndarray
-        NaN where a workload of which jobs ran is unknown, or where none ran at all. One workload's values
-        are returned as they are, to the last bit.
+    ``values`` are each workload's own means and ``jobs_ran`` how many jobs ran, float64[workloads, packages], NaN where
+    unknown; ``weights`` how often a workload's jobs count, default once. NaN where a workload of which jobs ran is
+    unknown, or where none ran at all. One workload's values are returned as they are, to the last bit.
     """
     values = np.asarray(values, dtype="float64")
     weight = np.broadcast_to(np.asarray(jobs_ran, dtype="float64"), values.shape)
@@ -143,10 +134,8 @@ def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
 def kept_by(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
     """Return the least value that at least a share of the workloads' weight does not exceed, float64[packages].
 
-    Parameters
-    ----------
-    values, weights
-        float64[workloads, packages] each; NaN where a workload that counts is unknown, and where none counts.
+    ``values`` and ``weights`` are float64[workloads, packages]; NaN where a workload that counts is unknown, and where
+    none counts.
     """
     counts = weights > 0
     unknown = (np.isnan(values) & counts).any(axis=0) | ~counts.any(axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,32 +25,34 @@ SHAPE = (
 )
 """How conditions are written."""
 
-NUMBERS = {
-    "nodes": "nodes", "cpus": "CPUs", "cpus_per_node": "CPUs", "gpus": "GPUs", "gpus_per_node": "GPUs",
-    "mem": "GB", "mem_per_node": "GB", "mem_per_cpu": "GB", "requested_time": "s",
-}  # fmt: skip
-"""What a job asks for, by name, and its unit; amounts are of all nodes unless the name says otherwise."""
+_AMOUNTS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series]]] = {
+    "nodes": ("nodes", lambda jobs: jobs["n_nodes"]),
+    "cpus": ("CPUs", lambda jobs: _cpus(jobs) * jobs["n_nodes"]),
+    "cpus_per_node": ("CPUs", lambda jobs: _cpus(jobs)),
+    "gpus": ("GPUs", lambda jobs: jobs["gpus_per_node"] * jobs["n_nodes"]),
+    "gpus_per_node": ("GPUs", lambda jobs: jobs["gpus_per_node"]),
+    "mem": ("GB", lambda jobs: jobs["mem_mb_per_node"] * jobs["n_nodes"] / 1000),
+    "mem_per_node": ("GB", lambda jobs: jobs["mem_mb_per_node"] / 1000),
+    "mem_per_cpu": ("GB", lambda jobs: jobs["mem_mb_per_node"] / _cpus(jobs) / 1000),
+    "requested_time": ("s", lambda jobs: jobs["requested_time"].where(jobs["requested_time"] > 0, np.inf)),
+}
+"""What a job asks for, by name: its unit, and each job's amount, of all nodes unless the name says otherwise.
+
+A limit of 0 is none.
+"""
+NUMBERS = tuple(_AMOUNTS)
 
 TEXTS = ("user", "group", "account", "partition", "qos", "gpu_type", "job_name")
 """What is compared as text; ``group`` is the account or, where the log has none, the user."""
 
 
-def _amount(jobs: pd.DataFrame, name: str) -> np.ndarray:
-    """Return one of `NUMBERS` of each job, float64[n_jobs]."""
-    jobs = as_logged(jobs)
-    nodes, mem, gpus = jobs["n_nodes"], jobs["mem_mb_per_node"], jobs["gpus_per_node"]
-    cpus, limit = jobs["cpus_per_node"].clip(lower=1), jobs["requested_time"]
-    found = {
-        "nodes": nodes, "cpus": cpus * nodes, "cpus_per_node": cpus, "gpus": gpus * nodes, "gpus_per_node": gpus,
-        "mem": mem * nodes / 1000, "mem_per_node": mem / 1000, "mem_per_cpu": mem / cpus / 1000,
-        "requested_time": limit.where(limit > 0, np.inf),  # 0 = no limit
-    }  # fmt: skip
-    return found[name].to_numpy(dtype="float64")
+def _cpus(jobs: pd.DataFrame) -> pd.Series:
+    return jobs["cpus_per_node"].clip(lower=1)
 
 
 @dataclass(frozen=True)
 class Term:
-    """One condition: a bound on an amount of `NUMBERS`, or texts.
+    """One condition: a bound on one of `NUMBERS`, or texts.
 
     ``partition == gpu*|debug`` holds of a cell that is one of these, in any case; with ``!=`` of one that is none of
     them, with ``~`` of one that contains one.
@@ -65,7 +67,7 @@ class Term:
     def holds(self, jobs: pd.DataFrame) -> np.ndarray:
         """Say of which jobs it holds, bool[n_jobs]; that the jobs do not have its column is an error."""
         if self.bound is not None:
-            return self.bound.holds(_amount(jobs, self.name))
+            return self.bound.holds(_AMOUNTS[self.name][1](as_logged(jobs)).to_numpy(dtype="float64"))
         values = self.values(jobs)
         return values.map({one: self._is_met(one) for one in values.unique()}).to_numpy(dtype=bool)
 
@@ -111,20 +113,11 @@ def find(terms: Sequence[Term], jobs: pd.DataFrame) -> Known:
 
 
 def parse_terms(text: str, any_column: bool = False) -> tuple[Term, ...]:
-    """Read conditions.
+    """Read conditions such as ``cpus <= 4 and partition == gpu*|debug``; what cannot be, is an error.
 
-    Parameters
-    ----------
-    text
-        ``cpus <= 4 and partition == gpu*|debug``: amounts of `NUMBERS` with ``<= < >= > ==``, text with ``==`` (or
-        ``=``), ``!=`` and ``~`` (contains), several texts with ``|`` between, where ``*`` stands for anything.
-    any_column
-        Whether a column of text may be one that only the log has; else it is one of `TEXTS`, or of the job table.
-
-    Raises
-    ------
-    TableError
-        They cannot be read, name what is unknown, or bounds exclude each other.
+    `NUMBERS` are compared by ``<= < >= > ==``, text by ``==`` (or ``=``), ``!=`` and ``~`` (contains), several texts
+    with ``|`` between, where ``*`` stands for anything. With ``any_column`` a column of text may be one that only the
+    log has; else it is one of `TEXTS`, or of the job table.
 
     Examples
     --------
@@ -154,7 +147,7 @@ def _term(text: str, any_column: bool) -> Term:
     if name and name not in NUMBERS:
         raise TableError(f"{short(text)}: {name!r} is unknown; {nearest(name, (*NUMBERS, *TEXTS))}; {SHAPE}")
     try:
-        numbers = {one: Quantity(one, one, "job", unit, "") for one, unit in NUMBERS.items()}
+        numbers = {one: Quantity(one, one, "job", unit, "") for one, (unit, _) in _AMOUNTS.items()}
         bound = parse(re.sub(r"(?<![<>=!])=(?!=)", "==", text), numbers)
     except TableError as error:
         raise TableError(str(error).removeprefix("constraint ").split("; write NAME")[0] + f"; {SHAPE}") from None

@@ -107,17 +107,9 @@ def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[s
 def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     """Read one constraint.
 
-    Parameters
-    ----------
-    text
-        ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``.
-    known
-        From `quantities`; None checks only how the text is written.
-
-    Raises
-    ------
-    TableError
-        It is no such expression, or its name or unit is unknown.
+    ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``. ``known`` is
+    from `quantities`; None checks only how the text is written. What is no such expression, and an unknown name or
+    unit, is a `TableError`.
     """
     if len(text) > _LONGEST:
         raise TableError(f"constraint {short(text)}: at most {_LONGEST:,} characters are allowed; {_SHAPE}")
@@ -158,15 +150,8 @@ def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Const
 def parse_targets(given: Mapping[str, str], classes: Iterable[str] = ()) -> tuple[Constraint, ...]:
     """Read what a centre promises a class of jobs, such as ``p95 wait <= 4h in 9 of 10 workloads``.
 
-    Parameters
-    ----------
-    given
-        By class: ``all``, one of `procure.schemas.CLASSES`, or one of the study's own, ``classes``.
-
-    Raises
-    ------
-    TableError
-        The class or the figure is unknown, or the text cannot be read.
+    By class: ``all``, one of `procure.schemas.CLASSES`, or one of the study's own ``classes``. An unknown class or
+    figure, and a text that cannot be read, are a `TableError`.
     """
     found, known = [], ("all", *CLASSES, *classes)
     for name, text in given.items():

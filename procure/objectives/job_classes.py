@@ -36,12 +36,7 @@ class JobClass:
 
 
 def parse_classes(given: Mapping[str, str]) -> tuple[JobClass, ...]:
-    """Read a study's own classes.
-
-    Raises
-    ------
-    TableError
-        A name is taken or no name, or conditions cannot be read, name what is unknown or exclude each other.
+    """Read a study's own classes; a name that is taken or none, and conditions that cannot be, are errors.
 
     Examples
     --------

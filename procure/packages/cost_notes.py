@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
 from procure.packages.costs import Costs, existing_watts
-from procure.packages.rules import PackageRules
 from procure.schemas import COST_UNITS
 from procure.text import listed
 
 
-def budget_notes(rules: PackageRules, costs: Costs) -> list[str]:
-    """Say that tax and percentages come on top of the budget, and which ``budget_usd`` leaves room for them."""
-    lines = [line for line in costs.lines if line.when == "once" and line.percent is not None]
-    percent = math.fsum(line.percent or 0.0 for line in lines) / 100
-    if costs.within_budget and costs.beyond_budget:
-        return ["costs: the budget is for the whole order, with percentages, racks, network and tax: within_budget"]
-    if not costs.tax_percent and not lines:
+def budget_notes(costs: Costs) -> list[str]:
+    """Say what comes on top of the budget, and which key keeps it within."""
+    if not costs.beyond_budget:
         return []
+    if costs.within_budget:
+        return ["costs: the budget is for the whole order, with percentages, racks, network and tax: within_budget"]
+    lines = [line for line in costs.lines if line.when == "once" and not line.off_budget]
     named = [f"tax of {costs.tax_percent:g} %"] if costs.tax_percent else []
-    named += [f"{line.percent:g} % for {line.name}" for line in lines]
-    tax, budget, fixed = 1 + costs.tax_percent / 100, rules.budget_usd, rules.fixed_cost_usd
-    whole = (budget + percent * (budget - fixed)) * tax
-    # Rounded down: a cent more would be above the budget.
-    within = math.floor(round((budget / tax + percent * fixed) / (1 + percent) * 100, 6)) / 100
-    rest = [line.name for line in costs.lines if line.per == "rack" and line.when == "once"]
-    rest += ["network"] if costs.switch_usd or costs.cable_usd else []
-    more = f"; besides come {listed(rest)}" if rest else ""
-    if within <= fixed:
-        return [f"costs: not taken off the budget: {listed(named)}; with them nothing is left of it for servers{more}"]
+    named += [f"{line.percent:g} % for {line.name}" if line.percent else line.name for line in lines]
+    named += ["network"] if costs.switch_usd or costs.cable_usd else []
     return [
-        f"costs: not taken off the budget: {listed(named)}; with them an order for all of it comes to US$ {whole:,.2f}"
-        f"; packages.budget_usd = {within:_.2f} keeps them within it{more}"
+        f"costs: not taken off the budget, since they turn on what is bought: {listed(named)}; [costs] within_budget = "
+        "true keeps the whole order within it"
     ]
 
 
@@ -69,10 +57,6 @@ def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None
         notes.append(
             f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"
         )
-    beside = [line.name for line in costs.lines if line.when == "once" and not line.off_budget]
-    beside += ["tax"] if costs.tax_percent else []
-    if beside and not costs.within_budget:
-        notes.append(f"costs: not taken off the budget, since they turn on what is bought: {listed(beside)}")
     if "power_w" in quotes and (quotes["power_w"] == 0).any():
         names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])
         notes.append(f"costs: power_w is 0 W for {names}; these nodes take no energy")

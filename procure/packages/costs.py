@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from procure.errors import TableError
 from procure.packages.order import CostLine, NonNegative, Order, Percent, Usd, cents
@@ -60,9 +60,8 @@ class Costs(Order):
         Of a year: amounts of later years count with their present value, see `years_factor`.
     price_change_percent
         By which yearly prices rise each year: of `PARTS`.
-    residual_percent, depreciation_years
-        What is left of the servers' price in the end: a share of it, or what is not yet written off in equal parts
-        over these years.
+    residual_percent
+        What is left of the servers' price in the end.
     within_budget
         Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
     usd_per_kwh, carbon_g_per_kwh
@@ -85,6 +84,7 @@ class Costs(Order):
         "carbon": "give one factor: carbon_g_per_kwh",
         "country": "give one factor: carbon_g_per_kwh",
         "tz": "energy has one price for all hours: usd_per_kwh",
+        "depreciation_years": "residual_percent = 100 * (1 - years / depreciation_years)",
         "power_curves": "give power_w and idle_power_w in the quotes",
     }
 
@@ -100,14 +100,7 @@ class Costs(Order):
     interest_percent: Percent = 0.0
     price_change_percent: dict[Part, Annotated[float, Field(gt=-100, le=100)]] = Field(default_factory=dict)
     residual_percent: Percent = 0.0
-    depreciation_years: Annotated[float, Field(gt=0, le=100)] | None = None
     within_budget: bool = False
-
-    @model_validator(mode="after")
-    def _agree(self) -> Costs:
-        if self.depreciation_years is not None and self.residual_percent:
-            raise ValueError("give one of residual_percent and depreciation_years")
-        return self
 
     @property
     def beyond_budget(self) -> bool:
@@ -122,13 +115,6 @@ class Costs(Order):
     def factor(self, part: Part) -> float:
         """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
         return years_factor(self.years, self.interest_percent, self.price_change_percent.get(part, 0.0))
-
-    @property
-    def left(self) -> float:
-        """The share of the servers' price that is left in the end."""
-        if self.depreciation_years is not None:
-            return max(0.0, 1 - self.years / self.depreciation_years)
-        return self.residual_percent / 100
 
 
 def total_costs(
@@ -198,7 +184,7 @@ def _with_lines(found: pd.DataFrame, costs: Costs) -> pd.DataFrame:
             amounts[line.when] = amounts[line.when] + line_usd(line, found, costs)
     bought = found["purchase_usd"].to_numpy()
     order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + amounts["once"]
-    left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
+    left = cents(bought * costs.residual_percent / 100) * (1 + costs.interest_percent / 100) ** -costs.years
     lines = amounts["once"] + amounts["year"] * costs.factor("lines")
     return found.assign(lines_usd=lines, tax_usd=costs.tax_usd(order), residual_usd=0.0 - left)
 

@@ -17,7 +17,6 @@ from procure.tables import check
 RunTimes = Callable[[Any, str, str], np.ndarray]
 """How long each job runs on a node of a speed, GPU model and kind: int64[n_jobs], s, in table order."""
 _CHUNK = 1 << 11
-_CELLS = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ def forward(
     plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
     plan = replace(load_plan(plain), workloads={study.workloads[0].name: jobs})
     tables = []
-    for day, cut in _cuts(jobs, cuts, tz, length):
+    for day, cut in _cuts(jobs, cuts, tz):
         warm_up = study.workloads[0].warm_up
         before, after = _between(jobs, None, cut), _between(jobs, cut - warm_up, cut + length)
         bench = _draw(plan, policy or study.simulate.policies[0], before, n_packages, seed)
@@ -175,7 +175,7 @@ def _choose(bench: _Bench, jobs: pd.DataFrame, warm_up: int, tz: str | None) -> 
     return found | {"cheapest-per-cpu": (price / cpus, 0)}
 
 
-def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int) -> list[tuple[str, int]]:
+def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None) -> list[tuple[str, int]]:
     """Return the cuts and their moments; each has three weeks before it and jobs after."""
     first, last, dated = int(jobs["submit_time"].min()), int(jobs["submit_time"].max()), has_dates(jobs)
     if not cuts:

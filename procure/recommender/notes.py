@@ -148,7 +148,7 @@ def _about_budget(done: Recommendation) -> list[str]:
     return [
         f"budget: with racks, network, percentages and tax {(above > 0).sum():,} of {counted(len(rows), 'package')} of "
         f"the list cost more than US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}",
-        *budget_notes(study.packages, study.costs),
+        *budget_notes(study.costs),
     ]
 
 

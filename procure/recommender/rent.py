@@ -138,7 +138,6 @@ def compare_rent(
     package: str | None = None,
     wait_bounds: Sequence[int] = (4 * _HOUR,),
     boot: int = 180,
-    usd_per_year: float = 0.0,
     policy: str | None = None,
     note: Note = silent,
 ) -> RentComparison:
@@ -159,8 +158,6 @@ def compare_rent(
         s; a burst for each.
     boot
         s from the submission of a rented job to its start; paid for.
-    usd_per_year
-        What renting costs besides: storage, transfers, staff.
     policy, note
         One of the study's, None = its first; called with a line on each step that takes long.
 
@@ -179,7 +176,7 @@ def compare_rent(
     >>> found.table["way"].to_list()
     ['buy', 'on demand', 'reserved', 'burst over 60 s']
     """
-    for name, value in (("boot", boot), ("usd_per_year", usd_per_year), *(("wait_bounds", one) for one in wait_bounds)):
+    for name, value in (("boot", boot), *(("wait_bounds", one) for one in wait_bounds)):
         if value < 0:
             raise ArgumentError(name, f"{value:g} was given; it must be 0 or more")
     table = _checked(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
@@ -194,7 +191,6 @@ def compare_rent(
     note("replaying the package")
     jobs = {name: _Jobs(plan, name, counts, policy, table, boot) for name in plan.workloads}
     package_id, costs = package_ids(counts[None, :], plan.types)[0], plan.study.costs
-    beside = usd_per_year * years_factor(costs.years, costs.interest_percent)
     row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
     weights = {one.name: one.weight for one in plan.study.scenarios}
     bought = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
@@ -207,8 +203,8 @@ def compare_rent(
     for bound in wait_bounds:
         note(f"bursting over {duration(bound)}")
         asked.append((f"burst over {duration(bound)}", tco, {name: one.burst(bound) for name, one in jobs.items()}))
-    found = pd.DataFrame([_row(way, jobs, weights, beside) for way in asked])
-    even = _break_even(found, beside)
+    found = pd.DataFrame([_row(way, jobs, weights) for way in asked])
+    even = _break_even(found)
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {costs.years:g} years"
     notes = _notes(plan, found, even, float(bought["busy_share"]))
     return RentComparison(found, even, package_id, costs.years, title, notes)
@@ -288,7 +284,6 @@ def _row(
     way: tuple[str, float, Mapping[str, tuple[np.ndarray, ...]]],
     jobs: Mapping[str, _Jobs],
     weights: Mapping[str, float],
-    beside: float,
 ) -> dict[str, Any]:
     """Return a row of the table from US$ and waits by job; each workload counts with its weight."""
     name_of_way, bought, found = way
@@ -306,8 +301,7 @@ def _row(
     usd = (
         per_second / sum(weights.values()) * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
     )
-    beside = beside if n_rented else 0.0
-    row = {"way": name_of_way, "usd": round(bought + usd + beside, 2), "rented_usd": round(usd + beside, 2)}
+    row = {"way": name_of_way, "usd": round(bought + usd, 2), "rented_usd": round(usd, 2)}
     wait, share = np.concatenate(waits), np.concatenate(weight)
     figures = dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
     if len(wait):
@@ -318,12 +312,11 @@ def _row(
     return row | figures | {"rented_jobs": n_rented, "jobs_left_out": left_out}
 
 
-def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
-    """Return by which factor on the load each way of renting costs what buying does; 0 where ``beside`` is above it."""
+def _break_even(table: pd.DataFrame) -> dict[str, float | None]:
+    """Return by which factor on the load each way of renting costs what buying does."""
     buy, found = float(table["usd"].iloc[0]), dict[str, float | None]()
     for row in table[table["way"].isin(["on demand", "reserved"])].itertuples():
-        grows = row.rented_usd - (beside if row.rented_jobs else 0.0)
-        found[str(row.way)] = round(max(buy - beside, 0.0) / grows, 4) if grows > 0 else None
+        found[str(row.way)] = round(buy / row.rented_usd, 4) if row.rented_usd > 0 else None
     return found
 
 
@@ -338,7 +331,7 @@ def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], bu
     ]
     for row in table[table["jobs_left_out"] > 0].itertuples():
         notes.append(f"{row.way}: {counted(row.jobs_left_out, 'job')} cannot run there, and cost nothing")
-    notes.append("an instance runs one job; storage, transfers and staff of renting count only where they were given")
+    notes.append("an instance runs one job; storage, transfers and staff of renting are not counted")
     if plan.existing is not None and len(plan.existing):
         existing = counted(len(plan.existing), "existing node")
         notes.append(f"{existing} serve beside what is bought, and not where all is rented")

@@ -71,16 +71,9 @@ class RuleCost(NamedTuple):
 def rule_costs(
     results: StudyResults, criteria: Criteria, rule: str = RUNS_ALL, first: np.ndarray | None = None
 ) -> list[RuleCost]:
-    """Say what each rule costs that a study sets, and what all of them cost.
+    """Say what each rule costs that a study sets, and what all of them cost; of its results nothing is read.
 
-    Parameters
-    ----------
-    results
-        The study; of its results nothing is read.
-    criteria, rule
-        What packages are ranked by.
-    first
-        The best package under the rules, int64[types]; None = the best that as many runs find.
+    ``first`` is the best package under the rules, int64[types]; None = the best that as many runs find.
     """
     plan, found = results.plan, list[RuleCost]()
     eased = without_each(plan.study.packages)
@@ -89,7 +82,9 @@ def rule_costs(
     own = make_space(plan.quotes, plan.study.packages)
     tried = _Tried(results, criteria, rule)
     try:
-        first = tried.best(own) if first is None else first
+        if first is None:
+            pool, _, best = tried.search(own)
+            first = pool[best]
     except TableError:  # a run failed
         return found
     for name, rules in eased.items():
@@ -148,7 +143,7 @@ class _Tried:
 
     def cost(self, name: str, space: Space, own: Space, first: np.ndarray) -> RuleCost:
         """Compare the first package with the best of those that stand in a space, and not in the study's own."""
-        pool, values, best = self._search(space, first[None], own)
+        pool, values, best = self.search(space, first, own)
         value, out, of = values.value(self._criteria.objective)[0], values.whole.left_out, self._criteria.objective
         ids = values.packages["package_id"]
         return RuleCost(
@@ -156,19 +151,13 @@ class _Tried:
             float(value[best]), float(value[0]), int(out[best]), int(out[0]),
         )  # fmt: skip
 
-    def best(self, space: Space) -> np.ndarray:
-        """Return the best of some packages of a space, int64[types]."""
-        pool, _, best = self.search(space)
-        return pool[best]
-
-    def search(self, space: Space) -> tuple[np.ndarray, PackageValues, int]:
-        """Simulate some packages of a space; return them, their values, and the best's row."""
-        return self._search(space, np.zeros((0, space.constraints.n_types), np.int64), None)
-
-    def _search(self, space: Space, pool: np.ndarray, but: Space | None) -> tuple[np.ndarray, PackageValues, int]:
+    def search(
+        self, space: Space, first: np.ndarray | None = None, but: Space | None = None
+    ) -> tuple[np.ndarray, PackageValues, int]:
         """Simulate packages of a space that another does not allow; return all, their values, and the best's row."""
-        rng, best, runs = np.random.default_rng(1), 0, list[pd.DataFrame]()
-        runs += [self._simulated(pool)] if len(pool) else []
+        rng, best = np.random.default_rng(1), 0
+        pool = np.zeros((0, space.constraints.n_types), np.int64) if first is None else first[None]
+        runs = [self._simulated(pool)] if len(pool) else []
         for place, share in enumerate(_ROUNDS):
             near = space.neighbours(pool[best : best + 1], _NEAR, rng)
             new = near if place else distinct_rows(np.concatenate([near, space.sample(_DRAWN, rng)]))

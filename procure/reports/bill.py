@@ -23,20 +23,10 @@ TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
     """Return the bill of quantities of one package of a list.
 
-    Parameters
-    ----------
-    done
-        The list.
-    place
-        Which package of it, from 0.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per type that is bought, in quote order: ``type category``, what the quote says of it (`TEXTS`, and per
-        node ``cpus mem_gb gpus``), ``count``, ``unit_price_usd``, ``discount_usd`` of the line (see
-        `procure.packages.prices.PriceList.line_discounts`) ``line_total_usd`` and ``gpu_type``. The totals add up to
-        the price.
+    ``place`` is which package of the list, from 0. A row per type that is bought, in quote order: ``type category``,
+    what the quote says of it (`TEXTS`, and per node ``cpus mem_gb gpus``), ``count``, ``unit_price_usd``,
+    ``discount_usd`` of the line (see `procure.packages.prices.PriceList.line_discounts`), ``line_total_usd`` and
+    ``gpu_type``. The totals add up to the price.
     """
     plan = done.results.plan
     counts = done.results.counts[int(done.ranking["row"].iloc[place])]
@@ -62,10 +52,7 @@ def bill(done: Recommendation, place: int = 0) -> pd.DataFrame:
 def with_second(done: Recommendation) -> pd.DataFrame:
     """Return the first package's bill with the counts of the second beside it, and the lines that only that has.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `bill` with ``second_count``; missing where the list has one package.
+    The column ``second_count`` is missing where the list has one package.
     """
     lines = bill(done)
     if done.k < 2:
@@ -79,11 +66,8 @@ def with_second(done: Recommendation) -> pd.DataFrame:
 def totals(done: Recommendation) -> list[dict[str, object]]:
     """Return what the first and the second package come to, a record per figure that the quotes or the study state.
 
-    Returns
-    -------
-    list
-        ``what unit first second``; ``second`` is missing where the list has one package. Energy that has no price is
-        `NOT_PRICED`.
+    ``what unit first second``; ``second`` is missing where the list has one package. Energy that has no price is
+    `NOT_PRICED`.
     """
     results = done.results
     rows = done.ranking["row"].to_numpy()[: min(2, done.k)]

@@ -22,7 +22,6 @@ MOST_RANGES = 30
 _MOST_POINTS = 4000
 _MOST_K = 400
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
-_BASELINES = ("random", "cheapest-per-cpu")
 
 
 def differ(values: Any) -> bool:

@@ -52,16 +52,10 @@ _ANYWHERE = [
 class Compared:
     """The waits of the jobs on the first package, today, and on the middle of what the money allows.
 
-    Attributes
-    ----------
-    workload
-        The workload, or how many of them were replayed.
-    names
-        What the columns are: ``wait`` the purchase, ``today`` today's system or the log (missing where neither is
-        known), ``middle`` the package of median wait among those simulated that run every job.
-    jobs
-        The jobs that count (those of the warm-up do not), with the columns of ``names``, s, NaN where a job did not
-        run; ``weight`` is what the workload of a job counts.
+    ``workload`` is the workload, or how many of them were replayed; ``names`` what the columns are: ``wait`` the
+    purchase, ``today`` today's system or the log (missing where neither is known), ``middle`` the package of median
+    wait among those simulated that run every job. ``jobs`` are those that count, with these columns, s, NaN where a job
+    did not run; ``weight`` is what the workload of a job counts.
     """
 
     workload: str
@@ -160,14 +154,8 @@ def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> 
 class Memo:
     """What the first two pages say.
 
-    Attributes
-    ----------
-    package, order
-        What is bought, and what it comes to.
-    parts
-        Title, id of the section that has the evidence, and sentences, in order.
-    limits
-        What is not in the model, a sentence each.
+    The ``package`` that is bought, what the ``order`` comes to, ``parts`` (title, id of the section that has the
+    evidence, and sentences), and the ``limits`` of the model.
     """
 
     package: str

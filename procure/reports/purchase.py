@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from importlib.metadata import version
+from datetime import date
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure._version import __version__
 from procure.errors import TableError
 from procure.evaluation.many_days import days_of
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
-from procure.files import installed_xgboost
 from procure.models import Predicted
 from procure.page.html import render, write_page
 from procure.page.pdf import check_pdf, write_pdf
@@ -36,20 +31,15 @@ from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, pictures, sections
+from procure.reports import charts, inputs, pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
-from procure.study import Plan, Study
+from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.tables import as_csv
-from procure.text import counted, duration
-from procure.workload.clock import has_dates
-from procure.workload.replay import counted_jobs
+from procure.text import counted
 
 _SHOWN_FIRST = 20
-_PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn")
 _MOST_DRAWN = 4000
-_MOST_NODES = 200
 _OF_LINE = {"processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until"}
 _OF_FIRST = ("package_id", "counts", "price_usd", "mean_wait_time", "simulated", "jobs_left_out")
 
@@ -58,21 +48,10 @@ _OF_FIRST = ("package_id", "counts", "price_usd", "mean_wait_time", "simulated",
 class Report:
     """A purchase report and what it was made from.
 
-    Attributes
-    ----------
-    path
-        Where it was written.
-    html
-        The page; it refers to nothing outside itself.
-    recommendation
-        What it recommends.
-    memo, objections
-        What its first two pages say, and what speaks against it.
-    evaluation
-        How good the model is: the rows of `procure.evaluation.ranking.evaluate_case`.
-    explanations, compared
-        The first package and the next; the waits on the first and on what it is compared with. Empty and None where
-        no job runs on the first.
+    ``path`` is where it was written, ``html`` the page, which refers to nothing outside itself. ``memo`` and
+    ``objections`` are what its first two pages say, ``evaluation`` how good the model is (rows of
+    `procure.evaluation.ranking.evaluate_case`). ``explanations`` of the first package and the next, and ``compared``,
+    the waits on the first and on what it is compared with, are empty and None where no job runs on the first.
     """
 
     path: Path
@@ -300,7 +279,7 @@ def _page(
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
-            period=_period(plan, names, zones),
+            period=inputs.period(plan, names, zones),
             names=waits.names if waits else {},
             waits=waits.by_class(own).to_dict(orient="records") if waits else [],
             wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
@@ -319,7 +298,7 @@ def _page(
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
-            jobs=[_workload(name, plan.workloads[name], zones[name]) for name in names],
+            jobs=[inputs.workload(name, plan.workloads[name], zones[name]) for name in names],
             sections=[one.html for one in sections if one.html],
             # Scripts look for these ids in every report.
             absent=[(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
@@ -332,8 +311,8 @@ def _page(
                 *_LAST,
             ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-            files=_files(plan),
-            inputs=_inputs(plan) | programs(),
+            files=inputs.files(plan),
+            inputs=inputs.digests(plan) | inputs.programs(),
             data=data,
             **drawn,
             **parts,
@@ -410,65 +389,8 @@ def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object
     }
 
 
-def _files(plan: Plan) -> dict[str, str]:
-    """Return the tables that the study reads, as CSV: its quotes, and the existing nodes where they are few."""
-    found = {"The quotes": as_csv(plan.quotes) or ""}
-    if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
-        found["The existing nodes"] = as_csv(plan.existing) or ""
-    return found
-
-
-def programs() -> dict[str, str]:
-    """Return the versions of the programs on which figures depend."""
-    return {"procure": __version__, "xgboost": installed_xgboost()} | {name: version(name) for name in _PROGRAMS}
-
-
-def _inputs(plan: Plan) -> dict[str, str]:
-    """Return the digests of what results depend on, the warm-up as people read it."""
-    warm_up = re.compile(r"(?<= after )(\d+) s$")
-    return {
-        name: warm_up.sub(lambda found: duration(int(found[1])), str(value)) for name, value in plan.fingerprint.items()
-    }
-
-
-def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
-    """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
-    ends: list[date] = []
-    for name in names:
-        jobs = counted_jobs(plan.workloads[name], plan.warm_up(name))
-        if not has_dates(jobs):
-            return ""
-        submit, zone = jobs["submit_time"], ZoneInfo(zones[name] or "UTC")
-        ends += [datetime.fromtimestamp(int(one), zone).date() for one in (submit.min(), submit.max())]
-    return " to ".join(dict.fromkeys(f"{one:%Y-%m-%d}" for one in (min(ends), max(ends)))) if ends else ""
-
-
 def _ranked_by(done: Recommendation) -> str:
     if done.criteria == Criteria():
         return "the mean time that these jobs would have waited"
     of, bounds = done.criteria.objective, ", ".join(one.text for one in done.criteria.constraints)
     return f"{of.name.replace('-', ' ')} ({of.meaning})" + (f", of those that satisfy {bounds}" if bounds else "")
-
-
-def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
-    columns = {
-        "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
-        "CPUs per node": jobs["cpus_per_node"],
-        "GPUs per node": jobs["gpus_per_node"],
-        "requested time": jobs["requested_time"],
-        "run time": jobs["run_time"],
-    }
-    figures = [
-        {"what": what, "unit": "s" if "time" in what else "", "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(),
-         "high": v.max()}
-        for what, v in columns.items()
-    ]  # fmt: skip
-    log_clock = not has_dates(jobs)
-    return {
-        "name": name,
-        "log_clock": log_clock,
-        "n_jobs": len(jobs),
-        "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
-        "chart": charts.jobs_over_time(jobs, name, tz, log_clock),
-        "figures": figures,
-    }

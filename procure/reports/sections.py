@@ -39,14 +39,8 @@ def sureness(
 ) -> Markup:
     """Return the section on how sure the list is; empty for a single package, without a chart where no rank is known.
 
-    Parameters
-    ----------
-    table, unit, n_draws
-        As of `procure.recommender.confidence.Confidence`.
-    lines
-        What they amount to.
-    objective
-        What the list is in the order of.
+    ``table``, ``unit`` and ``n_draws`` are of a `procure.recommender.confidence.Confidence`, ``lines`` what they amount
+    to, ``objective`` what the list is in the order of.
     """
     if len(table) < 2:
         return Markup()
@@ -96,19 +90,10 @@ def front(
 ) -> Markup:
     """Return the section on the front; empty where there is no package. The first choice is in picture and table.
 
-    Parameters
-    ----------
-    front
-        From `procure.recommender.rank.find_front`: the first axis is a wait, the second a cost, the third, if any, is
-        drawn as colour.
-    axes
-        The axes of the front.
-    values
-        Their values for every package that may be bought, simulated or predicted, float64[packages, axes].
-    simulated
-        Which of these are simulated.
-    recommended, package_id
-        The first package of the list: its row among ``values``, and its name.
+    ``front`` is from `procure.recommender.rank.find_front`: its first axis is a wait, the second a cost, the third, if
+    any, is drawn as colour. ``values`` are those of every package that may be bought on the ``axes``, float64[packages,
+    axes], ``simulated`` or predicted. The first package of the list is ``recommended``, its row among these, and
+    ``package_id``.
     """
     if not len(values) or not len(front):
         return Markup()

@@ -105,7 +105,7 @@ def study_notes(plan: Plan) -> list[str]:
     """Say what a study leaves out, how it scales run times, what comes on top of its budget, and what looks odd."""
     study = plan.study
     points = study.award.points if study.award is not None else {}
-    notes = [*plan.notes, *budget_notes(study.packages, study.costs)]
+    notes = [*plan.notes, *budget_notes(study.costs)]
     for name, given in points.items():  # `procure award` refuses offers of a vendor without points
         lacking = [one for one in plan.quotes["vendor"].astype(str).unique() if one and one not in given]
         if lacking and not any("=" in known for known in given):

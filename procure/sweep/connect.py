@@ -270,13 +270,9 @@ _NO_SECONDS = {"slurm": r"\d+", "pbs": "(?!)", "sge": "(?!)"}
 def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     """Let a worker leave before its job's limit, and not all workers at one moment.
 
-    Parameters
-    ----------
-    walltime
-        ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes.
-    farm
-        For ``slurm``, two fields are minutes and seconds, as `sbatch` reads them. For ``pbs`` and ``sge`` they are,
-        too, and one field is seconds.
+    ``walltime`` is ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes. For
+    ``slurm`` two fields are minutes and seconds, as `sbatch` reads them; for ``pbs`` and ``sge``, too, and one field is
+    seconds.
     """
     without_seconds = re.fullmatch(_NO_SECONDS.get(farm, r"\d+(:\d+)?"), walltime)
     try:

@@ -38,23 +38,10 @@ def run_tasks(
 ) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Run ``task(shared, *arguments)`` for each batch of the work.
 
-    Parameters
-    ----------
-    farm
-        ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or the address of a Dask scheduler,
-        e.g. ``tcp://host:8786``; `FarmOptions.scheduler_file` stands for an address.
-    note
-        Called with what the user should know.
-
-    Yields
-    ------
-    tuple or None
-        A batch and its receipt as they come; None about once a second while there is none.
-
-    Raises
-    ------
-    TableError
-        An unknown farm, no answer at the address, no worker in time, or a task's own error.
+    ``farm`` is ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or the address of a Dask scheduler, e.g.
+    ``tcp://host:8786``, for which `FarmOptions.scheduler_file` stands. Yields a batch and its receipt as they come;
+    None about once a second while there is none. An unknown farm, no answer at the address, no worker in time, and a
+    task's own error are a `TableError`.
     """
     options = options or FarmOptions()
     if options.scheduler_file is not None:

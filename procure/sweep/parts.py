@@ -48,21 +48,9 @@ class PartError(Exception):
 def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False) -> None:
     """Write result rows under a temporary name, then rename.
 
-    Parameters
-    ----------
-    rows
-        In `schema_of` the study's own classes.
-    fingerprint
-        One line of JSON, what the rows depend on; kept in the file's metadata.
-    seconds
-        Kernel seconds behind these rows; kept in the file's metadata, as they are no result.
-    durable
-        Outlive a power cut. A part need not: a damaged one is found and its runs are repeated.
-
-    Raises
-    ------
-    TableError
-        The disk is full or the folder cannot be written.
+    The rows are in `schema_of` the study's own classes; the ``fingerprint``, one line of JSON, and the kernel
+    ``seconds`` are kept in the file's metadata. ``durable`` outlives a power cut; a part need not: a damaged one is
+    found and its runs are repeated. A full disk, or a folder that cannot be written, is a `TableError`.
     """
     extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
     table = rows.replace_schema_metadata(extra)
@@ -73,16 +61,8 @@ def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, 
 def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
     """Read a part.
 
-    Parameters
-    ----------
-    fingerprint
-        What rows must depend on. Inputs that this part does not know, such as a workload that was
-        added since, do not matter.
-
-    Raises
-    ------
-    PartError
-        It cannot be read, a checksum or the schema is wrong, or it depends on other inputs.
+    Inputs of the ``fingerprint`` that this part does not know, such as a workload that was added since, do not matter.
+    What cannot be read, a wrong checksum or schema, and rows of other inputs are a `PartError`.
     """
     try:
         check_parquet(path)

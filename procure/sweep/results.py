@@ -46,17 +46,10 @@ Rankings = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 class StudyResults:
     """A study read in, one policy of it chosen, and a case per workload.
 
-    Attributes
-    ----------
-    results
-        Result rows of the study's sweep, all policies.
-    searched
-        Those that ``procure search`` has simulated in addition, under this policy: they are known, but models
-        learn from the sweep's sample, which was not chosen by what a model expected.
-    keep
-        Whether models are kept beside the results.
-    most_usd
-        What a package may cost, US$; packages that this buys are listed, too.
+    ``results`` are the result rows of the study's sweep, all policies; ``searched`` those that ``procure search`` has
+    simulated in addition, under this policy: they are known, but models learn from the sweep's sample, which was not
+    chosen by what a model expected. ``keep``: models are kept beside the results. ``most_usd`` is what a package may
+    cost; packages that this buys are listed, too.
     """
 
     plan: Plan

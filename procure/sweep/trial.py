@@ -71,21 +71,9 @@ def simulate_packages(
 ) -> pd.DataFrame:
     """Simulate some packages on one workload of a study, here and now, without storing the runs.
 
-    Parameters
-    ----------
-    counts
-        int64[n_packages, n_types]; any counts, whatever the study's rules.
-    workload, policy
-        Names; the policy need not be among the study's.
-    jobs
-        Other jobs in the workload's place.
-    failures
-        ``keep`` leaves a run that failed as a row with its status and reason, ``raise`` makes the first an error.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Result rows in the order given. A run that failed is a row with its status and reason.
+    ``counts``, int64[n_packages, n_types], may be any, whatever the study's rules; the policy need not be among the
+    study's; ``jobs`` are others in the workload's place. Returns result rows in the order given; a run that failed is a
+    row with its status and reason, or with ``failures="raise"`` an error.
     """
     if jobs is None:
         benches = _BENCHES.setdefault(plan, {})
@@ -116,18 +104,8 @@ def try_everywhere(
 ) -> pd.DataFrame:
     """Simulate some packages on every workload of a study's results; a run that fails is an error.
 
-    Parameters
-    ----------
-    policy
-        In place of the results' own.
-    jobs
-        Other jobs in a workload's place, by its name.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per package: ``mean_wait_time p95_wait_time``, means over the jobs that ran on all workloads, s, and
-        ``jobs_left_out`` of all of them.
+    ``policy`` is in place of the results' own, ``jobs`` by name in a workload's place. Returns a row per package:
+    ``mean_wait_time p95_wait_time``, means over the jobs that ran on all workloads, s, and ``jobs_left_out`` of all.
     """
     plan, policy, jobs = results.plan, policy or results.policy, jobs or {}
     runs = [simulate_packages(plan, counts, case.name, policy, jobs.get(case.name), "raise") for case in results.cases]
@@ -146,17 +124,9 @@ def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failur
 
     Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did.
 
-    Parameters
-    ----------
-    rows
-        Rows of distinct packages, int64[n_packages].
-    failures
-        Why a run failed is added.
-
-    Returns
-    -------
-    numpy.ndarray
-        Their metrics, ``metric_names`` of the plan, float64[n_packages, n_metrics]; NaN where a run failed.
+    Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did. Returns
+    the metrics of the ``rows`` of packages, ``metric_names`` of the plan, float64[n_packages, n_metrics]; NaN where a
+    run failed, and why is added to ``failures``.
     """
     plan, policy = results.plan, results.policy
     known = np.empty((0, 1 + len(plan.metric_names)))  # a row of a package, its metrics
