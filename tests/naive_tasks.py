@@ -332,6 +332,8 @@ def tasks_case(rng: np.random.Generator, jobs, nodes):
     mem, gpus = rng.choice([0, 0, 100, 300], n), rng.choice([0, 0, 0, 1, 2], n)
     lo = np.minimum(rng.choice([1, 1, 1, 2, 3], n), np.maximum(tasks, 1))
     hi, most = rng.choice([0, 0, 0, 1, 2, 3], n), rng.choice([0, 0, 0, 1, 2, 4], n)
+    hi = np.where(hi > 0, np.maximum(hi, lo), 0)
+    most = np.where((hi > 0) & (most * hi < tasks), 0, most)
     lo[0], hi[0], most[0], mem[0], gpus[0] = 1, 0, 0, 0, 0
     return jobs.assign(
         n_tasks=tasks,
@@ -342,7 +344,7 @@ def tasks_case(rng: np.random.Generator, jobs, nodes):
         gpus_per_node=np.where((tasks > 0) & (gpus > 0), 0, jobs.get("gpus_per_node", 0)),
         tasks_per_node=most,
         min_nodes=lo,
-        max_nodes=np.where(hi > 0, np.maximum(hi, lo), 0),
+        max_nodes=hi,
         exclusive=rng.random(n) < 0.1,
     ), nodes
 
