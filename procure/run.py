@@ -34,7 +34,7 @@ from procure.simulator.arrays import (
     switches,
     with_held,
 )
-from procure.simulator.asks import check_tasks, task_columns
+from procure.simulator.asks import task_columns
 from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
@@ -159,7 +159,6 @@ def prepare_checked(
     if jobs.empty or nodes.empty:
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
     check_warm_up(jobs, warm_up)
-    check_tasks(jobs)
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     fields = gpu_fields(jobs, nodes)
     rows = job_arrays(jobs, bits, fields)

@@ -199,6 +199,131 @@ def easy(key=lambda job, j: 0, by_time_only=False, head_key=lambda job, j: 0, ke
     return decide
 
 
+class Plans:
+    """When and where jobs are planned, as a list of what holds what from when until when."""
+
+    def earliest(self, sim, j, held, before=NEVER, place="first"):
+        """Return the earliest start beside ``held``, a list of (start, end, job, where), and where; None if not before.
+
+        What is free grows only where something ends.
+        """
+        for start in sorted({sim.now} | {end for _, end, _, _ in held if end > sim.now}):
+            if start >= before:
+                break
+            end = start + sim.jobs[j]["est"]
+            moments = {start} | {t for one in held for t in one[:2] if start < t < end}
+            frees = [self.free(sim, held, t) for t in moments]
+            where = sim.placed(j, sim.held(j, *frees), frees[0])
+            if where is not None:
+                return start, where
+        return None
+
+    def free(self, sim, held, moment):
+        free = [dict(node) for node in sim.nodes]
+        for start, end, j, where in held:
+            if start <= moment < end:
+                sim.take(free, j, where)
+        return free
+
+    def running(self, sim):
+        return [(sim.start[j], sim.expected[j], j, sim.where[j]) for j in sim.running()]
+
+    def lay(self, sim, order):
+        """Plan jobs one behind the other; returns start and where by job."""
+        held, found = self.running(sim), {}
+        for j in order:
+            found[j] = start, where = self.earliest(sim, j, held)
+            held.append((start, start + sim.jobs[j]["est"], j, where))
+        return found
+
+
+class Reserving(Plans):
+    """EASY whose first ``depth`` jobs hold reservations."""
+
+    def __init__(self, depth, key=lambda job, j: 0):
+        self.depth, self.key = depth, key
+
+    def __call__(self, sim):
+        queue = sim.waiting()
+        first = queue[: self.depth]
+        for i, j in enumerate(first):
+            start, where = self.lay(sim, first[: i + 1])[j]
+            if start == sim.now:
+                return j, where
+        for j in sorted(queue[self.depth :], key=lambda j: (self.key(sim.jobs[j], j), j)):
+            start, where = self.lay(sim, [*first, j])[j]
+            if start == sim.now:
+                return j, where
+        return None
+
+
+class EarliestGap(Plans):
+    """All waiting jobs planned anew, in the order of submission."""
+
+    def __call__(self, sim):
+        planned = self.lay(sim, sim.waiting())
+        return next(((j, where) for j, (start, where) in planned.items() if start == sim.now), None)
+
+
+class BestGap(Plans):
+    """A new job is put where the expected bounded slowdowns are least, of the last 20 places; ties go to the back."""
+
+    order: tuple = ()
+
+    def slowdowns(self, sim, order):
+        total = 0.0
+        for j, (start, _) in self.lay(sim, order).items():
+            run = float(sim.jobs[j]["est"])
+            total += max(1.0, (start - sim.jobs[j]["submit"] + run) / max(run, 10.0))
+        return total
+
+    def __call__(self, sim):
+        self.order = [j for j in self.order if sim.start[j] is None]
+        for j in sim.waiting():
+            if j not in self.order:
+                places = range(len(self.order), max(-1, len(self.order) - 20), -1)
+                tried = [[*self.order[:place], j, *self.order[place:]] for place in places]
+                self.order = min(tried, key=lambda order: self.slowdowns(sim, order))
+        planned = self.lay(sim, self.order)
+        return next(((j, planned[j][1]) for j in sim.waiting() if planned[j][0] == sim.now), None)
+
+
+class Conservative(Plans):
+    """Promises that are kept, moved forward when a job ends early, and made anew when one outlasts its estimate."""
+
+    def __init__(self):
+        self.promise, self.believed = {}, {}
+
+    def held(self, sim, but):
+        planned = ((s, s + sim.jobs[j]["est"], j, where) for j, (s, where) in self.promise.items() if j != but)
+        return [*self.running(sim), *planned]
+
+    def __call__(self, sim):
+        queue, now = sim.waiting(), sim.now
+        self.promise = {j: promise for j, promise in self.promise.items() if j in queue}
+        over = {j for j in self.believed if j not in sim.running()}
+        late = any(sim.expected[j] != end for j, end in self.believed.items() if j not in over)
+        if late or any(self.believed[j] < now for j in over):
+            self.promise = {}
+        moved = any(self.believed[j] > now for j in over)
+        self.believed = {j: sim.expected[j] for j in sim.running()}
+        while moved:
+            moved = False
+            for j in queue:
+                if j in self.promise and self.promise[j][0] > now:
+                    found = self.earliest(sim, j, self.held(sim, j), self.promise[j][0])
+                    if found:
+                        self.promise[j], moved = found, True
+        for j in queue:
+            if j not in self.promise:
+                self.promise[j] = self.earliest(sim, j, self.held(sim, j))
+        for j in queue:
+            if self.promise[j][0] == now:
+                self.believed[j] = now + sim.jobs[j]["est"]
+                return j, self.promise[j][1]
+        return None
+
+
 def tasks_case(rng: np.random.Generator, jobs, nodes):
     """Give rows of a job table tasks, some whole nodes; the first row's tasks may stand anywhere."""
     n = len(jobs)
@@ -207,6 +332,8 @@ def tasks_case(rng: np.random.Generator, jobs, nodes):
     mem, gpus = rng.choice([0, 0, 100, 300], n), rng.choice([0, 0, 0, 1, 2], n)
     lo = np.minimum(rng.choice([1, 1, 1, 2, 3], n), np.maximum(tasks, 1))
     hi, most = rng.choice([0, 0, 0, 1, 2, 3], n), rng.choice([0, 0, 0, 1, 2, 4], n)
+    hi = np.where(hi > 0, np.maximum(hi, lo), 0)
+    most = np.where((hi > 0) & (most * hi < tasks), 0, most)
     lo[0], hi[0], most[0], mem[0], gpus[0] = 1, 0, 0, 0, 0
     return jobs.assign(
         n_tasks=tasks,
@@ -217,7 +344,7 @@ def tasks_case(rng: np.random.Generator, jobs, nodes):
         gpus_per_node=np.where((tasks > 0) & (gpus > 0), 0, jobs.get("gpus_per_node", 0)),
         tasks_per_node=most,
         min_nodes=lo,
-        max_nodes=np.where(hi > 0, np.maximum(hi, lo), 0),
+        max_nodes=hi,
         exclusive=rng.random(n) < 0.1,
     ), nodes
 

@@ -144,7 +144,7 @@ def admits_on_nodes(state, own, job, reserved):
     if not is_first and reserved.start[0] < FAR:
         end = min(reserved.start[0] + state.estimate[head], FAR)
         for i in range(state.n_nodes[head]):
-            hold_on(state, line, head, reserved.nodes[i], reserved.start[0], end, TAKE)
+            hold_on(state, line, head, reserved.nodes[i], 1, reserved.start[0], end, TAKE)
     if not is_first and own.may_hold[0]:
         _hold_for(state, own, job, True)
         if not _open_holding(state, own, job):
@@ -203,7 +203,7 @@ def _hold_copies(state, own, f, wanted):
     held, top = 0, own.nodes.size - 1
     while held < wanted and _highest_rows(state, own, job, start, end, top):
         for i in range(state.n_nodes[job]):
-            hold_on(state, own.line, job, own.nodes[i], start, end, TAKE)
+            hold_on(state, own.line, job, own.nodes[i], 1, start, end, TAKE)
         held += 1
         top = own.nodes[0]  # what was too full above it still is
 

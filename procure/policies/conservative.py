@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from procure.policies.names import NOBODY
 from procure.policies.order import is_queue_order, lay_out
+from procure.policies.place import Nodes
 from procure.policies.profile import (
     GIVE,
     TAKE,
@@ -31,6 +32,7 @@ from procure.simulator.arrays import numbered
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import inlined, part
 from procure.simulator.state import FAR, NEVER, WAIT, State
+from procure.simulator.tasks import has_tasks, n_answered, n_held
 
 
 class NodeSet(NamedTuple):
@@ -47,6 +49,7 @@ class ConservativeOwn(NamedTuple):
     order: Any
     by_queue: bool  # that is the queue's own
     place: Any  # a `procure.policies.place.Nodes`, or a named tuple of a class with the same methods
+    first: bool  # a job starts on the very nodes that it was promised
     notes: np.ndarray  # int64[8]
     plan: Plan  # the promises
     freed: NodeSet  # on which something was freed since a promise was last tried
@@ -88,10 +91,10 @@ def _choose_nodes(state, own, job):
         return
     _mark(state, job, own.plan.nodes, own.freed)
     own.place.start_planned(state, own.plan, job)
-    n_kept = 0
-    for i in range(state.n_nodes[job]):
+    n_kept, n = 0, n_answered(state, state.tasks, job)
+    for i in range(n):
         n_kept += own.freed.marked[state.chosen[i]]
-    if n_kept == state.n_nodes[job]:
+    if own.first or (n_kept == n and not has_tasks(state.tasks)):  # tasks may stand otherwise on the same nodes
         _clear(own.freed)
 
 
@@ -273,7 +276,8 @@ def _lay_promises(state, plan, anew):
 @part
 def _mark(state, job, node_list, nodes):
     """Put a job's nodes into a set."""
-    for i in range(state.node_first[job], state.node_first[job + 1]):
+    first = state.node_first[job]
+    for i in range(first, first + n_held(state, state.tasks, job)):
         node = node_list[i]
         if not nodes.marked[node]:
             nodes.marked[node] = True
@@ -339,7 +343,8 @@ def _may_move(state, own, job):
         own.bound[kind] = found if found >= 0 else NEVER
     if own.bound[kind] < own.plan.start[job]:
         return True
-    for i in range(state.node_first[job], state.node_first[job + 1]):  # noqa: SIM110 - a kernel has no generators
+    first = state.node_first[job]
+    for i in range(first, first + n_held(state, state.tasks, job)):  # noqa: SIM110 - a kernel has no generators
         if freed.marked[own.plan.nodes[i]]:
             return True
     return False
@@ -349,7 +354,6 @@ class Conservative(Composed):
     """Parameters of `conservative`; the order is that in which promises are moved or made anew."""
 
     rule: ClassVar = conservative
-    takes_tasks: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _promises_every_job(self) -> Conservative:
@@ -366,11 +370,12 @@ class Conservative(Composed):
         notes[DUE] = WAIT
         # An estimate that is made at the submission makes nobody like another.
         alike = np.arange(n_jobs) if self.last_two else numbered(state.shape, state.estimate)
-        order = self.make_order(state, self.order)
+        order, place = self.make_order(state, self.order), self.make_place(state, 0)
         own = ConservativeOwn(
             order=order,
             by_queue=is_queue_order(order),
-            place=self.make_place(state, 0),
+            place=place,
+            first=isinstance(place, Nodes) and place.first,
             notes=notes,
             plan=make_plan(state),
             freed=_no_nodes(n_nodes),

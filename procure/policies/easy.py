@@ -192,11 +192,6 @@ class Easy(Composed):
     )
 
     @property
-    def takes_tasks(self) -> bool:  # type: ignore[override]
-        """Whether it places jobs that ask for tasks."""
-        return self.depth == 1
-
-    @property
     def orders(self) -> tuple[str, ...]:
         """Every order that these parameters use."""
         return self.order, self.queue_order
@@ -215,7 +210,8 @@ class Easy(Composed):
         """Make the policy of one run."""
         queue_order = self.make_order(state, self.queue_order)
         if self.depth > 1:
-            scheduler = self.make_scheduler(state, self.order, by_estimate=not self.counts_nodes)
+            by_estimate = not self.counts_nodes or state.tasks is not None
+            scheduler = self.make_scheduler(state, self.order, by_estimate=by_estimate)
             columns = self.columns(state, scheduler.place)
             return compiled(behind, make_behind(state, scheduler, queue_order, self.depth), columns)
         scheduler = self.make_scheduler(state, self.order)

@@ -21,6 +21,7 @@ from procure.settings import MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, compiled
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
+from procure.simulator.tasks import n_answered, n_held, units_at, units_to
 
 
 class GapsOwn(NamedTuple):
@@ -67,10 +68,13 @@ def _hold(state, own, job, start):
 @part
 def _stands(state, own, job, start):
     """Say whether the gap that `_find` found is where the job was planned last."""
-    plan, same = own.plan, own.starts[job] == start
-    first = state.node_first[job]
-    for i in range(0 if state.pool else state.n_nodes[job]):
-        same = same and plan.nodes[first + i] == state.chosen[i]
+    plan, tasks, same, first = own.plan, state.tasks, own.starts[job] == start, state.node_first[job]
+    n = n_answered(state, tasks, job)
+    if state.pool or n != n_held(state, tasks, job):
+        return same and state.pool
+    for i in range(n):
+        node = state.chosen[i]
+        same = same and plan.nodes[first + i] == node and units_at(tasks, first + i) == units_to(tasks, node)
     return same
 
 
@@ -339,6 +343,7 @@ def _own(state: State) -> GapsOwn:
 class EarliestGap(Parameters):
     """Parameters of `earliest_gap`."""
 
+    takes_tasks: ClassVar[bool] = True
     rule: ClassVar = earliest_gap
 
     def make(self, state: State) -> CompiledPolicy:
@@ -349,6 +354,7 @@ class EarliestGap(Parameters):
 class BestGap(Parameters):
     """Parameters of `best_gap`."""
 
+    takes_tasks: ClassVar[bool] = True
     rule: ClassVar = best_gap
 
     def make(self, state: State) -> CompiledPolicy:
@@ -359,6 +365,7 @@ class BestGap(Parameters):
 class TabuSearch(Parameters):
     """Parameters of `tabu_search`."""
 
+    takes_tasks: ClassVar[bool] = True
     rule: ClassVar = tabu_search
 
     rounds: int = Field(50, ge=0, le=MOST_COUNTED, description="moves that are tried per moment")

@@ -426,11 +426,9 @@ def fill_reserved(state, tasks, head, reserved, found):
 @part
 def start_planned(state, plan, place, job):
     """Choose among the nodes that hold a job from now on beside all other plans; the first ones are planned already."""
-    first = state.node_first[job]
     if not place.first:
         profile.hold_plan(state, plan, job, profile.GIVE)
         found = profile.holding_now(state, plan.line, job)
         place.pick(state, job, found)
         profile.plan_nodes(state, plan, job, state.now[0])
-    for i in range(state.n_nodes[job]):
-        state.chosen[i] = plan.nodes[first + i]
+    profile.lay_planned(state, state.tasks, plan, job)

@@ -11,9 +11,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.policies.spread import rows_first
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
+from procure.simulator.tasks import (
+    amounts,
+    answer_nodes,
+    answer_units,
+    binds,
+    keep_planned,
+    lay_units,
+    n_held,
+    spreads,
+    takes_whole,
+    units_at,
+    units_in,
+)
 
 
 class Profile(NamedTuple):
@@ -285,14 +299,16 @@ def lay_running(state, line):
 def hold(state, line, job, node_list, start, end, sign):
     """Take a job's amounts on its nodes from ``start`` until ``end`` (`TAKE`), or give them back (`GIVE`)."""
     if start < end:
-        for i in range(state.node_first[job], state.node_first[job + 1]):
-            hold_on(state, line, job, node_list[i], start, end, sign)
+        tasks, first = state.tasks, state.node_first[job]
+        for i in range(first, first + n_held(state, tasks, job)):
+            hold_on(state, line, job, node_list[i], units_at(tasks, i), start, end, sign)
 
 
 @part
-def hold_on(state, line, job, node, start, end, sign):
-    """Take a job's amounts on one node, or give them back."""
+def hold_on(state, line, job, node, units, start, end, sign):
+    """Take the amounts of so many units of a job on one node, or give them back."""
     time, behind = line.time, line.behind
+    whole, share = takes_whole(state, state.tasks, job), amounts(state, state.tasks, job, units)
     before, k = -1, node
     while behind[k] >= 0 and time[behind[k]] <= start:
         before, k = k, behind[k]
@@ -301,14 +317,14 @@ def hold_on(state, line, job, node, start, end, sign):
     while True:
         if behind[k] < 0 or time[behind[k]] > end:
             _split(line, k, end)
-        if state.options.exclusive:
+        if whole:
             line.cpus[k] = -1 if sign < 0 else state.total_cpus[node]
             line.mem[k] = -1 if sign < 0 else state.total_mem[node]
             line.gpus[k] = -1 if sign < 0 else state.total_gpus[node]
         else:
-            line.cpus[k] += sign * state.cpus[job]
-            line.mem[k] += sign * state.mem[job]
-            line.gpus[k] += sign * state.gpus[job]
+            line.cpus[k] += sign * share[0]
+            line.mem[k] += sign * share[1]
+            line.gpus[k] += sign * share[2]
         if time[behind[k]] == end:
             break
         k = behind[k]
@@ -381,21 +397,31 @@ def drop_past(line, node, now):
 
 
 @part
-def _next_start(state, line, job, k, start, before):
-    """Find the first moment from ``start`` on, in step ``k`` or behind it, at which a node holds a job throughout.
+def _in_step(state, tasks, line, job, node, k):
+    """Say how many units of a job a node whose GPUs will do holds in a step."""
+    if tasks is None:
+        return np.int64(
+            line.cpus[k] >= state.cpus[job]
+            and line.mem[k] >= state.mem[job]
+            and enough_gpus(line.gpus[k], state.gpus[job], state.guards)
+        )
+    return units_in(state, tasks, state.shape[job], node, line.cpus[k], line.mem[k], line.gpus[k])
+
+
+@part
+def _next_start(state, tasks, line, job, node, k, start, before):
+    """Find the first moment from ``start`` on, in step ``k`` or behind it, at which a node holds one unit throughout.
 
     Returns
     -------
     tuple of int
         The step, and s, at most ``before``; NEVER if there is none.
     """
-    time, behind, free_cpus, free_mem, free_gpus = line.time, line.behind, line.cpus, line.mem, line.gpus
-    cpus, mem, gpus, length = state.cpus[job], state.mem[job], state.gpus[job], state.estimate[job]
-    guards = state.guards
+    time, behind, length = line.time, line.behind, state.estimate[job]
     while start <= before and start < FAR:
         end = min(start + length, FAR)
         m = k
-        while free_cpus[m] >= cpus and free_mem[m] >= mem and enough_gpus(free_gpus[m], gpus, guards):
+        while _in_step(state, tasks, line, job, node, m) > 0:
             m = behind[m]
             if m < 0 or time[m] >= end:
                 return k, start
@@ -419,12 +445,15 @@ def soonest(state, line, job, nodes, n, before):
         if (state.node_types[node] & types) == 0:
             continue
         drop_past(line, node, now)
-        start = _next_start(state, line, job, node, now, before)[1]
+        start = _next_start(state, state.tasks, line, job, node, node, now, before)[1]
         if start < NEVER:
             found, before = start, start - 1
             state.chosen[0] = node
             if start == now:
                 break
+    if found >= 0:
+        answer_units(state.tasks, state.chosen[0], 1)
+        answer_nodes(state.tasks, 1)
     return found
 
 
@@ -434,15 +463,22 @@ def find_nodes(state, line, job, before):
 
     The lowest rows of these nodes are laid into ``chosen``. Returns s, or −1 if there is none.
     """
+    if state.n_nodes[job] == 1:
+        return soonest(state, line, job, line.everywhere, line.at.size, before)
+    return _find_several(state, state.tasks, line, job, before)
+
+
+@part
+def _find_several(state, tasks, line, job, before):
     at, moment, n_nodes, wanted = line.at, line.moment, line.at.size, state.n_nodes[job]
-    if wanted == 1:
-        return soonest(state, line, job, line.everywhere, n_nodes, before)
+    if tasks is not None:
+        return find_units(state, tasks, line, job, before)
     time, behind, now = line.time, line.behind, state.now[0]
     for node in range(n_nodes):
         moment[node] = NEVER
         if (state.node_types[node] & state.types[job]) != 0:
             drop_past(line, node, now)
-            at[node], moment[node] = _next_start(state, line, job, node, now, before)
+            at[node], moment[node] = _next_start(state, tasks, line, job, node, node, now, before)
     start = now
     while True:
         found, later = 0, NEVER
@@ -451,7 +487,7 @@ def find_nodes(state, line, job, before):
                 k = at[node]
                 while behind[k] >= 0 and time[behind[k]] <= start:
                     k = behind[k]
-                at[node], moment[node] = _next_start(state, line, job, k, start, before)
+                at[node], moment[node] = _next_start(state, tasks, line, job, node, k, start, before)
             if moment[node] == start:
                 state.chosen[found] = node
                 found += 1
@@ -465,8 +501,70 @@ def find_nodes(state, line, job, before):
 
 
 @part
+def _throughout(state, tasks, line, job, node, k, start):
+    """Say how many units a node holds from ``start``, in step ``k``, as long as the job lasts.
+
+    Returns
+    -------
+    tuple of int
+        The units; when the last step that holds no more is over, s, NEVER if there is none; and when the first step
+        begins that is not looked at.
+    """
+    end = min(start + state.estimate[job], FAR)
+    least, leaves = np.int64(1) << 60, NEVER
+    while k >= 0 and (line.time[k] < end or least == np.int64(1) << 60):
+        n = units_in(state, tasks, state.shape[job], node, line.cpus[k], line.mem[k], line.gpus[k])
+        k = line.behind[k]
+        if n <= least:
+            least, leaves = n, line.time[k] if k >= 0 else NEVER
+    if least == tasks.most[state.shape[job]]:
+        leaves = NEVER
+    return least, leaves, line.time[k] if k >= 0 else NEVER
+
+
+@part
+def find_units(state, tasks, line, job, before):
+    """Do as `find_nodes` for a job of tasks: enough of them on as many nodes as may be.
+
+    What a node holds grows only when the window leaves the step that holds least; so only these moments are tried.
+    """
+    shape, start, units = state.shape[job], state.now[0], tasks.units
+    at, leaves, enters = line.at, line.moment, tasks.enters
+    for node in range(at.size):
+        drop_past(line, node, start)
+        at[node], leaves[node] = node, start
+    while start <= before and start < FAR:
+        left, found, later, end = state.n_nodes[job], 0, NEVER, min(start + state.estimate[job], FAR)
+        for node in range(at.size):
+            if leaves[node] <= start or enters[node] < end:
+                while line.behind[at[node]] >= 0 and line.time[line.behind[at[node]]] <= start:
+                    at[node] = line.behind[at[node]]
+                units[node], leaves[node], enters[node] = _throughout(state, tasks, line, job, node, at[node], start)
+            later = min(later, leaves[node])
+            if units[node] > 0:
+                left -= units[node]
+                state.chosen[found] = node
+                found = lay_units(tasks, found, units[node])
+        if left <= 0 and (not binds(tasks, shape) or spreads(tasks, shape, found, state.n_nodes[job])):
+            rows_first(state, tasks, job, found)
+            return start
+        start = later
+    return -1
+
+
+@part
 def longest_now(state, line, shape):
-    """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now."""
+    """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now.
+
+    Of tasks, how long is not said: what holds them now is taken to do so for ever.
+    """
+    return _longest_now(state, state.tasks, line, shape)
+
+
+@part
+def _longest_now(state, tasks, line, shape):
+    if tasks is not None:
+        return _now_at_least(state, tasks, line, shape)
     shapes, wanted = state.shapes, state.shapes.n_nodes[shape]
     cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
     now, most, found = state.now[0], line.moment, 0
@@ -490,28 +588,58 @@ def longest_now(state, line, shape):
 
 
 @part
+def _now_at_least(state, tasks, line, shape):
+    left = state.shapes.n_nodes[shape]
+    for node in range(line.at.size):
+        drop_past(line, node, state.now[0])
+        left -= units_in(state, tasks, shape, node, line.cpus[node], line.mem[node], line.gpus[node])
+    return NEVER - 1 if left <= 0 else 0
+
+
+@part
 def holding_now(state, line, job):
     """Lay all nodes that hold a job from now on, as long as it lasts, into ``chosen``; returns how many."""
     now, found = state.now[0], 0
     for node in range(line.at.size):
         if (state.node_types[node] & state.types[job]) != 0:
             drop_past(line, node, now)
-            if _next_start(state, line, job, node, now, now)[1] == now:
+            if _held_now(state, state.tasks, line, job, node):
                 state.chosen[found] = node
                 found += 1
     return found
 
 
 @part
+def _held_now(state, tasks, line, job, node):
+    """Say whether a node holds a job, of tasks any, from now on; and keep how many."""
+    now = state.now[0]
+    if tasks is None:
+        return _next_start(state, tasks, line, job, node, node, now, now)[1] == now
+    tasks.units[node] = _throughout(state, tasks, line, job, node, node, now)[0]
+    return tasks.units[node] > 0
+
+
+@part
 def plan_nodes(state, plan, job, start):
     """Plan a job on the ``chosen`` nodes from ``start``; with −1 it is not planned."""
     first = state.node_first[job]
-    for i in range(state.n_nodes[job]):
+    keep_planned(state, state.tasks, job, start)
+    for i in range(n_held(state, state.tasks, job)):
         plan.nodes[first + i] = state.chosen[i]
     plan.start[job] = start
     if start >= 0:
         plan.soonest[0] = min(plan.soonest[0], start)
     hold_plan(state, plan, job, TAKE)
+
+
+@part
+def lay_planned(state, tasks, plan, job):
+    """Lay the nodes on which a job is planned into ``chosen`` as an answer."""
+    first = state.node_first[job]
+    for i in range(n_held(state, tasks, job)):
+        state.chosen[i] = plan.nodes[first + i]
+        answer_units(tasks, plan.nodes[first + i], units_at(tasks, first + i))
+    answer_nodes(tasks, n_held(state, tasks, job))
 
 
 @part

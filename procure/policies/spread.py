@@ -93,12 +93,18 @@ def spread(state, tasks, job, n, rule, margins):
     `most_first`. The nodes are left in front in ``chosen``, ascending, their number in ``tasks.n_chosen``; 0 if
     there is no room.
     """
-    shape, wanted, used = state.shape[job], state.n_nodes[job], 0
+    used = 0
     if rule == FIRST:
-        used = fill(tasks, shape, state.chosen, n, wanted)
+        used = fill(tasks, state.shape[job], state.chosen, n, state.n_nodes[job])
     if used == 0:
         used = most_first(state, tasks, job, (state.chosen, n, state.free_cpus.size), rule, margins)[0]
     lay_answer(state, tasks, used, margins)
+
+
+@part
+def rows_first(state, tasks, job, n):
+    """Spread a job's tasks over the ``n`` nodes in ``chosen`` as first fit does."""
+    spread(state, tasks, job, n, FIRST, tasks.keys)
 
 
 @part

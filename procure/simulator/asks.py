@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
-
 _DEFAULTS = {
     "n_tasks": 0,
     "cpus_per_task": 1,
@@ -50,31 +48,6 @@ def gpus_of(jobs: pd.DataFrame) -> np.ndarray:
     return np.where(of["n_tasks"] > 0, np.maximum(gpus, of["gpus_per_task"]), gpus)
 
 
-def check_tasks(jobs: pd.DataFrame) -> None:
-    """Refuse the first row whose tasks contradict themselves; the rows are numbered by the table's index.
-
-    Raises
-    ------
-    TableError
-        An amount is given per task and per node, or the limits of nodes and tasks exclude each other.
-    """
-    if "n_tasks" not in jobs:
-        return
-    of = task_columns(jobs)
-    tasks = of["n_tasks"] > 0
-    for what in ("mem_mb", "gpus"):
-        both = tasks & (of[f"{what}_per_task"] > 0) & (jobs[f"{what}_per_node"].to_numpy() > 0)
-        for i in np.flatnonzero(both)[:1]:
-            each, node = of[f"{what}_per_task"][i], jobs[f"{what}_per_node"].iloc[i]
-            told = f"{each} was given, and {node} in {what}_per_node; a row of tasks has one of them, the other 0"
-            raise TableError(f"job table, row {jobs.index[i] + 1}, column {what}_per_task: {told}")
-    least, most = of["min_nodes"], np.where(of["max_nodes"] > 0, of["max_nodes"], of["min_nodes"])
-    for i in np.flatnonzero(tasks & ((least > most) | (least > of["n_tasks"])))[:1]:
-        over = f"max_nodes {most[i]}" if least[i] > most[i] else f"n_tasks {of['n_tasks'][i]}"
-        told = f"{least[i]} was given, above {over}; each node holds a task at least"
-        raise TableError(f"job table, row {jobs.index[i] + 1}, column min_nodes: {told}")
-
-
 def with_tasks(jobs: pd.DataFrame, asked: np.ndarray) -> tuple[np.ndarray, Asks | None]:
     """Put the tasks of a job table into what its jobs ask for, where any job asks for them or takes its nodes whole.
 
@@ -98,7 +71,7 @@ def with_tasks(jobs: pd.DataFrame, asked: np.ndarray) -> tuple[np.ndarray, Asks 
     asked[3], asked[5] = gpus - node_gpus, words - node_words
     most = np.where(tasks, np.minimum(np.where(of["tasks_per_node"] > 0, of["tasks_per_node"], n), n), 1)
     max_nodes = np.where(tasks & (of["max_nodes"] > 0), np.minimum(of["max_nodes"], asked[0]), asked[0])
-    min_nodes = np.where(tasks, of["min_nodes"], 1)
+    min_nodes = np.where(tasks, np.minimum(of["min_nodes"], n), 1)
     even = tasks & ((most * max_nodes == n) | (min_nodes == n))
     each = np.where(min_nodes == n, 1, most)
     even &= (words == gpus) | (asked[3] * each <= 1000)  # so many in one field of a packed word

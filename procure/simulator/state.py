@@ -217,6 +217,7 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
         node_units=np.zeros(0, np.int64),
         rows=np.zeros(n_nodes, np.int64),
         keys=np.zeros(n_nodes),
+        enters=np.zeros(n_nodes, np.int64),
     )
 
 

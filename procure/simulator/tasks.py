@@ -29,10 +29,11 @@ class Tasks(NamedTuple):
     binds: np.ndarray  # 1 = enough units on all nodes are not enough: the number of nodes is limited
     units: np.ndarray  # int64[n_nodes]: of an answer, the units on each node in ``chosen``; before, what it may hold
     n_chosen: np.ndarray  # int64[1]: of an answer, the nodes in ``chosen``; 0 if there is no room
-    n_used: np.ndarray  # int64[n_jobs], nodes that a job which started has
-    node_units: np.ndarray  # int64[], units on each node of `State.node_list`
+    n_used: np.ndarray  # int64[n_jobs], nodes that a job which started has; of one that waits, that it is planned on
+    node_units: np.ndarray  # int64[], units on each node of `State.node_list`; of one that waits, likewise
     rows: np.ndarray  # int64[n_nodes], room for nodes
     keys: np.ndarray  # float64[n_nodes], room
+    enters: np.ndarray  # int64[n_nodes], room
 
 
 @part
@@ -86,6 +87,12 @@ def units_on(state, tasks, shape, node):
 
 
 @part
+def has_tasks(tasks):
+    """Say whether jobs ask for tasks."""
+    return tasks is not None
+
+
+@part
 def n_held(state, tasks, job):
     """Return on how many nodes a job runs."""
     return state.n_nodes[job] if tasks is None else tasks.n_used[job]
@@ -107,6 +114,29 @@ def hold_nodes(tasks, job, first, nodes):
         tasks.n_used[job] = nodes.size
         for i in range(nodes.size):
             tasks.node_units[first + i] = tasks.units[nodes[i]]
+
+
+@part
+def keep_planned(state, tasks, job, start):
+    """Keep the units that an answer puts on each of its nodes as a job's plan; none if it is not planned."""
+    if tasks is not None:
+        tasks.n_used[job] = tasks.n_chosen[0] if start >= 0 else 0
+        for i in range(tasks.n_used[job]):
+            tasks.node_units[state.node_first[job] + i] = tasks.units[state.chosen[i]]
+
+
+@part
+def answer_units(tasks, node, units):
+    """Put units on a node of an answer."""
+    if tasks is not None:
+        tasks.units[node] = units
+
+
+@part
+def answer_nodes(tasks, n):
+    """Say how many nodes of an answer stand in ``chosen``."""
+    if tasks is not None:
+        tasks.n_chosen[0] = n
 
 
 @part
