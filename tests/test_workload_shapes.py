@@ -65,13 +65,14 @@ def test_whole_node_jobs_become_tasks_that_ask_for_no_less():
         gpus_per_node=[0, 0, 0, 0, 4],
         exclusive=[False, False, False, True, False],
     )
-    shaped = shape_jobs(jobs)
+    shaped = shape_jobs(jobs, node_cpus=16)
     assert shaped["n_tasks"].tolist() == [32, 0, 0, 32, 12]
     assert shaped["cpus_per_task"].tolist() == [1, 1, 1, 1, 4]
     assert shaped["gpus_per_task"].tolist() == [0, 0, 0, 0, 1]
     assert shaped["mem_mb_per_task"].tolist() == [63, 0, 0, 1, 3]
     assert not shaped["exclusive"].any()
     assert shape_jobs(jobs, node_cpus=32)["n_tasks"].tolist() == [0, 0, 0, 64, 0]
+    assert shape_jobs(jobs)["n_tasks"].tolist() == [0, 0, 0, 8, 0]  # whose CPUs a node had is not known
     assert "n_tasks" not in shape_jobs(jobs, repack=False)
 
 
@@ -79,7 +80,7 @@ def test_rules_decide_for_some_jobs():
     """By partition or class; the first rule that holds counts, and one of an unknown column is refused."""
     jobs = table(n_nodes=[2] * 3, cpus_per_node=[4] * 3, partition=["a", "b", "b"], gpus_per_node=[0, 0, 1])
     rules = {"class=gpu": "tasks", "partition=b": "as-logged"}
-    assert (shape_jobs(jobs, "tasks", rules)["n_tasks"] > 0).tolist() == [True, False, True]
+    assert (shape_jobs(jobs, "tasks", rules, node_cpus=4)["n_tasks"] > 0).tolist() == [True, False, True]
     for bad in ({"partitoin=b": "tasks"}, {"partition=b": "nodes"}):
         with pytest.raises((TableError, ValueError), match=r"did you mean|shape"):
             shape_jobs(jobs, "tasks", bad)

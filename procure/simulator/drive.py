@@ -69,7 +69,8 @@ class CompiledPolicy:
 
 
 def _chosen(state: State, job: int) -> np.ndarray:
-    return state.chosen[: 0 if job == WAIT else n_answered(state, state.tasks, job)]
+    n = state.n_nodes[job] if state.tasks is None else state.tasks.n_chosen[0]
+    return state.chosen[: 0 if job == WAIT else n]
 
 
 def compiled(rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None) -> CompiledPolicy:
@@ -199,6 +200,12 @@ def _situation(state: State) -> str:
     return f"{now} s after the first submission ({n_waiting} jobs waiting, {n_running} running)"
 
 
+@kernel
+def _units_on(state, shape, node):
+    """Do as `units_on`, which Python cannot call."""
+    return units_on(state, state.tasks, shape, node)
+
+
 def _take_units(state: State, job: int, nodes: np.ndarray, units: Any = None) -> None:
     """Lay the tasks on each of the nodes of an answer where `place` reads them; not said, the nodes are filled."""
     tasks, known = state.tasks, nodes[(nodes >= 0) & (nodes < len(state.free_cpus))]
@@ -209,7 +216,7 @@ def _take_units(state: State, job: int, nodes: np.ndarray, units: Any = None) ->
         return
     left = int(state.n_nodes[job])
     for later, node in zip(range(len(nodes) - 1, -1, -1), nodes.tolist(), strict=True):
-        held = int(units_on(state, tasks, int(state.shape[job]), node))
+        held = int(_units_on(state, int(state.shape[job]), node))
         tasks.units[node] = max(1, min(held, left - later))
         left -= int(tasks.units[node])
 

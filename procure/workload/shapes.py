@@ -39,7 +39,7 @@ def shape_jobs(
         Shapes of some jobs: ``{"partition=debug": "as-logged"}``, by a column of text, or ``class``; the first that
         holds counts.
     node_cpus
-        CPUs of a node of the logged system; None = the most per node that a job of the table has.
+        CPUs of a node of the logged system. Where it is not known, jobs held whole nodes that were ``exclusive``.
     repack
         Make of jobs that held whole nodes (exclusive, or all CPUs) tasks of one CPU, or of one GPU and its share, with
         as much memory in all. One that held one node keeps one: it may need that node's memory for all its threads.
@@ -49,7 +49,7 @@ def shape_jobs(
     >>> import procure
     >>> from procure.workload.shapes import shape_jobs
     >>> jobs = procure.generate(seed=1, n_jobs=10).assign(n_nodes=2, cpus_per_node=8)
-    >>> shape_jobs(jobs)["n_tasks"].unique().tolist()
+    >>> shape_jobs(jobs, node_cpus=8)["n_tasks"].unique().tolist()
     [16]
     """
     by_nodes = _ruled(jobs, shape, rules or {})
@@ -57,8 +57,7 @@ def shape_jobs(
         return jobs
     table = as_logged(jobs, by_nodes)
     if repack:
-        largest = node_cpus or int(jobs["cpus_per_node"].max())
-        table = with_clock_of(jobs, _to_tasks(table.copy(), ~by_nodes, largest))
+        table = with_clock_of(jobs, _to_tasks(table.copy(), ~by_nodes, node_cpus))
     return table
 
 
@@ -90,7 +89,7 @@ def _ruled(jobs: pd.DataFrame, shape: str, rules: Mapping[str, str]) -> np.ndarr
     return by_nodes
 
 
-def _to_tasks(table: pd.DataFrame, rows: np.ndarray, node_cpus: int) -> pd.DataFrame:
+def _to_tasks(table: pd.DataFrame, rows: np.ndarray, node_cpus: int | None) -> pd.DataFrame:
     """Let whole-node jobs ask for the CPUs, memory and GPUs of their nodes, wherever these are."""
     exclusive = table["exclusive"].to_numpy(bool) if "exclusive" in table else np.zeros(len(table), bool)
     of_nodes = table["n_tasks"].to_numpy() == 0 if "n_tasks" in table else np.ones(len(table), bool)
@@ -98,9 +97,10 @@ def _to_tasks(table: pd.DataFrame, rows: np.ndarray, node_cpus: int) -> pd.DataF
     if exclusive.any():
         table = as_logged(table, exclusive).copy()
         table["exclusive"] &= ~exclusive
-        table["cpus_per_node"] = table["cpus_per_node"].where(~exclusive, np.maximum(table["cpus_per_node"], node_cpus))
-    whole = rows & (table["n_nodes"] > 1).to_numpy() & (exclusive | of_nodes)
-    whole &= (table["cpus_per_node"] >= node_cpus).to_numpy()
+        held = np.maximum(table["cpus_per_node"], node_cpus or 0)
+        table["cpus_per_node"] = table["cpus_per_node"].where(~exclusive, held)
+    all_of_each = (table["cpus_per_node"] >= (node_cpus or np.inf)).to_numpy() & of_nodes
+    whole = rows & (table["n_nodes"] > 1).to_numpy() & (exclusive | all_of_each)
     if not whole.any():
         return table
     gpus = table["gpus_per_node"].to_numpy()
