@@ -43,14 +43,15 @@ NAMES = [*TWINS, *(f"{name}:place={place}" for name in ("fcfs", "first-fit", "ea
 
 def compare(name: str, case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kill = bool(rng.integers(2))
-    jobs, nodes = naive.tasks_case(rng, *case(rng, kill=kill))
+    kill, units = bool(rng.integers(2)), case is pool_case and seed % 2 == 1
+    jobs, nodes = (naive.unit_case if units else naive.tasks_case)(rng, *case(rng, kill=kill))
+    units = units and (jobs["n_tasks"] > 1).any()
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
     gpus = jobs[["gpus_per_node", "gpus_per_task"]].max(axis=1)
     rows, servers = as_dicts(jobs.assign(gpus_per_node=gpus), nodes, kill)
     rows = [naive.with_tasks(row, job) for row, job in zip(jobs.to_dict("records"), rows, strict=True)]
     place = name.partition("place=")[2] or "first"
-    sim = naive.Sim(rows, servers, place)
+    sim = naive.Sim(rows, servers, place, units)
     start, where = sim.simulate(TWINS[name if name in TWINS else name.partition(":")[0]]())
     first = int(jobs["submit_time"].min())
     found = run.schedule["start_time"].astype("float") - first
