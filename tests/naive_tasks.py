@@ -55,8 +55,8 @@ def most_first(job, held, tie):
 
 
 class Sim:
-    def __init__(self, jobs, nodes, place="first"):
-        self.jobs, self.nodes, self.place = jobs, nodes, place
+    def __init__(self, jobs, nodes, place="first", pool=False):
+        self.jobs, self.nodes, self.place, self.pool = jobs, nodes, place, pool
         self.start, self.where, self.expected = ([x] * len(jobs) for x in (None, {}, None))
         self.now = 0
 
@@ -182,15 +182,18 @@ def easy(key=lambda job, j: 0, by_time_only=False, head_key=lambda job, j: 0, ke
             if enough(sim.jobs[head], sim.held(head, then)):
                 break
         held = sim.held(head, then)
+        extra = sum(holds(sim.jobs[head] | {"most": 99}, *pair) for pair in zip(sim.nodes, then, strict=True))
+        extra -= sim.jobs[head]["n"]
         highest = in_rows(sim.jobs[head], held, sorted(held, reverse=True))
         sim.take(then, head, highest or most_first(sim.jobs[head], held, lambda n, units: -n))
         for j in sorted(queue[1:], key=lambda j: (key(sim.jobs[j], j), j)):
             if reach and j not in waiting[:reach]:
                 continue
             end = min(sim.now + sim.jobs[j]["est"], NEVER)
-            held = sim.held(j, free) if end < shadow + (not by_time_only) else sim.held(j, free, then)
-            if by_time_only and end >= shadow:
+            late = end >= shadow + (not by_time_only)
+            if late and (by_time_only or (sim.pool and sim.jobs[j]["n"] > extra)):
                 continue
+            held = sim.held(j, free, then) if late and not sim.pool else sim.held(j, free)
             where = sim.placed(j, held, free)
             if where is not None:
                 return j, where
@@ -213,7 +216,13 @@ class Plans:
             end = start + sim.jobs[j]["est"]
             moments = {start} | {t for one in held for t in one[:2] if start < t < end}
             frees = [self.free(sim, held, t) for t in moments]
-            where = sim.placed(j, sim.held(j, *frees), frees[0])
+            if sim.pool:  # any units will do, and not the same ones are named in advance
+                where = {} if min(self.idle(sim, j, held, t) for t in moments) >= sim.jobs[j]["n"] else None
+                if where is not None and start == sim.now:
+                    free = sim.free(sim.running())
+                    where = sim.placed(j, sim.held(j, free), free)
+            else:
+                where = sim.placed(j, sim.held(j, *frees), frees[0])
             if where is not None:
                 return start, where
         return None
@@ -224,6 +233,10 @@ class Plans:
             if start <= moment < end:
                 sim.take(free, j, where)
         return free
+
+    def idle(self, sim, j, held, moment):
+        units = sum(holds(sim.jobs[j] | {"most": 99}, node, node) for node in sim.nodes)
+        return units - sum(sim.jobs[k]["n"] for start, end, k, _ in held if start <= moment < end)
 
     def running(self, sim):
         return [(sim.start[j], sim.expected[j], j, sim.where[j]) for j in sim.running()]
@@ -320,6 +333,9 @@ class Conservative(Plans):
         for j in queue:
             if self.promise[j][0] == now:
                 self.believed[j] = now + sim.jobs[j]["est"]
+                if sim.pool:
+                    free = sim.free(sim.running())
+                    return j, sim.placed(j, sim.held(j, free), free)
                 return j, self.promise[j][1]
         return None
 
@@ -346,6 +362,24 @@ def tasks_case(rng: np.random.Generator, jobs, nodes):
         min_nodes=lo,
         max_nodes=hi,
         exclusive=rng.random(n) < 0.1,
+    ), nodes
+
+
+def unit_case(rng: np.random.Generator, jobs, nodes):
+    """Let all jobs ask for tasks of one kind on any nodes: only how many are free counts."""
+    cpus, mem = rng.choice([1, 1, 2]), rng.choice([0, 0, 100])
+    nodes = nodes.assign(cpus=rng.choice([1, 3, 4, 8], len(nodes)))
+    return jobs.assign(
+        n_tasks=rng.choice([1, 1, 2, 3, 5, 8], len(jobs)),
+        cpus_per_task=cpus,
+        mem_mb_per_task=mem,
+        mem_mb_per_node=0,
+        gpus_per_node=0,
+        gpus_per_task=0,
+        exclusive=False,
+        min_nodes=1,
+        max_nodes=0,
+        tasks_per_node=0,
     ), nodes
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import naive_tasks as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, few, pool_case, shared_case, sliced_case
+from policy_cases import as_dicts, few, job_table, node_table, pool_case, shared_case, sliced_case
 
 from procure import run as procure_run
+from procure.errors import TableError
+from procure.policies import catalog
+from procure.simulator.state import WAIT, waiting
+from procure.simulator.tasks import units_on
 
 pytestmark = pytest.mark.plain
 
@@ -37,20 +41,22 @@ TWINS = {
     "conservative": naive.Conservative,
     "earliest-gap": naive.EarliestGap,
     "best-gap": naive.BestGap,
+    "tabu:rounds=0": naive.BestGap,
 }
 NAMES = [*TWINS, *(f"{name}:place={place}" for name in ("fcfs", "first-fit", "easy") for place in ("best", "worst"))]
 
 
 def compare(name: str, case, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kill = bool(rng.integers(2))
-    jobs, nodes = naive.tasks_case(rng, *case(rng, kill=kill))
+    kill, units = bool(rng.integers(2)), case is pool_case and seed % 2 == 1
+    jobs, nodes = (naive.unit_case if units else naive.tasks_case)(rng, *case(rng, kill=kill))
+    units = units and (jobs["n_tasks"] > 1).any()
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
     gpus = jobs[["gpus_per_node", "gpus_per_task"]].max(axis=1)
     rows, servers = as_dicts(jobs.assign(gpus_per_node=gpus), nodes, kill)
     rows = [naive.with_tasks(row, job) for row, job in zip(jobs.to_dict("records"), rows, strict=True)]
     place = name.partition("place=")[2] or "first"
-    sim = naive.Sim(rows, servers, place)
+    sim = naive.Sim(rows, servers, place, units)
     start, where = sim.simulate(TWINS[name if name in TWINS else name.partition(":")[0]]())
     first = int(jobs["submit_time"].min())
     found = run.schedule["start_time"].astype("float") - first
@@ -76,3 +82,58 @@ def test_policy_equals_its_slow_twin_on_more_cases(name):
     for seed in range(100, 767):
         for case in (pool_case, shared_case, sliced_case):
             compare(name, case, seed)
+
+
+TABLE = job_table(
+    submit_time=[0, 0, 5], run_time=10, requested_time=10, n_tasks=[5, 0, 6], cpus_per_task=1, n_nodes=[1, 2, 1]
+)
+
+
+@pytest.mark.parametrize("answer", ["nodes", "units", "too many", "too few"])
+def test_a_policy_in_python_may_say_the_tasks_on_each_node(answer):
+    """Without, the nodes are filled in their order; more than a node holds, or another number, is refused."""
+
+    def policy(state):
+        for job in waiting(state):
+            held = np.array([units_on(state, state.tasks, state.shape[job], n) for n in range(3)])
+            if held.sum() >= state.n_nodes[job] == 5:
+                units = {"units": (2, 3, 0), "too many": (5, 0, 0), "too few": (1, 1, 1)}.get(answer)
+                nodes = np.arange(3 if answer == "too few" else 2)
+                return (job, nodes) if units is None else (job, nodes, units[: len(nodes)])
+        return WAIT, []
+
+    jobs, nodes = TABLE.head(1), node_table(3, cpus=4)
+    if answer.startswith("too"):
+        with pytest.raises(TableError, match="free CPUs" if answer == "too many" else "tasks"):
+            procure_run.simulate(jobs, nodes, policy)
+        return
+    run = procure_run.simulate(jobs, nodes, policy)
+    assert list(run.schedule["node_tasks"]) == ["4,1" if answer == "nodes" else "2,3"]
+
+
+@pytest.mark.parametrize(
+    "name", ["slurm", "coschedule", "isolated", "easy:place=compact", "easy:hold=forecast", "rules"]
+)
+def test_a_policy_that_places_nodes_only_refuses_tasks_by_name(name):
+    """The error says how many jobs ask for tasks, and what to do."""
+    nodes = node_table(3, cpus=4, leaf=0, pod=0)
+    with pytest.raises(TableError, match=r"2 of 3 jobs ask for tasks.*as-logged.*easy"):
+        procure_run.simulate(TABLE, nodes, name)
+
+
+def test_tasks_of_one_node_are_a_job_of_one_node():
+    """They run in the fast lane, and where a node must hold them all, every policy takes them."""
+    jobs = TABLE.assign(max_nodes=[1, 0, 1], n_nodes=1, n_tasks=[4, 0, 3])
+    alone = TABLE.drop(columns=["n_tasks", "cpus_per_task"]).assign(n_nodes=1, cpus_per_node=[4, 1, 3])
+    for name in ("best-fit", "conservative", "tabu"):
+        found, expected = (procure_run.simulate(table, node_table(2, cpus=4), name) for table in (jobs, alone))
+        assert found.metrics == expected.metrics
+
+
+def test_memory_of_a_node_counts_on_each_node_used():
+    """Utilization counts the memory that each used node gives beside that of its tasks."""
+    jobs = job_table(submit_time=[0], run_time=10, n_tasks=[5], cpus_per_task=1, mem_mb_per_node=500, gpus_per_node=0)
+    run = procure_run.simulate(jobs, node_table(2, cpus=4, mem_mb=1000), "first-fit")
+    assert run.metrics["utilization_mem"] == 0.5
+    assert run.metrics["utilization_cpu"] == 5 / 8
+    assert all(catalog.model_of(name).takes_tasks for name in catalog.POLICIES)

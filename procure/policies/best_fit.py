@@ -21,6 +21,8 @@ class BestFitOwn(NamedTuple):
     """What best fit has of its own in a run."""
 
     margins: np.ndarray  # float64[n_nodes]
+    looked_at: np.ndarray  # int64[n_shapes], the decision in which the shape was looked at last
+    n_decisions: np.ndarray  # int64[1]
 
 
 @part
@@ -72,9 +74,13 @@ def _best_pair(state, own, of_node):
     n_jobs, tasks = state.submit.size, state.tasks
     least = np.inf
     best = n_jobs
+    own.n_decisions[0] += 1
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
-        if not state.pool or state.n_nodes[job] <= state.n_idle[0]:
+        shape = state.shape[job]
+        first = own.looked_at[shape] != own.n_decisions[0]  # who is queued behind it would leave as much
+        own.looked_at[shape] = own.n_decisions[0]
+        if first and (not state.pool or state.n_nodes[job] <= state.n_idle[0]):
             left = _least_on(state, tasks, own, job, of_node)
             if left < least:
                 least, best = left, job
@@ -106,6 +112,10 @@ def best_fit_of_node(state, own):
     return _best_pair(state, own, True)
 
 
+def _own(state: State) -> BestFitOwn:
+    return BestFitOwn(np.zeros(len(state.free_cpus)), np.zeros(len(state.shapes.cpus), np.int64), np.zeros(1, np.int64))
+
+
 class BestFit(Parameters):
     """Parameters of `best_fit`."""
 
@@ -114,7 +124,7 @@ class BestFit(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return compiled(best_fit, BestFitOwn(np.zeros(state.free_cpus.size)))
+        return compiled(best_fit, _own(state))
 
 
 class BestFitOfNode(Parameters):
@@ -125,4 +135,4 @@ class BestFitOfNode(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return compiled(best_fit_of_node, BestFitOwn(np.zeros(state.free_cpus.size)))
+        return compiled(best_fit_of_node, _own(state))

@@ -18,7 +18,7 @@ from procure.policies.parameters import Natural, Parameters
 from procure.policies.place import Nodes, make_fit, make_nodes
 from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
-from procure.simulator.drive import CompiledPolicy, Policy, compiled
+from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
 from procure.simulator.tasks import n_answered, n_held, units_at, units_to
@@ -375,8 +375,4 @@ class TabuSearch(Parameters):
         """Make the policy of one run."""
         own = _own(state)
 
-        def decide(state: State) -> tuple[int, np.ndarray]:
-            job = tabu_search(state, own, self.rounds, self.seconds)
-            return job, state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
-
-        return decide
+        return lambda state: answered(state, tabu_search(state, own, self.rounds, self.seconds))

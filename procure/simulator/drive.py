@@ -62,15 +62,18 @@ class CompiledPolicy:
     def __call__(self, state: State) -> tuple:
         """Decide once."""
         answer = self.decide(state, self.own)
-        if isinstance(answer, tuple):
-            return answer
-        nodes = _chosen(state, answer)
-        return (answer, nodes) if state.tasks is None else (answer, nodes, state.tasks.units[nodes])
+        return answer if isinstance(answer, tuple) else answered(state, answer)
 
 
 def _chosen(state: State, job: int) -> np.ndarray:
     n = state.n_nodes[job] if state.tasks is None else state.tasks.n_chosen[0]
     return state.chosen[: 0 if job == WAIT else n]
+
+
+def answered(state: State, job: int) -> tuple:
+    """Return the answer that a kernel has laid into the state, as a policy in Python gives it."""
+    nodes = _chosen(state, job)
+    return (job, nodes) if state.tasks is None else (job, nodes, state.tasks.units[nodes])
 
 
 def compiled(rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None) -> CompiledPolicy:

@@ -113,8 +113,8 @@ class State(NamedTuple):
     free_mem: np.ndarray  # int64[n_nodes], MB
     free_gpus: np.ndarray  # int64[n_nodes], likewise
     guards: int | None  # of packed words of GPUs; None = GPUs are plain numbers (`procure.simulator.pools`)
-    pool: int  # 1 if any waiting job can take any idle node and no two share one: only counts matter
-    n_idle: np.ndarray  # int64[1], idle nodes; kept only in a pool
+    pool: int  # 1 if any waiting job can take any idle node, or idle unit, and no two share one: only counts matter
+    n_idle: np.ndarray  # int64[1], idle nodes, or units where jobs ask for tasks; kept only in a pool
     touched: Touched
     accounts: Accounts
     options: Options
@@ -183,12 +183,16 @@ def is_pool(
     return bool(exclusive) or 2 * int(jobs.shape_cpus[holds].min()) > int(kinds.cpus[present].max())
 
 
-def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, whole: bool) -> Tasks:
-    """Lay out what a run with jobs of tasks keeps beside its state."""
+def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, whole: bool) -> tuple[Tasks, int]:
+    """Lay out what a run with jobs of tasks keeps beside its state.
+
+    Also how many units all nodes hold where only that counts: every job that can run asks for units of one kind,
+    on any nodes. −1 where more counts.
+    """
     asks, n_jobs, n_nodes = jobs.tasks, len(jobs.submit), len(kind_of)
     assert asks is not None
     free = np.iinfo(np.int64).max
-    held = np.where(fits_empty, np.minimum(asks.most, jobs.shape_nodes)[:, None], 0)
+    held = np.where(fits_empty, free, 0)
     gpus: np.ndarray = np.broadcast_to(kinds.gpus, held.shape)
     if guards_of(jobs, kinds) is not None:  # those of the pool in whose field of a word a shape's GPUs stand
         field = sum((jobs.shape_words >> POOL_BITS * i > 0).astype(np.int64) for i in range(1, 4))
@@ -200,9 +204,22 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
     ):
         left = np.where(each[:, None] > 0, (total - fixed[:, None]) // np.maximum(each, 1)[:, None], free)
         held = np.minimum(held, left)
-    least = least_nodes(jobs.shape_nodes, asks, held, np.bincount(kind_of, minlength=len(kinds.cpus)))
+    per_kind = np.bincount(kind_of, minlength=len(kinds.cpus))
+    most = np.minimum(asks.most, jobs.shape_nodes)[:, None]
+    least = least_nodes(jobs.shape_nodes, asks, np.minimum(held, most), per_kind)
     binds = (asks.min_nodes > 1) | (asks.max_nodes < np.minimum(jobs.shape_nodes, n_nodes))
-    return Tasks(
+    runs = least > 0
+    free_of = np.stack([asks.node_mem, asks.node_words, binds, asks.whole | int(whole)])
+    alike = [jobs.shape_cpus, jobs.shape_mem, jobs.shape_words, jobs.shape_types]
+    units_only = (
+        bool(runs.any())
+        and not free_of[:, runs].any()
+        and all((column[runs] == column[runs][0]).all() for column in alike)
+        and bool((most >= np.minimum(held, jobs.shape_nodes[:, None]))[runs][:, per_kind > 0].all())
+        and bool((held[runs] < free).all())
+    )
+    n_units = int(held[runs][0] @ per_kind) if units_only else -1
+    tasks = Tasks(
         asks.most,
         asks.min_nodes,
         asks.max_nodes,
@@ -219,6 +236,7 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
         keys=np.zeros(n_nodes),
         enters=np.zeros(n_nodes, np.int64),
     )
+    return tasks, n_units
 
 
 def build(
@@ -259,9 +277,9 @@ def build(
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
     totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.words)]
     guards = guards_of(jobs, kinds)
-    tasks, holds = None, n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
+    tasks, n_units, holds = None, -1, n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
     if jobs.tasks is not None:
-        tasks = make_tasks(jobs, kinds, fits_empty, kind_of, bool(options.exclusive))
+        tasks, n_units = make_tasks(jobs, kinds, fits_empty, kind_of, bool(options.exclusive))
         holds = tasks.least > 0
     most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
     node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
@@ -321,8 +339,8 @@ def build(
         free_mem=totals[1].copy(),
         free_gpus=totals[2].copy(),
         guards=guards,
-        pool=int(tasks is None and is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
-        n_idle=counter(n_nodes),
+        pool=int(n_units >= 0 if tasks else is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
+        n_idle=counter(n_units if tasks else n_nodes),
         touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
         accounts=Accounts(np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)),
         options=options,

@@ -146,7 +146,7 @@ def _release(world, state, job):
             state.free_cpus[node] += cpus
             state.free_mem[node] += mem
             state.free_gpus[node] += gpus
-    state.n_idle[0] += n_held(state, tasks, job)
+    state.n_idle[0] += state.n_nodes[job]
     state.ended[state.n_ended[0]] = job
     state.n_ended[0] += 1
     user = state.user[job]
@@ -303,7 +303,7 @@ def _occupy(world, state, job, nodes):
         state.node_list[first + i] = node
         if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
             speed = world.speed_of_node[node]
-    state.n_idle[0] -= nodes.size
+    state.n_idle[0] -= state.n_nodes[job]
     if state.options.half_life > 0:
         n_cpus, everybody = state.cpus[job] * state.n_nodes[job], state.accounts.at.size - 1
         _charge(state.accounts, state.options.half_life, state.now[0], state.user[job], n_cpus)
