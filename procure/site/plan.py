@@ -6,7 +6,7 @@ from procure.simulator.kernel import part
 from procure.site.order import eligible, held, note_eligible, sort_queue
 from procure.site.place import find, find_now, holds, taken
 from procure.site.preempt import look_ahead, preempt, preemptors_first, take_prey_away
-from procure.site.room import GROUPED, is_open, join, note_limit, when_room
+from procure.site.room import GROUPED, count, is_open, join, note_limit, note_parts, when_room
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
@@ -14,10 +14,13 @@ from procure.site.work import (
     N_QUEUE,
     N_RUNNING,
     N_STARTS,
+    N_VERSIONS,
     N_VICTIMS,
+    NEVER,
     NOW,
     SORTED,
     STAYS,
+    USEFUL_UNTIL,
     WORD,
 )
 
@@ -40,6 +43,7 @@ def begin(own, job, n):
             work.free[what, node] -= taken(own, job, node, what)
         work.n_on[node] += 1
         join(own, first + i, node)
+    note_parts(own, job)
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
         work.used[0, row] += amount
@@ -392,7 +396,13 @@ def _closed_from(own, job, at, end):
             else:
                 for word in range(closed.size):
                     closed[word] |= work.promise_words[i, word]
-    i = 0
+    return _change_after(own, at)
+
+
+@part
+def _change_after(own, at):
+    """Return when the nodes that are promised or set aside change after a time, 0 = never."""
+    work, i = own.work, 0
     while i >= 0 and not (work.loses[i] and work.slice_end[i] > at):
         i = work.slice_next[i]
     later = work.slice_end[i] if i >= 0 else 0
@@ -400,6 +410,48 @@ def _closed_from(own, job, at, end):
     if over > 0 and (later == 0 or over < later) and over < own.work.window_end[0]:
         later = over
     return later
+
+
+@part
+def _change_from(own, at, least):
+    """Return the first of these changes, one after the other from a time on, that is not before another time."""
+    if own.tables.resv_ends.size == 0:
+        return _change_after(own, least - 1)
+    later = _change_after(own, at)
+    while 0 < later < least:
+        later = _change_after(own, later)
+    return later
+
+
+@part
+def _short_until(own, job, at, end):
+    """Return when the last slice within a time ends that leaves a job too few nodes, 0 = none does."""
+    work, wanted, found, i = own.work, own.jobs.n_nodes[job], 0, 0
+    kind = own.tables.kind[own.tables.shape[job]]
+    while i >= 0 and work.slice_begin[i] <= end:
+        if work.slice_end[i] > at and _n_left(own, job, i, kind) < wanted:
+            found = work.slice_end[i]
+        i = work.slice_next[i]
+    return found
+
+
+@part
+def _n_left(own, job, i, kind):
+    """Count the nodes that hold a job when they are empty and that a slice does not promise."""
+    work = own.work
+    if work.left_at[i, kind] != work.version[i]:
+        n, holding = 0, own.tables.holding[own.tables.shape[job]]
+        for word in range(holding.size):
+            n += count(holding[word] & ~work.promised[i, word])
+        work.n_left[i, kind], work.left_at[i, kind] = n, work.version[i]
+    return work.n_left[i, kind]
+
+
+@part
+def _note_version(own, i):
+    """Note that what a slice promises has changed."""
+    own.work.now[N_VERSIONS] += 1
+    own.work.version[i] = own.work.now[N_VERSIONS]
 
 
 @part
@@ -428,10 +480,20 @@ def _earliest(own, job, only_now):
     """
     work, limit = own.work, own.jobs.limit[job]
     now, later = work.now[NOW], work.now[NOW]
+    seeks_room = own.tables.plain[own.tables.shape[job]] and not own.rules.preempts
     while True:
         at = later
         end = max(at, now) + limit
+        short = _short_until(own, job, at, end) if seeks_room else 0
+        if short > at:
+            later = 0 if only_now else _change_from(own, at, short)
+            if later == 0:
+                return 0, 0
+            continue
         later = _closed_from(own, job, at, end)
+        work.now[USEFUL_UNTIL] = NEVER
+        if seeks_room and own.jobs.n_nodes[job] > 1:
+            work.now[USEFUL_UNTIL] = min(later if later else NEVER, now + own.rules.bf_window)
         start, n = _when_running_leave(own, job, work.closed, only_now)
         if n == 0:
             if later and not only_now:
@@ -473,6 +535,9 @@ def _split(own, i, at):
     work.loses[new], work.loses[i] = work.loses[i], 0
     for word in range(work.promised.shape[1]):
         work.promised[new, word] = work.promised[i, word]
+    work.version[new] = work.version[i]
+    for kind in range(work.n_left.shape[1]):
+        work.n_left[new, kind], work.left_at[new, kind] = work.n_left[i, kind], work.left_at[i, kind]
 
 
 @part
@@ -493,6 +558,7 @@ def _promise(own, start, end, n):
                 for k in range(n):
                     node = work.chosen[k]
                     work.promised[i, node // WORD] |= 1 << (node % WORD)
+                _note_version(own, i)
             if before >= 0 and work.loses[before]:
                 work.loses[before] = not _contains(work.promised, i, before)
         before, i = i, work.slice_next[i]
@@ -524,6 +590,7 @@ def _clear(own):
     work.window_end[0] = work.slice_end[0] = _rounded(own, now + own.rules.bf_window)
     for word in range(work.promised.shape[1]):
         work.promised[0, word] = 0
+    _note_version(own, 0)
     for i in range(work.user_count.size):
         work.user_count[i] = 0
         for k in range(work.partition_count.size):

@@ -11,7 +11,7 @@ import numpy as np
 
 from procure.simulator.kernel import part
 from procure.site.place import holds, in_order, pick, taken
-from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, WORD
+from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
 
 AT_ONCE = -NEVER
 """In place of a turn to leave: a node has room now."""
@@ -32,10 +32,35 @@ def _lowest(bits):
 @part
 def changed(own, node):
     """Note that what runs on a node has changed."""
-    work, slot = own.work, own.work.first_on[node]
+    work, bit = own.work, 1 << (node % WORD)
     work.now[N_CHANGES] += 1
     work.changed[node] = work.now[N_CHANGES]
-    work.first_until[node] = NEVER if slot < 0 else work.until[own.tables.job_of[slot]]
+    if work.first_on[node] < 0:
+        work.idle[node // WORD] |= bit
+    else:
+        work.idle[node // WORD] &= ~bit
+
+
+@part
+def count(bits):
+    """Count the bits of a word of `WORD` that are set."""
+    bits = bits - (bits >> 1 & 0x55555555)
+    bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333)
+    return ((bits + (bits >> 4) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
+
+
+@part
+def note_parts(own, job):
+    """Keep the nodes on which a job begins as parts of a set: a word, and which of its nodes."""
+    work, first = own.work, own.node_first[job]
+    n = 0
+    for i in range(own.jobs.n_nodes[job]):
+        node = work.on[first + i]
+        if n == 0 or work.part_word[first + n - 1] != node // WORD:
+            work.part_word[first + n], work.part_bits[first + n] = node // WORD, 0
+            n += 1
+        work.part_bits[first + n - 1] |= 1 << (node % WORD)
+    work.n_parts[job] = n
 
 
 @part
@@ -171,10 +196,9 @@ def _see_left(own, n, turn):
 
 @part
 def _on_open_node(own, job, closed):
-    first = own.node_first[job]
-    for i in range(own.jobs.n_nodes[job]):
-        node = own.work.on[first + i]
-        if not closed[node // WORD] >> (node % WORD) & 1:
+    work, first = own.work, own.node_first[job]
+    for i in range(first, first + work.n_parts[job]):  # noqa: SIM110
+        if work.part_bits[i] & ~closed[work.part_word[i]]:
             return True
     return False
 
@@ -194,18 +218,6 @@ def _next_open(own, i, closed):
     while i < own.work.now[N_RUNNING] and not is_open(own, i, closed):
         i += 1
     return i
-
-
-@part
-def _first_end(own, closed):
-    """Return when the limit of the first running job on an open node ends."""
-    work, first = own.work, NEVER
-    for word in range(closed.size):
-        bits = ~closed[word]
-        while bits:
-            first = min(first, work.first_until[word * WORD + _lowest(bits)])
-            bits &= bits - 1
-    return first
 
 
 @part
@@ -288,37 +300,122 @@ def _when_room(own, job, closed, only_now):
     """Do as `plan._when_group_leaves` for a job whose nodes are all of one group, where no job may end another.
 
     Running jobs are taken away in groups: those whose limits end within 30 s, 60 s, 120 s … of the first that holds an
-    open node. The job fits with the first group after which as many open nodes as it needs have got room.
+    open node. The job fits with the first group after which as many open nodes as it needs have got room. Where it is
+    later than ``USEFUL_UNTIL``, its nodes are not chosen.
     """
+    if own.tables.alone[own.tables.shape[job]]:
+        return _when_alone(own, job, closed, only_now)
     work, wanted, now = own.work, own.jobs.n_nodes[job], own.work.now[NOW]
     n, n_now, soonest = _list_open(own, job, closed)
     if n < wanted or (only_now and n_now < wanted):
         return now, 0
     at, turn = now, AT_ONCE
     if n_now < wanted:
-        ends = _first_end(own, work.shut)
-        window = GROUPED
-        first_end = ends + window - (ends + own.rules.began) % window
-        while True:
-            place = _last_of_group(own, first_end + window, work.shut)
-            at, turn = work.run_end[place], turn_to_leave(own, work.running[place])
-            if turn >= soonest and _n_until(own, n, turn) >= wanted:
-                break
-            window *= 2
-            while work.run_end[place + 1] > first_end + window:
-                window *= 2
+        window, place, first_end = 0, 0, 0
+        while window == 0 or turn < soonest or _n_until(own, n, turn) < wanted:
+            window, place, first_end = _next_group(own, window, place, first_end)
+            turn = turn_to_leave(own, work.running[place])
+        at = max(work.run_end[place], now + 1)
+        if at > work.now[USEFUL_UNTIL]:
+            return at, wanted
     n = _keep_until(own, n, turn)
+    if n > wanted and (not own.rules.tree or own.jobs.lln[job]):  # leaf switches are chosen by their nodes alone
+        _see_left(own, n, turn)
+    _choose_usable(own, job, n)
+    return at, wanted
+
+
+@part
+def _next_group(own, window, place, first_end):
+    """Find the next group of running jobs that are taken away together.
+
+    Returns
+    -------
+    (int, int, int)
+        Its window, s, the place of the job with which it ends, and where the windows begin.
+    """
+    work = own.work
+    if window == 0:
+        ends = work.run_end[_next_open(own, 0, work.shut)]
+        window, first_end = GROUPED, ends + GROUPED - (ends + own.rules.began) % GROUPED
+    else:
+        window *= 2
+        while work.run_end[place + 1] > first_end + window:
+            window *= 2
+    return window, _last_of_group(own, first_end + window, work.shut), first_end
+
+
+@part
+def _choose_usable(own, job, n):
+    """Choose a job's nodes among so many in ``usable``, of which ``future`` is what is free."""
+    work, wanted = own.work, own.jobs.n_nodes[job]
     if n == wanted:
         for i in range(n):
             work.chosen[i] = work.usable[i]
-    else:
-        for word in range(closed.size):
-            work.in_choice[word] = 0
-        if not own.rules.tree or own.jobs.lln[job]:  # leaf switches are chosen by their nodes alone
-            _see_left(own, n, turn)
-        pick(own, job, n, wanted, 0, work.future)
-        in_order(work.chosen, wanted)
-    return (now if turn == AT_ONCE else max(at, now + 1)), wanted
+        return
+    for word in range(work.in_choice.size):
+        work.in_choice[word] = 0
+    pick(own, job, n, wanted, 0, work.future)
+    in_order(work.chosen, wanted)
+
+
+@part
+def _when_alone(own, job, closed, only_now):
+    """Do as `_when_room` where a node is idle or held whole by one job: sets of nodes are counted, not their nodes."""
+    work, shape, wanted, now = own.work, own.tables.shape[job], own.jobs.n_nodes[job], own.work.now[NOW]
+    opened, n, n_open = work.open_words, 0, 0
+    for word in range(closed.size):
+        bits = own.tables.holding[shape, word] & ~closed[word]
+        opened[word] = bits
+        n_open += count(bits)
+        n += count(bits & work.idle[word])
+    if n_open < wanted or (only_now and n < wanted):
+        return now, 0
+    at, gone = now, 0
+    if n < wanted:
+        window, place, first_end = 0, 0, 0
+        while n < wanted:
+            window, place, first_end = _next_group(own, window, place, first_end)
+            while gone <= place:
+                n += _n_open_of(own, work.running[gone])
+                gone += 1
+        at = max(work.run_end[place], now + 1)
+        if at > work.now[USEFUL_UNTIL]:
+            return at, wanted
+    _list_alone(own, gone)
+    if n > wanted:
+        for i in range(n):
+            node = work.usable[i]
+            work.future[0, node], work.future[1, node] = own.nodes.cpus[node], own.nodes.mem[node]
+    _choose_usable(own, job, n)
+    return at, wanted
+
+
+@part
+def _n_open_of(own, job):
+    """Count the nodes of a running job that stand in ``open_words``."""
+    work, first, n = own.work, own.node_first[job], 0
+    for i in range(first, first + work.n_parts[job]):
+        n += count(work.part_bits[i] & work.open_words[work.part_word[i]])
+    return n
+
+
+@part
+def _list_alone(own, gone):
+    """List in ``usable`` the nodes of ``open_words`` that are idle once so many running jobs are gone."""
+    work, free, n = own.work, own.work.in_choice, 0
+    for word in range(free.size):
+        free[word] = work.idle[word]
+    for place in range(gone):
+        first = own.node_first[work.running[place]]
+        for i in range(first, first + work.n_parts[work.running[place]]):
+            free[work.part_word[i]] |= work.part_bits[i]
+    for word in range(free.size):
+        bits = work.open_words[word] & free[word]
+        while bits:
+            work.usable[n] = word * WORD + _lowest(bits)
+            bits &= bits - 1
+            n += 1
 
 
 @part

@@ -115,6 +115,9 @@ class Work(NamedTuple):
     slice_next: np.ndarray  # int64[n_slices]; −1 = the last
     promised: np.ndarray  # int64[n_slices, n_words]
     loses: np.ndarray  # int64[n_slices], 1 = the next slice does not promise all of its nodes
+    version: np.ndarray  # int64[n_slices], number of the last change of what a slice promises
+    n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a slice does not promise
+    left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the slice when they were counted
     n_slices: np.ndarray  # int64[1]
     promise_begin: np.ndarray  # int64[n_promises], of those of this pass
     promise_end: np.ndarray  # int64[n_promises]
@@ -131,7 +134,11 @@ class Work(NamedTuple):
     of_groups: np.ndarray  # int64[n_words], scratch: nodes of all groups that a constraint counts
     shut: np.ndarray  # int64[n_words], scratch: nodes that a job may not use
     first_on: np.ndarray  # int64[n_nodes], place in `on` of what leaves first of those on each node; −1 = none
-    first_until: np.ndarray  # int64[n_nodes], s when the limit of that job ends; `NEVER` = none
+    idle: np.ndarray  # int64[n_words], nodes on which nothing runs
+    part_word: np.ndarray  # int64[sum of n_nodes], word of each part of the set of nodes of each job
+    part_bits: np.ndarray  # int64[sum of n_nodes], the nodes of the part
+    n_parts: np.ndarray  # int64[n_jobs], parts of the nodes of each running job
+    open_words: np.ndarray  # int64[n_words], scratch
     next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
     changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
     row_of: np.ndarray  # int64[n_rows], request of each row of `room_from`; −1 = none yet
@@ -151,14 +158,14 @@ class Work(NamedTuple):
     lost: np.ndarray  # int64[n_jobs], s that such runs took
     until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends; −1 = it is over, its nodes are free
     grace_end: np.ndarray  # int64[n_jobs], s when a running job that gives way has had its grace time; −1 = none
-    now: np.ndarray  # int64[29], see the constants
+    now: np.ndarray  # int64[31], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM,
-) = range(29)  # fmt: skip
+    NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
+) = range(31)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -176,6 +183,8 @@ class Tables(NamedTuple):
     search: np.ndarray  # int64[n_jobs], number of what each job asks of nodes, but for how many and how long
     job_of: np.ndarray  # int64[sum of n_nodes], job of each place in `Work.on`
     holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
+    kind: np.ndarray  # int64[n_shapes], shapes of one kind have the same such nodes
+    alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
@@ -256,6 +265,19 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
 
 
+def _kinds(
+    holding: np.ndarray, whole: np.ndarray, layout: Layout, of_shape: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number the sets of nodes of shapes, and say of which shapes no node ever has two jobs: `Tables.kind`, `alone`."""
+    places = layout.places
+    kind = np.unique(np.packbits(holding, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    first, end = (places.first[layout.jobs.place[of_shape] + i] for i in (0, 1))
+    shared = np.zeros(holding.shape[1], bool)
+    for a, b in {(int(a), int(b)) for a, b in zip(first[~whole], end[~whole], strict=True)}:
+        shared |= places.nodes[a:b].any(axis=0)
+    return kind, whole & ~(holding & shared).any(axis=1)
+
+
 def _failures(layout: Layout) -> np.ndarray:
     """Return when which nodes go down, in order."""
     found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
@@ -315,6 +337,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
     n_places = int(jobs.n_nodes.sum())
     holding, plain = _holding(layout, of_shape)
+    kind, alone = _kinds(holding, jobs.whole[of_shape] != 0, layout, of_shape)
+    n_kinds = int(kind.max()) + 1
 
     def ints(*size: int) -> np.ndarray:
         return np.zeros(size, np.int64)
@@ -323,7 +347,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(ASKED_FROM + 1)
+    now = ints(N_VERSIONS + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
@@ -337,10 +361,12 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
-        ints(n_slices), ints(n_slices, n_words), ints(n_slices), ints(1), ints(n_promises), ints(n_promises),
+        ints(n_slices), ints(n_slices, n_words), ints(n_slices), ints(n_slices), ints(n_slices, n_kinds),
+        none(n_slices, n_kinds), ints(1), ints(n_promises), ints(n_promises),
         ints(n_promises), ints(n_promises, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
-        np.full(n_nodes, NEVER), none(n_places), ints(n_nodes),
+        words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs), ints(n_words),
+        none(n_places), ints(n_nodes),
         none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), none(KEPT_SEARCHES, 5 + n_words),
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
@@ -354,8 +380,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
-        _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding),
-        plain,
+        _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
+        words(holding), kind, alone, plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
