@@ -88,7 +88,7 @@ def _settle(own, job, row, node):
         other = own.tables.job_of[slot]
         turn = turn_to_leave(own, other)
         for what in range(3):
-            work.future[what, node] += taken(own, other, node, what)
+            work.future[what, node] += taken(own, other, node, what, work.units[slot])
         work.future_on[node] -= 1
         slot = work.next_on[slot]
     work.room_from[row, node] = turn
@@ -163,8 +163,8 @@ def _see_left(own, n, turn):
         node = work.usable[i]
         cpus, mem, slot = work.free[0, node], work.free[1, node], work.first_on[node]
         while slot >= 0 and turn_to_leave(own, of[slot]) <= turn:
-            cpus += taken(own, of[slot], node, 0)
-            mem += taken(own, of[slot], node, 1)
+            cpus += taken(own, of[slot], node, 0, work.units[slot])
+            mem += taken(own, of[slot], node, 1, work.units[slot])
             slot = work.next_on[slot]
         work.future[0, node], work.future[1, node] = cpus, mem
 
@@ -172,7 +172,7 @@ def _see_left(own, n, turn):
 @part
 def _on_open_node(own, job, closed):
     first = own.node_first[job]
-    for i in range(own.jobs.n_nodes[job]):
+    for i in range(own.work.n_held[job]):
         node = own.work.on[first + i]
         if not closed[node // WORD] >> (node % WORD) & 1:
             return True
@@ -325,7 +325,7 @@ def _when_room(own, job, closed, only_now):
 def move_limit(own, job, until):
     """Let a running job's limit end at another moment."""
     work, n = own.work, own.work.now[N_RUNNING]
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         part_from(own, k, work.on[k])
     place = 0
     while work.running[place] != job:
@@ -335,7 +335,7 @@ def move_limit(own, job, until):
         work.running[i], work.run_end[i] = work.running[i + 1], work.run_end[i + 1]
         work.run_node[i] = work.run_node[i + 1]
     note_limit(own, job, until, node, n - 1)
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         join(own, k, work.on[k])
 
 

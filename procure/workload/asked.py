@@ -132,7 +132,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         if not n:
             return Asked(gpu_type=model, exclusive=whole)
     n, c = n or least, c or 1
-    low = max(low, -(-n // wide) if wide else 1)
+    low = max(min(low, n), -(-n // wide) if wide else 1)
     even = (wide * low == n and high in (0, low)) or (low == high and low in (1, n))
     memory = _amount(options, "mem-per-task") or c * _amount(options, "mem-per-cpu")
     asked = Asked(
