@@ -164,7 +164,7 @@ def judge(lab: Lab, ids: set[str]) -> None:
     )
     print(
         f"forecasts {len(mine)}, of these made before the start {len(before)}; by source "
-        f"{ {name: sum(row[3] == name for row in mine) for name in ('submission', 'poll', 'late')} }"
+        f"{ {name: sum(row[3] == name for row in mine) for name in ('poll', 'late')} }"
     )
     print(f"waits that differ from sacct: {len(wrong)}")
     v = np.array([row[4:] for row in before], dtype=float)

@@ -121,11 +121,7 @@ def ask(
         sent.append(message)
 
     async def run() -> None:
-        live = app.service.live
-        live.more = asyncio.Event()
-        answers = asyncio.create_task(live.answer())
         await app.guard(scope, receive, send)
-        answers.cancel()
 
     asyncio.run(run())
     told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}

@@ -59,7 +59,6 @@ class Running:
 
     def _serve(self) -> None:
         guard, self.service = application(self.place)
-        guard.how = guard.how.model_copy(update={"rate": 1e5, "burst": 10**5})
 
         async def as_me(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":
@@ -72,12 +71,8 @@ class Running:
         self.server = uvicorn.Server(uvicorn.Config(as_me, lifespan="off", log_config=None, ws="none"))
 
         async def run() -> None:
-            live = self.service.live
-            live.more = asyncio.Event()
-            live.refresh()
-            answers = asyncio.create_task(live.answer())
+            self.service.live.refresh()
             await self.server.serve(sockets=[own])
-            answers.cancel()
 
         self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
         self.thread.start()

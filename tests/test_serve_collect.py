@@ -27,9 +27,8 @@ from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.engine import Snapshot
 from procure.serve.keeper import ENDS, Keeper, losses
-from procure.serve.match import keep_asked, request_key, take_asked
 from procure.serve.settings import Place, Service, Source, read_service
-from procure.serve.store import FORECAST_COLUMNS, JOB_COLUMNS, Store
+from procure.serve.store import JOB_COLUMNS, Store
 
 EVERY = 14_400
 
@@ -317,58 +316,6 @@ def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
     store.db.executemany(row, [(f"waits {n}", "poll" if n < 60 else "late") for n in range(90)])
     assert ledger.warning(store, 1600) is None
     assert "only 40%" in str(ledger.warning(store, 1601))
-
-
-def test_what_was_told_at_submission_is_the_forecast(tmp_path: Path) -> None:
-    """The same user's same request just before counts, once; another user's, or another request, does not."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
-    key = request_key(1, 60, 0, 1, "p")
-    keep_asked(store, "ben", 990, key, told)
-    keep_asked(store, "ann", 720, key, told | {"median": 3.0})  # another job's, which was never submitted
-    keep_asked(store, "ann", 995, request_key(2, 60, 0, 1, "p"), told)
-    keep_asked(store, "ann", 998, key, told)
-    jobs = jobs_of(("1", 1000, None, None), ("2", 1200, None, None))
-    made = pd.DataFrame(
-        {"job_id": ["1", "2"], "submit_time": [1000, 1200], "source": "poll"} | dict.fromkeys(told, 1.0)
-    )
-    found = take_asked(store, jobs, made)
-    assert found["source"].to_list() == ["submission", "poll"]
-    assert found["median"].to_list() == [7.0, 1.0]
-    assert store.rows("select asked from asked order by 1") == [(720,), (990,), (995,)]
-    store.prune(0, 0)
-    assert store.rows("select count(*) from asked") == [(0,)]  # long ago, by this machine's clock
-
-
-def test_a_job_that_was_spread_over_more_nodes_is_the_one_that_was_asked_about(tmp_path: Path) -> None:
-    """Sixteen CPUs may run on two nodes, three on two as two each; four are not sixteen, on however many."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
-    for cpus in (16, 3):
-        keep_asked(store, "ann", 999, request_key(cpus, 60, 0, 1, "p"), told)
-    jobs = jobs_of(("1", 1000, 1001, None), ("2", 1000, 1001, None), ("3", 1000, 1001, None))
-    jobs = jobs.assign(n_nodes=2, cpus_per_node=[2, 8, 2])
-    made = pd.DataFrame({"job_id": list("123"), "submit_time": 1000, "source": "late"} | dict.fromkeys(told, 1.0))
-    assert take_asked(store, jobs, made)["source"].to_list() == ["submission", "submission", "late"]
-
-
-def test_what_was_told_after_the_start_is_no_forecast(tmp_path: Path) -> None:
-    """An answer that came a second after its job had started is not the one that is judged."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    told = dict.fromkeys((*FORECAST_COLUMNS[5:], "issued"), 7.0)
-    keep_asked(store, "ann", 1002, request_key(1, 60, 0, 1, "p"), told)
-    made = pd.DataFrame({"job_id": ["1"], "submit_time": 1000, "source": "late"} | dict.fromkeys(told, 1.0))
-    for start, source in ((1001, "late"), (1002, "submission")):
-        assert take_asked(store, jobs_of(("1", 1000, start, None)), made)["source"].to_list() == [source]
-
-
-def test_what_a_user_was_told_is_kept_within_bounds(tmp_path: Path) -> None:
-    """Who asks for advice without end keeps the last 300 answers, and takes none from another."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    keep_asked(store, "ben", 1, "x", {})
-    for number in range(320):
-        keep_asked(store, "ann", number, "y", {})
-    assert store.rows("select user, count(*), min(asked) from asked group by 1") == [("ann", 300, 20), ("ben", 1, 1)]
 
 
 def test_what_waits_and_runs_is_shown_however_many_have_ended(
@@ -813,6 +760,7 @@ def test_a_full_disk_is_said_and_the_rest_goes_on(
         ('[http]\nlisten = "0.0.0.0:80"', "an address of this machine alone"),
         ('[http]\nproxy_user = "no-such-account-here"', "there is no account"),
         ('[http]\nsockt = "x"', "unknown key"),
+        ("[http]\nrate = 250.0", "removed"),
         ('[source]\nkind = "replay"\nlog = "none.parquet"', "no such file"),
     ],
 )

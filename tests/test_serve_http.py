@@ -28,9 +28,7 @@ from procure.queue_time.predict import Request, pending_waits
 from procure.serve import ledger, page
 from procure.serve.collector import Collector
 from procure.serve.engine import Snapshot
-from procure.serve.guard import LOOPBACK
 from procure.serve.http import application
-from procure.serve.keeper import ENDS
 from procure.serve.questions import written_jobs
 from procure.serve.settings import Http, Place, Service, Source
 
@@ -283,54 +281,6 @@ def test_a_body_has_a_limit(app: Any) -> None:
     assert ask(app, "/v1/predict", method="POST", content_length="-1")[0] == 413
 
 
-def test_a_caller_has_a_rate(place: Place) -> None:
-    """Beyond the burst a caller is told to wait; another is not."""
-    http = Http(rate=0.001, burst=3)
-    place = Place(place.folder, place.service.model_copy(update={"http": http}))
-    guard, service = application(place)
-    app = SimpleNamespace(guard=guard, service=service)
-    assert [ask(app, "/health", client=MINE)[0] for _ in range(5)] == [200, 200, 200, 429, 429]
-    assert ask(app, "/health", client=over_socket(1))[0] == 200
-    at_loopback = [ask(app, "/health", client=(f"{LOOPBACK}{uid}", 0))[0] for uid in (1, 1, 1, 1, 2)]
-    assert at_loopback == [200, 200, 200, 429, 200]
-
-
-def test_a_rate_is_of_questions_not_of_requests(place: Place) -> None:
-    """A POST of many costs as many; what it may not have it does not get, and another caller does."""
-    place = Place(place.folder, place.service.model_copy(update={"http": Http(rate=0.001, burst=150)}))
-    guard, service = application(place)
-    service.live.refresh()
-    app = SimpleNamespace(guard=guard, service=service)
-    body = json.dumps([{"cpus": 1, "time": "1h"}] * 100).encode()
-    statuses = [ask(app, "/v1/predict", client=MINE, method="POST", body=body)[0] for _ in range(2)]
-    assert statuses == [200, 429]
-    assert ask(app, QUESTION, client=MINE)[0] == 200 == ask(app, QUESTION, client=over_socket(1))[0]
-
-
-def test_many_questions_of_one_caller_come_in_turn_with_anothers(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks behind 400 questions of another is answered in the first batch."""
-    batches, answer = [], app.live.snapshot.answer
-
-    def watched(requests: list[Request]) -> list[Any]:
-        batches.append(requests)
-        return answer(requests)
-
-    monkeypatch.setattr(app.live.snapshot, "answer", watched)
-
-    async def run() -> None:
-        app.live.more = asyncio.Event()
-        many = asyncio.create_task(app.live.ask([Request(1, 60 + n) for n in range(400)], "ann"))
-        await asyncio.sleep(0)
-        one = asyncio.create_task(app.live.ask([Request(2, 60)], "ben"))
-        answers = asyncio.create_task(app.live.answer())
-        await one
-        assert not many.done() and Request(2, 60) in batches[0] and len(batches[0]) < 60
-        answers.cancel(), many.cancel()
-        await asyncio.gather(answers, many, return_exceptions=True)
-
-    asyncio.run(run())
-
-
 def test_a_study_is_a_plain_file_of_its_folder(tmp_path: Path) -> None:
     """Neither a path, a link nor a folder leads out of what was published."""
     folder = tmp_path / "studies"
@@ -494,15 +444,10 @@ def test_before_the_first_look_nothing_is_claimed(tmp_path: Path, log: pd.DataFr
     assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
 
 
-def test_an_advice_is_a_line_and_is_kept(app: Any) -> None:
-    """The line says when and why; over the socket it is kept as the forecast of the job to come."""
-    app.live.store.db.execute("delete from asked")
+def test_an_advice_is_a_line(app: Any) -> None:
+    """It says when and why."""
     status, _, body = ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long", client=MINE)
     assert status == 200 and re.fullmatch(r"procure: this job is .*\n", body.decode())
-    [(user, kept)] = app.live.store.rows("select user, forecast from asked")
-    assert user == ME and all(json.loads(kept)[name] % 1 == 0 for name in ENDS if name != "median")
-    ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long")
-    assert app.live.store.rows("select count(*) from asked") == [(1,)]
 
 
 def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:
@@ -561,28 +506,6 @@ def test_a_full_disk_is_said_on_the_page(app: Any, monkeypatch: pytest.MonkeyPat
     assert "disk of the service is full" in ask(app, "/")[2].decode()
 
 
-def test_a_user_with_many_jobs_holds_nobody_up(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks about sixty jobs has one of them looked at, then another user's turn comes."""
-    asked: list[str] = []
-
-    def pending(snapshot: Any, user: str, job_id: str | None) -> tuple[pd.DataFrame, int]:
-        asked.append(user)
-        time.sleep(0.002)
-        return pd.DataFrame(), 0
-
-    monkeypatch.setattr("procure.serve.engine.Snapshot.pending", pending)
-
-    async def run() -> None:
-        many = [asyncio.create_task(app.live.pending("ann", str(job))) for job in range(60)]
-        await asyncio.sleep(0)
-        await app.live.pending("ben")
-        assert asked.index("ben") <= 3
-        await asyncio.gather(*many)
-
-    asyncio.run(run())
-    assert asked.count("ann") == 60
-
-
 def test_a_hidden_partition_is_unknown_to_who_has_no_job_there(place: Place, log: pd.DataFrame) -> None:
     """It is in no totals and no suggestion; who has jobs there is answered."""
     mine = Place(place.folder, place.service.model_copy(update={"hide": ("long",)}))
@@ -603,7 +526,6 @@ def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
     from starlette.exceptions import HTTPException
 
     async def run() -> int:
-        app.live.more = asyncio.Event()
         many = [asyncio.create_task(app.live.ask([Request(1, 60 + n)], "one")) for n in range(400)]
         await asyncio.sleep(0)
         with pytest.raises(HTTPException) as refused:

@@ -24,7 +24,6 @@ from serve_cases import fetch, keep_model, make_log, quick_model
 
 from procure.errors import TableError
 from procure.serve import files
-from procure.serve.peers import uid_of
 from procure.serve.serving import protocol
 from procure.serve.settings import Http
 from procure.serve.store import Store
@@ -61,29 +60,6 @@ def test_who_reads_nothing_of_an_answer_is_closed() -> None:
         assert still == 0
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_whose_a_connection_to_the_loopback_address_is_the_kernel_says(family: int, host: str) -> None:
-    """Another account's connection is that account's, so that it has its own rate; one that is gone is nobody's."""
-    uid = 65_534 if os.getuid() == 0 else os.getuid()
-    with socket.create_server((host, 0), family=family) as listening:
-        listening.settimeout(20)
-        to, (read, write) = listening.getsockname()[:2], os.pipe()
-        pid = os.fork()
-        if not pid:
-            if os.getuid() == 0:
-                os.setuid(uid)
-            mine = socket.socket(family)
-            mine.connect(to)
-            os.read(read, 1)
-            os._exit(0)
-        own, _ = listening.accept()
-        with own:
-            assert uid_of(own) == uid
-            os.write(write, b"x")
-            os.waitpid(pid, 0)
-            assert uid_of(own) is None
 
 
 def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
@@ -248,9 +224,7 @@ class Running:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         text = config.read_text().replace("speed = 1000.0", "speed = 600.0\ntrain_share = 0.5")
-        text = text.replace("127.0.0.1:8042", f"127.0.0.1:{self.port}").replace(
-            "rate = 250.0", "rate = 250.0\nidle = 8\nconnections_each = 40"
-        )
+        text = text.replace("127.0.0.1:8042", f"127.0.0.1:{self.port}") + "idle = 8\nconnections_each = 40\n"
         config.write_text(text.replace("retrain_grown = 20.0", "retrain_grown = 1000000.0"))
         from procure.serve.settings import read_service
 

@@ -127,7 +127,7 @@ def simulate(
 
 def _draw(schedule: pd.DataFrame, out: Path) -> None:
     """Draw a schedule as text or as a figure, by the file's name."""
-    from procure.page.gantt import fitting_step, gantt_figure, gantt_text  # which imports matplotlib
+    from procure.page.gantt import fitting_step, gantt_figure, gantt_text
 
     if out.suffix == ".txt":
         step = fitting_step(schedule, _WIDTH)

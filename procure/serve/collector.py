@@ -24,7 +24,6 @@ from procure.queue_time.store import recent
 from procure.serve.closed import Closed
 from procure.serve.keeper import Keeper, end_with_parent
 from procure.serve.ledger import forecasts
-from procure.serve.match import take_asked
 from procure.serve.settings import Place, read_service
 from procure.serve.sources import FUTURE, Queue, Replay, Slurm, is_due
 from procure.serve.store import JOB_COLUMNS, Store, job_table, usable, why
@@ -261,8 +260,7 @@ class Collector:
         # After a gap what still waits is as late as what has started: to judge the former alone would be unfair.
         after = now - table["submit_time"].to_numpy()[rows] > 2 * self.service.source.every + 60
         late = (table["start_time"].notna().to_numpy()[rows] | after) & (not self.replay)
-        made = forecasts(site, table, rows, now, late, self.closed)
-        self.store.put_forecasts(take_asked(self.store, table.iloc[rows], made))
+        self.store.put_forecasts(forecasts(site, table, rows, now, late, self.closed))
 
     def _write(self, table: pd.DataFrame | None = None) -> None:
         """Write the job table that questions are answered from; a replay does so once a second, and as it ends."""

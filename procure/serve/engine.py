@@ -59,7 +59,7 @@ class Answer:
 
 
 class Snapshot:
-    """The queue at a moment and a model, laid out for questions; ``kept``, ``mine`` and ``turns`` are its answers'."""
+    """The queue at a moment and a model, laid out for questions; ``kept`` and ``mine`` are its answers."""
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class Snapshot:
         self.laid = Laid(read_jobs(self.table), site.seen)
         self.kept: dict[Request, Answer] = {}
         self.mine: dict[tuple[str, str | None], Any] = {}
-        self.turns: dict[str, Any] = {}
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
         self.partitions = self.open[["partition"]].drop_duplicates().astype(object)  # of Python's texts: read quickly
         begun = self.table[self.table["start_time"].notna()]

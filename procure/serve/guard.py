@@ -1,8 +1,7 @@
-"""Before a question is read: who asks, how often, and how large it is.
+"""Before a question is read: who asks, and how large it is.
 
 A caller on the Unix socket is who the kernel says (SO_PEERCRED). Of the web server's own account alone, the header with
-the user's name is believed. A caller on the loopback address is nobody: any local account can connect there. Each
-account has a rate of its own all the same.
+the user's name is believed. A caller on the loopback address is nobody: any local account can connect there.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import logging
 import pwd
 import re
 import time as clock
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,8 +28,6 @@ Messages = Callable[[], Awaitable[Any]]
 Sender = Callable[[Any], Awaitable[None]]
 SOCKET = "procure-socket"
 """The client's host in a scope of a connection over the Unix socket; its port is the user id."""
-LOOPBACK = "loopback of user "
-"""How the client's host begins in a scope of a connection to the loopback address; the user id follows."""
 _NAME = re.compile(r"\w(?:[\w.@+$\\ -]{0,62}[\w.@+$-])?")
 _HEADERS = [
     (
@@ -44,12 +40,11 @@ _HEADERS = [
     (b"x-frame-options", b"SAMEORIGIN"),
     (b"cache-control", b"no-store"),
 ]
-MOST_CALLERS = 10_000
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: a user's name, "" if nobody knows; ``key`` is whose rate it counts to."""
+    """Who asks: a user's name, "" if nobody knows; ``key`` is whose questions it counts to."""
 
     user: str
     key: str
@@ -67,7 +62,6 @@ class Guard:
         self.inner, self.how, self.metrics = inner, how, metrics
         self.proxy = pwd.getpwnam(how.proxy_user).pw_uid if how.proxy_user else None
         self.header = how.user_header.lower().encode()
-        self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Messages, send: Sender) -> None:
         """Answer a request, or refuse it."""
@@ -87,17 +81,14 @@ class Guard:
             await send(message)
 
         try:
-            scope["procure.caller"] = caller = self.caller(scope)
+            scope["procure.caller"] = self.caller(scope)
             length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
             if not length.isdigit() or int(length[:12]) > 1024 * self.how.body_kb:
                 raise Refused(413, f"the body has more than {self.how.body_kb} KiB")
-            if not self.may(caller.key):
-                raise Refused(429, f"more than {self.how.rate:g} questions a second; wait a moment")
             await self.inner(scope, await self._read(receive), watched)
         except Refused as error:
             number, text = error.args
-            more = {"retry-after": "1"} if number == 429 else {"connection": "close"}
-            await JSONResponse({"error": text}, number, more)(scope, receive, watched)
+            await JSONResponse({"error": text}, number, {"connection": "close"})(scope, receive, watched)
         except Exception as error:  # the application has answered 500 and raises for the log
             LOG.error("a request failed: %s", where(error))
         finally:
@@ -119,16 +110,6 @@ class Guard:
         name = name if _NAME.fullmatch(name) else ""
         return Caller(name, f"user {name}" if name else "proxy")
 
-    def may(self, key: str, n: int = 1) -> bool:
-        """Take ``n`` from a caller's bucket, which fills at the rate, if they are there: a question costs one."""
-        now = clock.monotonic()
-        left, at = self.left.pop(key, (float(self.how.burst), now))
-        left = min(left + (now - at) * self.how.rate, float(self.how.burst))
-        self.left[key] = (left - n if left >= n else left, now)
-        if len(self.left) > MOST_CALLERS:
-            self.left.popitem(last=False)
-        return left >= n
-
     async def _read(self, receive: Messages) -> Messages:
         """Read a whole body within the limits of size and time, before anything is done with it."""
         body, more = b"", True
@@ -149,6 +130,6 @@ class Guard:
         return again
 
 
-@lru_cache(MOST_CALLERS)
+@lru_cache(10_000)
 def _name_of(uid: int) -> str:
     return pwd.getpwuid(uid).pw_name

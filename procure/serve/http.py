@@ -1,4 +1,4 @@
-"""The web side: who asks, how much they may ask, and what they are told."""
+"""The web side: what is asked for, and what is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from fastapi import Request as Asked
 from fastapi.exceptions import RequestValidationError
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -72,7 +71,6 @@ class Service:
     def __init__(self, place: Place) -> None:
         """Take the service's folder."""
         self.place, self.live, self.metrics = place, Live(place), Metrics()
-        self.may: Callable[[str, int], bool] = lambda key, n: True
 
     async def predict(self, asked: Asked, caller: Known, question: Asks, _: Once) -> Response:
         """When would a job start if it were submitted now?"""
@@ -84,9 +82,6 @@ class Service:
     async def predict_many(self, asked: Asked, caller: Known) -> Response:
         """When would each of up to 100 jobs start?"""
         requests = of_body(await asked.body(), caller.user, MOST_TOGETHER)
-        if not self.may(caller.key, len(requests) - 1):  # the request itself has paid for one
-            text = f"more than {self.place.service.http.rate:g} questions a second; wait a moment"
-            raise HTTPException(429, text, {"retry-after": "1"})
         return json_of({"answers": await self._answers(requests, caller)})
 
     async def _answers(self, requests: list[Request], caller: Caller) -> list[dict[str, Any]]:
@@ -95,15 +90,12 @@ class Service:
         return [told(answer, self.live) for answer in found]
 
     async def advice(self, caller: Known, question: Asks, _: Once) -> Response:
-        """Say in a line when a job that is being submitted may start, and keep that as its forecast."""
+        """Say in a line when a job that is being submitted may start."""
         self._ready()
-        request = question.request(caller.user)
-        [answer] = await self.live.ask([request], caller.key)
+        [answer] = await self.live.ask([question.request(caller.user)], caller.key)
         if answer.error:
             raise HTTPException(400, answer.error)
-        # It is kept once the answer is on its way, for which a submission waits.
-        keep = BackgroundTask(self.live.keep, request, answer) if caller.user else None
-        return PlainTextResponse(advice(answer, self.live.staleness()), background=keep)
+        return PlainTextResponse(advice(answer, self.live.staleness()))
 
     async def pending(self, asked: Asked, caller: Known) -> Response:
         """When may my waiting jobs start?"""
@@ -259,6 +251,4 @@ def application(place: Place) -> tuple[Guard, Service]:
     for path, handler in texts.items():
         route(path, handler, response_class=PlainTextResponse)
     route("/study/{name}", service.study, response_class=HTMLResponse)
-    guard = Guard(inner, place.service.http, service.metrics)
-    service.may = guard.may
-    return guard, service
+    return Guard(inner, place.service.http, service.metrics), service

@@ -8,8 +8,7 @@ import logging
 import shutil
 import sqlite3
 import time as clock
-from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ from procure.queue_time.store import SiteModel
 from procure.serve import ledger
 from procure.serve.closed import Closed
 from procure.serve.engine import Answer, Snapshot
-from procure.serve.match import keep_asked, request_key
 from procure.serve.settings import Place
 from procure.serve.store import LEAST_FREE, Store
 from procure.text import roughly
 
 LOG = logging.getLogger("procure.serve")
-MOST_AT_ONCE, MOST_WAITING, MOST_EACH = 32, 2000, 400
-"""Questions that are laid out together (1 takes 10 ms, 32 take 40), that may wait in all, and of one caller."""
+MOST_WAITING, MOST_EACH = 2000, 400
+"""Questions that may wait in all, and of one caller."""
 MOST_KEPT = 5000
 """Answers of one look that are kept, of 1.3 kB each, and users whose jobs are."""
 FRESH = 30.0
@@ -54,12 +52,10 @@ class Live:
         self.problems: list[str] = []
         self.totals: list[dict[str, Any]] = []
         self.hours: list[dict[str, int]] = []
-        self.waiting: dict[str, deque[tuple[Request, asyncio.Future[Answer]]]] = {}
+        self.waiting: dict[Request, None] = {}
         self.of_caller: Counter[str] = Counter()
-        self.more = asyncio.Event()
-        self.aside = ThreadPoolExecutor(1, "pending")
-        self.counting = ThreadPoolExecutor(1, "record")
-        self.records: dict[int, tuple[float, asyncio.Future[dict[str, Any]]]] = {}
+        self.turn, self.aside, self.counting = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
+        self.records: dict[int, tuple[float, dict[str, Any]]] = {}
         self.began = clock.time()
         self.broken = ""
 
@@ -149,64 +145,32 @@ class Live:
         return found | {"model": self.model_facts(), "finished": bool(self.facts.get("finished"))}
 
     async def ask(self, requests: list[Request], key: str) -> list[Answer]:
-        """Answer questions; those that come meanwhile are laid out together.
+        """Answer questions; those that come while others are answered are laid out together.
 
         Raises
         ------
         starlette.exceptions.HTTPException
             503, where too many wait.
         """
-        kept = self.snapshot.kept if self.snapshot else {}
-        found, loop = {one: kept[one] for one in requests if one in kept}, asyncio.get_running_loop()
-        new = {one: loop.create_future() for one in requests if one not in found}
-        if self.of_caller.total() + len(new) > MOST_WAITING or self.of_caller[key] + len(new) > MOST_EACH:
+        if self.of_caller.total() + len(requests) > MOST_WAITING or self.of_caller[key] + len(requests) > MOST_EACH:
             raise HTTPException(503, "too many questions wait; ask again in a moment", {"retry-after": "1"})
-        self.of_caller[key] += len(new)
+        self.of_caller[key] += len(requests)
+        self.waiting.update(dict.fromkeys(requests))
         try:
-            if new:
-                self.waiting.setdefault(key, deque()).extend(new.items())
-                self.more.set()
-            found |= {one: await future for one, future in new.items()}
-            return [found[one] for one in requests]
+            async with self.turn:
+                snapshot = self.snapshot
+                assert snapshot is not None
+                if len(snapshot.kept) > MOST_KEPT:
+                    snapshot.kept.clear()
+                if not snapshot.kept.keys() >= set(requests):
+                    new = [one for one in {**dict.fromkeys(requests), **self.waiting} if one not in snapshot.kept]
+                    self.waiting.clear()
+                    said = await asyncio.to_thread(snapshot.answer, new)
+                    snapshot.kept.update(zip(new, said, strict=True))
+                return [snapshot.kept[one] for one in requests]
         finally:
-            self.of_caller[key] -= len(new)
+            self.of_caller[key] -= len(requests)
             self.of_caller += Counter()  # forgets who has none
-
-    async def answer(self) -> None:
-        """Answer what waits, many at a time, for ever."""
-        while True:
-            await self.more.wait()
-            batch, snapshot = self._batch(), self.snapshot
-            if not self.waiting:
-                self.more.clear()
-            if not batch:
-                continue
-            assert snapshot is not None
-            distinct = list(dict.fromkeys(request for request, _ in batch))
-            try:
-                said = dict(zip(distinct, await asyncio.to_thread(snapshot.answer, distinct), strict=True))
-            except Exception as error:
-                LOG.error("questions failed: %s", where(error))
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(HTTPException(503, "the questions could not be answered now"))
-                continue
-            if len(snapshot.kept) < MOST_KEPT:
-                snapshot.kept.update(said)
-            for request, future in batch:
-                if not future.done():
-                    future.set_result(said[request])
-
-    def _batch(self) -> list[tuple[Request, asyncio.Future[Answer]]]:
-        """Take what is answered next: one question of each caller in turn, up to `MOST_AT_ONCE`."""
-        batch: list[tuple[Request, asyncio.Future[Answer]]] = []
-        while self.waiting and len(batch) < MOST_AT_ONCE:
-            key = next(iter(self.waiting))
-            own = self.waiting.pop(key)
-            batch.append(own.popleft())
-            if own:
-                self.waiting[key] = own  # behind the others
-        return batch
 
     async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
         """Return what is known of a user's job; None where the user has no such job."""
@@ -229,44 +193,22 @@ class Live:
         """Return a user's waiting jobs, or one, and when each may start; and how many there are."""
         snapshot, key = self.snapshot, (user, job_id)
         assert snapshot is not None
-        mine = snapshot.mine
-        if key not in mine and len(mine) >= MOST_KEPT:
-            raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
-        if key not in mine:
-            async with snapshot.turns.setdefault(user, asyncio.Lock()):  # one task of a user, so that all come in turn
-                if key not in mine:
-                    loop = asyncio.get_running_loop()
-                    mine[key] = loop.run_in_executor(self.aside, snapshot.pending, user, job_id)
-                await asyncio.shield(mine[key])
-        found, n = await asyncio.shield(mine[key])
+        async with self.aside:
+            if key not in snapshot.mine:
+                if len(snapshot.mine) >= MOST_KEPT:
+                    raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
+                snapshot.mine[key] = await asyncio.to_thread(snapshot.pending, user, job_id)
+        found, n = snapshot.mine[key]
         return [_row_of(row, snapshot.now) for row in found.to_dict("records")], n
-
-    def keep(self, request: Request, answer: Answer) -> None:
-        """Keep what a user was told as a job was being submitted."""
-        if self.store is None:
-            return
-        key = request_key(
-            request.nodes * -(-request.cpus // request.nodes),
-            request.requested_time,
-            request.nodes * -(-request.gpus // request.nodes),
-            request.nodes,
-            answer.partition,
-        )
-        now = int(clock.time())
-        row = ledger.rounded(pd.DataFrame([answer.row | {"issued": now}])).to_dict("records")[0]
-        try:
-            keep_asked(self.store, request.user, now, key, row)
-        except sqlite3.Error as error:  # the disk is full: the answer is given all the same
-            LOG.warning("an answer could not be kept: %s", error)
 
     async def honesty(self, days: int) -> dict[str, Any]:
         """Return how the forecasts of the last days, one of `SPANS`, have held; 0 = all of them."""
-        at, known = self.records.get(days, (0.0, None))
-        old = clock.monotonic() - at > FRESH
-        if known is None or (known.done() and (old or known.cancelled() or known.exception() is not None)):
-            known = asyncio.get_running_loop().run_in_executor(self.counting, self._count, days)
-            self.records[days] = (clock.monotonic(), known)
-        return await asyncio.shield(known)
+        async with self.counting:
+            at, known = self.records.get(days, (-FRESH, {}))
+            if clock.monotonic() - at > FRESH:
+                known = await asyncio.to_thread(self._count, days)
+                self.records[days] = clock.monotonic(), known
+        return known
 
     def _count(self, days: int) -> dict[str, Any]:
         """Count the record, over a connection of its own: what follows the collector does not wait for it."""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import time as clock
@@ -19,11 +20,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from procure.errors import TableError
 from procure.serve.files import make
-from procure.serve.guard import LOOPBACK, SOCKET
+from procure.serve.guard import SOCKET
 from procure.serve.http import Service, application
 from procure.serve.live import Live
 from procure.serve.page import studies
-from procure.serve.peers import uid_of
 from procure.serve.settings import Http, Place
 from procure.text import printable
 
@@ -51,10 +51,9 @@ def protocol(how: Http) -> type[H11Protocol]:
             """Look who is there; refuse one too many."""
             super().connection_made(transport)
             own, self.peer = transport.get_extra_info("socket"), "address"
-            uid = None if own is None else uid_of(own)
-            if uid is not None:
-                self.peer = f"uid {uid}"
-                self.client = (SOCKET, uid) if own.family == socket.AF_UNIX else (f"{LOOPBACK}{uid}", 0)
+            if own is not None and own.family == socket.AF_UNIX:
+                _, uid, _ = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+                self.peer, self.client = f"uid {uid}", (SOCKET, uid)
             there[self.peer] += 1
             if there[self.peer] > how.connections_each or there.total() > how.connections:
                 transport.abort()
@@ -157,10 +156,7 @@ def run(config: Path, place: Place) -> None:
 
 
 async def _serve(server: uvicorn.Server, sockets: list[socket.socket], service: Service, config: Path) -> None:
-    tasks = [
-        asyncio.create_task(one)
-        for one in (service.live.follow(), service.live.answer(), _collect(config, service.live))
-    ]
+    tasks = [asyncio.create_task(one) for one in (service.live.follow(), _collect(config, service.live))]
     try:
         await server.serve(sockets=sockets)
     finally:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pwd
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.queue_time.model import Settings as ModelSettings
-from procure.settings import Count, Settings, read_toml, validated
+from procure.settings import Settings, read_toml, validated
 
 LEAST_BETWEEN = 30
 """Seconds between two `squeue` of a service at least: what it may add to a controller."""
@@ -67,12 +67,11 @@ class Http(Settings):
     server: of its processes alone the header ``user_header`` is believed, and only over the socket.
     """
 
+    REMOVED: ClassVar = dict.fromkeys(("rate", "burst"), "limit the rate in the web server before the service")
     socket: Path = Path("run/procure.sock")
     listen: str = "127.0.0.1:8042"
     proxy_user: str = ""
     user_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=60)] = "X-Remote-User"
-    rate: Annotated[float, Field(gt=0, le=1e6)] = 250.0
-    burst: Count = 500
     body_kb: Annotated[int, Field(ge=1, le=1024)] = 64
     connections: Annotated[int, Field(ge=10, le=100_000)] = 4000
     connections_each: Annotated[int, Field(ge=1, le=100_000)] = 1500

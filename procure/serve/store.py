@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import time as clock
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -28,11 +27,9 @@ FORECAST_COLUMNS = tuple(
         "chance_12h week_median last_five"
     ).split()
 )
-"""Of the ledger; ``source`` is ``poll`` or ``submission`` (see `match`) for a forecast that was made
-before its job started as far as was known, and ``late`` for one made from what had been known before the submission of
-a job that was first seen later; ``week_median`` and ``last_five`` are guesses that need no model."""
-ASKED_FOR = 5 * 86_400
-"""Seconds for which an answer given at a submission waits for its job, by this machine's clock."""
+"""Of the ledger; ``source`` is ``poll`` for a forecast that was made before its job started as far as was known, and
+``late`` for one made from what had been known before the submission of a job that was first seen later;
+``week_median`` and ``last_five`` are guesses that need no model."""
 TEXT_COLUMNS = ("job_id", "user", "partition", "state")
 _SCHEMA = """
 create table if not exists jobs (
@@ -47,9 +44,7 @@ create table if not exists forecasts (
   last_five real, wait integer, gave_up integer, primary key (job_id, submit_time)) without rowid;
 create index if not exists forecasts_open on forecasts (submit_time) where wait is null and gave_up is null;
 create index if not exists forecasts_by_time on forecasts (submit_time) where wait is not null;
-create table if not exists asked (
-  number integer primary key, user text, asked integer, request text, forecast text);
-create index if not exists asked_by_user on asked (user, number);
+drop table if exists asked;
 create table if not exists gaps (begin integer primary key, end integer, what text);
 create table if not exists problems (code text primary key, since integer, text text);
 create table if not exists facts (name text primary key, value text);
@@ -209,10 +204,9 @@ class Store:
         return self.rows("select code, since, text from problems order by since, code")
 
     def prune(self, jobs_before: int, forecasts_before: int) -> None:
-        """Forget jobs that ended, and forecasts that were judged, before moments; and answers without a job."""
+        """Forget jobs that ended, and forecasts that were judged, before moments."""
         self.db.execute("delete from jobs where submit_time < ? and end_time is not null", (jobs_before,))
         self.db.execute("delete from forecasts where submit_time < ?", (forecasts_before,))
-        self.db.execute("delete from asked where asked < ?", (int(clock.time()) - ASKED_FOR,))
 
 
 def records(table: pd.DataFrame, columns: Iterable[str]) -> list[tuple[Any, ...]]:

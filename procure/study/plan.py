@@ -28,7 +28,7 @@ from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import table_digest
-from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, gpu_models, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
 from procure.study.study import Study
 from procure.study.work import works_of
 from procure.study.workloads import Workload
@@ -60,8 +60,8 @@ class Plan:
     """What the user should know of how the inputs were read."""
     n_swept: int | None = None
     """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
-    searched: float | None = None
-    """The packages are those that searches have simulated, of at least so many; None = all that the rules allow."""
+    searched: bool = False
+    """Whether the packages are only those that searches have simulated, as all are too many to list."""
     logs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """The workloads as logged, before GPU models and applications were mapped."""
 
@@ -77,7 +77,7 @@ class Plan:
     def sampled_rows(self) -> np.ndarray:
         """Rows of the package table that the study simulates: every n-th distinct one."""
         distinct = np.flatnonzero(self.packages["distinct"].to_numpy()[: self.n_swept])
-        return distinct[self.study.sweep.offset :: sample_of(self.study, len(distinct))]
+        return distinct[:: sample_of(self.study, len(distinct))]
 
     @cached_property
     def row_of(self) -> pd.Series:
@@ -167,9 +167,7 @@ def load_plan(study: Study) -> Plan:
     True
     """
     plan = read_inputs(study, study.simulate.policies)
-    packages = list_packages(study, plan.quotes)
-    check_sample(study, int(packages["distinct"].sum()))
-    return replace(plan, packages=packages)
+    return replace(plan, packages=list_packages(study, plan.quotes))
 
 
 def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
