@@ -26,7 +26,7 @@ POLICIES = ("slurm", "easy", "best-fit")
 
 def procure(*words: str) -> str:
     """Run a command of procure and return what it prints."""
-    done = subprocess.run([sys.executable, "-m", "procure.cli", *words], capture_output=True, text=True)
+    done = subprocess.run([Path(sys.executable).with_name("procure"), *words], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"procure {' '.join(words)}: {done.stderr}")
     return done.stdout
