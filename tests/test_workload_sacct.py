@@ -431,6 +431,7 @@ ASKED = [
     ("-c 4", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -n 3
     ("-n 3", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -c 4
     ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),
+    ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", 8, "n_tasks=0 gpus_per_node=4"),
     ("-p long", 8, "n_tasks=0"),
     ("-n 3 -c 2", 12, "n_tasks=0"),  # something else was said, too
 ]
@@ -487,10 +488,10 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
         elif value:
             words.append(f"-{short[name]}{value}" if style == "short" and name in short else f"--{name} {value}")
     asked = asked_for(line_options(f"sbatch {' '.join(words)} {memory} -J x run.sh -n 99"), n * c)
-    least = max(low, -(-n // wide) if wide else 1)
+    least = max(min(low, n), -(-n // wide) if wide else 1)
     assert (asked.n_tasks, asked.cpus_per_task, asked.min_nodes) == (n, c, least)
-    assert asked.max_nodes == (low + more if low else 0)
     assert asked.mem_mb_per_task == (100 * c if "per-cpu" in memory else 0)
     assert asked.mem_mb_per_node == (2048 if "2G" in memory else -1)
-    even = (wide and n == wide * least and (not low or low + more == least)) or (low and not more and n == low)
-    assert asked.shape == ("nodes" if even else "tasks")
+    high = low + more if low else 0
+    even = (wide and n == wide * least and high in (0, least)) or (high == least and high in (1, n))
+    assert (asked.shape, asked.max_nodes) == ("nodes" if even else "tasks", high)
