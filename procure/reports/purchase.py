@@ -39,6 +39,7 @@ from procure.recommender.summary import budget_by_category, records, servers_by_
 from procure.reports import charts, pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
+from procure.schemas import as_logged
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import as_csv
@@ -451,6 +452,7 @@ def _ranked_by(done: Recommendation) -> str:
 
 
 def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
+    jobs = as_logged(jobs)
     columns = {
         "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
         "CPUs per node": jobs["cpus_per_node"],
