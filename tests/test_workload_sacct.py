@@ -423,7 +423,7 @@ ASKED = [
     ("-N 2-4", 2, "n_tasks=2 min_nodes=2 max_nodes=4"),
     ("-n 4 -c 8 --mem-per-cpu=1G", 32, "n_tasks=4 cpus_per_task=8 mem_mb_per_task=8192 mem_mb_per_node=0"),
     ("-n 6 --mem 3G --exclusive", 6, "n_tasks=6 mem_mb_per_node=3072 mem_mb_per_task=0 exclusive=1"),
-    ("-n 10 --ntasks-per-node=4", 10, "n_tasks=10 tasks_per_node=4 min_nodes=3"),
+    ("-n 10 --ntasks-per-node=4", 10, "n_tasks=10 tasks_per_node=4 min_nodes=1"),
     ("--ntasks=4 --gpus-per-task=a100:2", 4, "n_tasks=4 gpus_per_task=2 gpus_per_node=0"),
     ("-n 16 --gpus=4", 16, "n_tasks=4 cpus_per_task=4 gpus_per_task=1"),
     ("-n8 --gres=gpu:2", 8, "n_tasks=8 gpus_per_node=2"),
@@ -489,9 +489,10 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
             words.append(f"-{short[name]}{value}" if style == "short" and name in short else f"--{name} {value}")
     asked = asked_for(line_options(f"sbatch {' '.join(words)} {memory} -J x run.sh -n 99"), n * c)
     least = max(min(low, n), -(-n // wide) if wide else 1)
-    assert (asked.n_tasks, asked.cpus_per_task, asked.min_nodes) == (n, c, least)
+    assert (asked.n_tasks, asked.cpus_per_task) == (n, c)
     assert asked.mem_mb_per_task == (100 * c if "per-cpu" in memory else 0)
     assert asked.mem_mb_per_node == (2048 if "2G" in memory else -1)
     high = low + more if low else 0
     even = (wide and n == wide * least and high in (0, least)) or (high == least and high in (1, n))
     assert (asked.shape, asked.max_nodes) == ("nodes" if even else "tasks", high)
+    assert asked.min_nodes == (least if even else max(min(low, n), 1))

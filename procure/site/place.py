@@ -114,7 +114,11 @@ def _spread(own, job, n_usable):
         for i in range(work.run_first[run], work.run_first[run + 1]):
             if (left <= 0 and n >= wanted) or n == jobs.spread[job] or (only >= 0 and i != only):
                 continue
-            units = min(work.run_left[i], left - max(wanted - n - 1, 0))
+            units = work.run_left[
+                i
+            ]  # with --ntasks-per-node all of these on each node, though the last has fewer tasks
+            if not jobs.even[job]:
+                units = min(units, left - max(wanted - n - 1, 0))
             if units <= 0:
                 continue
             work.chosen[n], work.chosen_units[n] = work.usable[i], units

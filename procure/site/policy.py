@@ -452,12 +452,14 @@ def _next_wake(own):
 
 
 @part
-def _tell_units(tasks, work, first, n):
+def _tell_units(tasks, work, first, n, left):
     """Tell how many tasks stand on each node of an answer, where any job has tasks."""
     if tasks is not None:
         tasks.n_chosen[0] = n
         for k in range(first, first + n):
-            tasks.units[work.on[k]] = work.units[k]
+            units = min(work.units[k], left - (first + n - 1 - k))
+            tasks.units[work.on[k]] = units
+            left -= units
 
 
 @kernel
@@ -485,7 +487,7 @@ def decide(state, own):
         job = work.starts[i]
         for k in range(work.n_held[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
-        _tell_units(state.tasks, work, own.node_first[job], work.n_held[job])
+        _tell_units(state.tasks, work, own.node_first[job], work.n_held[job], own.jobs.units[job])
         return job
     if victim < work.now[N_VICTIMS]:
         work.now[NEXT_VICTIM] = victim + 1
