@@ -56,7 +56,7 @@ def read_events(path: Path) -> pd.DataFrame:
                 "gpus_per_node": int(gres[2] or 1) if gres else 0,
                 "gpu_type": (gres[1] or "") if gres else "",
                 "constraint": given.get("--constraint", ""),
-                "exclusive": given.get("--exclusive", ""),
+                "exclusive": "--exclusive" in given,
             }
         )
     jobs = pd.DataFrame(rows).sort_values("submit_time", kind="stable", ignore_index=True)

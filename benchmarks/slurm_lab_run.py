@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 from slurm_scenarios import jobs_of, write_configuration
 
+from procure.site.collect import collect
 from procure.workload.slurm_text import expand_nodes
 
 SACCT = (
@@ -157,8 +158,9 @@ class Lab:
 def _options(job: Any, numbers: dict[str, str]) -> list[str]:
     found = [
         f"--uid={job.user}", "-J", str(job.job_id), "-o", "/dev/null", "-t", str(-(-job.requested_time // 60)),
-        "-N", str(job.n_nodes), f"--ntasks-per-node={job.cpus_per_node}",
     ]  # fmt: skip
+    shape = getattr(job, "options", "") or f"-N {job.n_nodes} --ntasks-per-node={job.cpus_per_node}"
+    found += shape.split()
     for flag, value in (
         ("--account", job.account), ("--partition", job.partition), ("--qos", job.qos),
         ("--constraint", job.constraint), ("--reservation", job.reservation), ("--licenses", job.licenses),
@@ -226,6 +228,7 @@ def run_for_real(scenario: dict[str, Any], folder: Path, out: Path) -> None:
         str(time.strftime("%Y-%m-%d")),
     ]
     (out / "sacct.psv").write_text(_run("sacct", *fields))
+    collect(out / "collected", end=time.strftime("%Y-%m-%d", time.localtime(time.time() + 86_400)))
     shutil.copy(lab.folder / "log" / "slurmctld.log", out / "slurmctld.log")
     lab.stop()
 

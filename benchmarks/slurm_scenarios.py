@@ -36,7 +36,7 @@ _MORE = {
 _DEFAULTS: dict[str, Any] = {
     "user": "", "account": "", "partition": "", "qos": "", "n_nodes": 1, "cpus_per_node": 1, "mem_mb_per_node": 0,
     "gpus_per_node": 0, "gpu_type": "", "constraint": "", "reservation": "", "exclusive": "", "licenses": "",
-    "nice": 0, "begin_after": 0,
+    "nice": 0, "begin_after": 0, "options": "",
 }  # fmt: skip
 
 

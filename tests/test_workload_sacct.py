@@ -423,7 +423,7 @@ ASKED = [
     ("-N 2-4", 2, "n_tasks=2 min_nodes=2 max_nodes=4"),
     ("-n 4 -c 8 --mem-per-cpu=1G", 32, "n_tasks=4 cpus_per_task=8 mem_mb_per_task=8192 mem_mb_per_node=0"),
     ("-n 6 --mem 3G --exclusive", 6, "n_tasks=6 mem_mb_per_node=3072 mem_mb_per_task=0 exclusive=1"),
-    ("-n 10 --ntasks-per-node=4", 10, "n_tasks=10 tasks_per_node=4 min_nodes=3"),
+    ("-n 10 --ntasks-per-node=4", 10, "n_tasks=10 tasks_per_node=4 min_nodes=1"),
     ("--ntasks=4 --gpus-per-task=a100:2", 4, "n_tasks=4 gpus_per_task=2 gpus_per_node=0"),
     ("-n 16 --gpus=4", 16, "n_tasks=4 cpus_per_task=4 gpus_per_task=1"),
     ("-n8 --gres=gpu:2", 8, "n_tasks=8 gpus_per_node=2"),
@@ -431,6 +431,7 @@ ASKED = [
     ("-c 4", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -n 3
     ("-n 3", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -c 4
     ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),
+    ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", 8, "n_tasks=0 gpus_per_node=4"),
     ("-p long", 8, "n_tasks=0"),
     ("-n 3 -c 2", 12, "n_tasks=0"),  # something else was said, too
 ]
@@ -487,10 +488,11 @@ def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, 
         elif value:
             words.append(f"-{short[name]}{value}" if style == "short" and name in short else f"--{name} {value}")
     asked = asked_for(line_options(f"sbatch {' '.join(words)} {memory} -J x run.sh -n 99"), n * c)
-    least = max(low, -(-n // wide) if wide else 1)
-    assert (asked.n_tasks, asked.cpus_per_task, asked.min_nodes) == (n, c, least)
-    assert asked.max_nodes == (low + more if low else 0)
+    least = max(min(low, n), -(-n // wide) if wide else 1)
+    assert (asked.n_tasks, asked.cpus_per_task) == (n, c)
     assert asked.mem_mb_per_task == (100 * c if "per-cpu" in memory else 0)
     assert asked.mem_mb_per_node == (2048 if "2G" in memory else -1)
-    even = (wide and n == wide * least and (not low or low + more == least)) or (low and not more and n == low)
-    assert asked.shape == ("nodes" if even else "tasks")
+    high = low + more if low else 0
+    even = (wide and n == wide * least and high in (0, least)) or (high == least and high in (1, n))
+    assert (asked.shape, asked.max_nodes) == ("nodes" if even else "tasks", high)
+    assert asked.min_nodes == (least if even else max(min(low, n), 1))

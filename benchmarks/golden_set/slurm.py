@@ -15,7 +15,11 @@ from golden_set.base import Part, Place
 from golden_set.doors import ROOT, command, schedule
 from golden_set.schedules import shown
 
-SCENARIOS = {path.stem: path for path in sorted((ROOT / "benchmarks/slurm_scenarios").glob("*.toml"))}
+SCENARIOS = {
+    path.stem: path
+    for path in sorted((ROOT / "benchmarks/slurm_scenarios").glob("*.toml"))
+    if "options = " not in path.read_text()  # command lines, which only the real Slurm and the import read
+}
 FIRST = 1_600_000_000
 """Unix s of the first second of a scenario."""
 WEEK = "ubccr_slurm/week"

@@ -54,12 +54,13 @@ def read_script(path: Path) -> Script:
 def _request(given: dict[str, str]) -> Request:
     """Return the request: tasks that go anywhere count as on the fewest nodes that they may have."""
     asked = asked_for(given)
-    on_each = -(-asked.n_tasks // asked.min_nodes)
+    nodes = max(asked.min_nodes, -(-asked.n_tasks // asked.tasks_per_node) if asked.tasks_per_node else 1)
+    on_each = -(-asked.n_tasks // nodes)
     memory = on_each * asked.mem_mb_per_task or max(asked.mem_mb_per_node, 0)
-    gpus = asked.n_tasks * asked.gpus_per_task or asked.min_nodes * asked.gpus_per_node
+    gpus = asked.n_tasks * asked.gpus_per_task or nodes * asked.gpus_per_node
     limit, partition = amount(given, "time", slurm_limit), given.get("partition", "").split(",")[0]
     cpus = asked.n_tasks * asked.cpus_per_task
-    return Request(cpus, limit, memory, gpus, asked.min_nodes, partition, gpu_type=asked.gpu_type)
+    return Request(cpus, limit, memory, gpus, nodes, partition, gpu_type=asked.gpu_type)
 
 
 def _notes(given: dict[str, str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pandas as pd
 from procure.packages.nodes import package_nodes
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import against_log, concentration
+from procure.schemas import as_logged
 from procure.sweep.trial import replayed
 from procure.text import counted, duration, listed, with_unit
 from procure.workload.replay import counted_jobs
@@ -209,7 +210,7 @@ def _unknown(done: Recommendation) -> str | None:
     plan = done.results.plan
     jobs = pd.concat([plan.workloads[case.name] for case in done.results.cases], ignore_index=True)
     missing = []
-    if not jobs["mem_mb_per_node"].any():
+    if not as_logged(jobs)["mem_mb_per_node"].any():
         missing.append("its memory")
     if not jobs["requested_time"].any():
         missing.append("its time limit")

@@ -295,7 +295,7 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     if known:
         told(f"{inputs.jobs}, as imported before in {known[0]}" + (f" and {len(known) - 1} more" if known[1:] else ""))
         return {_workload_name(one, base): one for one in known}, zone
-    found = read_log(inputs.jobs, how)
+    found = read_log(inputs.jobs, how, shape="tasks")
     if zone is None and any(text.startswith(_UTC_ASSUMED) for text in found.notes):
         raise TableError(
             f"{inputs.jobs}: in which time zone are its dates? They have no offset. Say it with --tz, e.g. "

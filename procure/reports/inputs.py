@@ -12,6 +12,7 @@ import pandas as pd
 from procure._version import __version__
 from procure.files import installed_xgboost
 from procure.reports import charts
+from procure.schemas import as_logged
 from procure.study import Plan
 from procure.tables import as_csv
 from procure.text import duration
@@ -57,6 +58,7 @@ def period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
 
 def workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
     """Return what is shown of the jobs of one workload: their numbers, figures, and when they came."""
+    jobs = as_logged(jobs)
     columns = {
         "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
         "CPUs per node": jobs["cpus_per_node"],

@@ -17,7 +17,7 @@ from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import best_of_budget
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
-from procure.schemas import CLASSES, COST_ITEMS
+from procure.schemas import CLASSES, COST_ITEMS, as_logged
 from procure.simulator.class_waits import LONG_WAIT
 from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
@@ -92,7 +92,7 @@ class Compared:
         ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
         if wide:
             edges = [one * 1000 for one in _MEMORY.values()]
-            place = np.searchsorted(edges, jobs["mem_mb_per_node"].to_numpy(), side="left")
+            place = np.searchsorted(edges, as_logged(jobs)["mem_mb_per_node"].to_numpy(), side="left")
             memory = pd.Categorical.from_codes(place, list(_MEMORY), ordered=True)
             ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
             if (jobs["user"] != "").any():

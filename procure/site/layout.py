@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
 from procure.simulator.arrays import gpu_fields, node_words, request_words
+from procure.simulator.asks import gpus_of, task_columns, with_tasks
 from procure.simulator.pools import GUARDS, enough
 from procure.site.fair_share import Tree, base_priority, fair_tree
 from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
@@ -42,6 +43,15 @@ class Requests(NamedTuple):
     n_nodes: np.ndarray  # int64[n_jobs]
     cpus: np.ndarray  # int64[n_jobs], per node
     mem: np.ndarray  # int64[n_jobs], MB per node
+    flexible: np.ndarray  # int64[n_jobs], 1 = its tasks go wherever there is room; n_nodes is the most nodes then
+    units: np.ndarray  # int64[n_jobs], its tasks, or its nodes; CPUs, memory and GPUs are of one
+    least: np.ndarray  # int64[n_jobs], nodes at least
+    want: np.ndarray  # int64[n_jobs], nodes that it gets where there are so many
+    spread: np.ndarray  # int64[n_jobs], nodes at most
+    most: np.ndarray  # int64[n_jobs], tasks on a node at most
+    even: np.ndarray  # int64[n_jobs], 1 = a node has room for that many, or none (--ntasks-per-node)
+    node_mem: np.ndarray  # int64[n_jobs], MB of each node beside that of its tasks
+    node_gpus: np.ndarray  # int64[n_jobs], GPUs likewise
     mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
     whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
@@ -180,20 +190,20 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     first = int(jobs["submit_time"].iloc[0])
     known = Known(site, nodes, jobs)
     places, place_of = _places(known)
-    n_cpus = jobs["cpus_per_node"].to_numpy(np.int64)
     whole = known.whole()
-    memory = known.memory(n_cpus)
     limit = known.limits_of_time()
-    count = jobs["n_nodes"].to_numpy(np.int64)
-    gpus = jobs["gpus_per_node"].to_numpy(np.int64)
     fields = gpu_fields(jobs, nodes)
+    units, tasks = _units(known, jobs, fields)
+    flexible, count, least = tasks.flexible > 0, units.n, tasks.least
+    n_cpus, memory, gpus = units.cpus, units.mem, units.gpus
     per_core = _threads(nodes)
     if site.select.consume == "core" and per_core > 1:
-        n_cpus = -(-n_cpus // int(per_core)) * int(per_core)
-    counted = np.where(whole, known.cpus_of_whole_nodes(), n_cpus)
+        n_cpus = np.where(flexible, n_cpus, -(-n_cpus // int(per_core)) * int(per_core))
+    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), count * n_cpus)
     amounts = {
-        "jobs": np.ones(len(jobs)), "cpu": (count * counted).astype(float), "mem": (count * memory).astype(float),
-        "node": count.astype(float), "gres/gpu": (count * gpus).astype(float),
+        "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
+        "mem": (count * memory + least * tasks.node_mem).astype(float),
+        "node": least.astype(float), "gres/gpu": (count * gpus + least * units.node_gpus).astype(float),
     }  # fmt: skip
     amounts["billing"] = known.billing(amounts)
     classes, class_of = known.classes()
@@ -203,11 +213,12 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         submit=jobs["submit_time"].to_numpy(np.int64) - first,
         eligible=known.eligible(first),
         limit=limit,
-        n_nodes=count,
+        n_nodes=np.where(flexible, np.minimum(tasks.spread, len(nodes)), count),
         cpus=n_cpus,
-        mem=memory if site.select.memory else np.zeros_like(memory),
-        mem_per_cpu=known.memory_per_cpu() * int(site.select.memory),
-        gpus=request_words(jobs, fields).copy(),
+        mem=memory * int(site.select.memory),
+        **tasks._replace(node_mem=tasks.node_mem * int(site.select.memory))._asdict(),
+        mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
+        gpus=units.words,
         whole=whole.astype(np.int64),
         partition=known.partition_of,
         tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
@@ -248,6 +259,59 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         np.array([each.over for each in site.reservations] + [first], np.int64) - first,
         rejected,
         reasons,
+    )
+
+
+class Units(NamedTuple):
+    """What jobs ask for in equal units, int64[n_jobs] each: nodes, or tasks that go wherever there is room."""
+
+    n: np.ndarray
+    cpus: np.ndarray
+    mem: np.ndarray  # MB, the default where the job does not say
+    gpus: np.ndarray
+    words: np.ndarray  # GPUs, packed
+    node_gpus: np.ndarray  # GPUs of each node beside
+
+
+class TaskColumns(NamedTuple):
+    """The fields of `Requests` by which tasks are placed."""
+
+    flexible: np.ndarray
+    units: np.ndarray
+    least: np.ndarray
+    want: np.ndarray
+    spread: np.ndarray
+    most: np.ndarray
+    even: np.ndarray
+    node_mem: np.ndarray
+    node_gpus: np.ndarray
+
+
+def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskColumns]:
+    """Return what jobs ask for in units; tasks of which each node must hold equally many are nodes."""
+    of = task_columns(jobs)
+    n_tasks, n_nodes = of["n_tasks"], jobs["n_nodes"].to_numpy(np.int64)
+    of_tasks, per_task = n_tasks > 0, of["mem_mb_per_task"]
+    cpus = np.where(of_tasks, of["cpus_per_task"], jobs["cpus_per_node"].to_numpy(np.int64))
+    memory = known.memory(cpus)
+    by_task = of_tasks & ((per_task > 0) | (known.memory_per_cpu() > 0))
+    own = jobs.assign(
+        mem_mb_per_task=np.where(by_task, np.where(per_task > 0, per_task, memory), 0),
+        mem_mb_per_node=np.where(by_task, 0, memory),
+    )
+    gpus = gpus_of(jobs)
+    words = request_words(jobs, fields)
+    asked = np.stack([n_nodes, cpus, own["mem_mb_per_node"].to_numpy(np.int64), gpus, 0 * gpus, words])
+    (n, cpus, mem, gpus, _, words), asks = with_tasks(own, asked)
+    none = 0 * n
+    if asks is None:
+        return Units(n, cpus, mem, gpus, words.copy(), none), TaskColumns(none, n, n, n, n, none + 1, none, none, none)
+    flexible = (asks.most > 1).astype(np.int64)
+    least = np.where(flexible, asks.min_nodes, n)
+    want = np.where(flexible & (of["max_nodes"] > 0), asks.max_nodes, least)
+    even = flexible * (of["tasks_per_node"] > 0)
+    return Units(n, cpus, mem, gpus, words.copy(), asks.node_gpus), TaskColumns(
+        flexible, n, least, want, asks.max_nodes, asks.most, even, asks.node_mem, asks.node_words
     )
 
 
@@ -303,6 +367,8 @@ def _rejections(
     settled: dict[tuple, str] = {}
     # A node must have the memory, even where jobs do not take it away from each other.
     memory, most = known.jobs["mem_mb_per_node"].to_numpy(np.int64), known.nodes["mem_mb"].max()
+    if "mem_mb_per_task" in known.jobs:
+        memory = np.maximum(memory, known.jobs["mem_mb_per_task"].to_numpy(np.int64))
     for job in range(len(jobs.n_nodes)):
         asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job], memory[job] > most)
         names = (
@@ -311,7 +377,8 @@ def _rejections(
             known.given_qos[job],
             known.given_reservation[job],
         )
-        key = (*asked, jobs.place[job], class_of[job], *names, known.reservation_over[job])
+        tasks = (jobs.units[job], jobs.least[job], jobs.spread[job], jobs.most[job], jobs.node_mem[job])
+        key = (*asked, *tasks, jobs.node_gpus[job], jobs.place[job], class_of[job], *names, known.reservation_over[job])
         if key not in settled:
             why = known.refusal(job)
             wanted = places.wanted[places.first[jobs.place[job]] : places.first[jobs.place[job] + 1]]
@@ -321,7 +388,7 @@ def _rejections(
                 why = NO_NODES
             if not why:
                 of_job = {name: amounts[name][job] for name in TRES}
-                why = exceeded(known.site, classes[class_of[job]], of_job, int(asked[3]), int(asked[4]))
+                why = exceeded(known.site, classes[class_of[job]], of_job, int(jobs.least[job]), int(asked[4]))
             settled[key] = why
         if settled[key]:
             found.setdefault(settled[key], []).append(job)
@@ -337,6 +404,8 @@ def _rejections(
 
 def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether the empty nodes hold a job."""
+    if jobs.flexible[job]:
+        return _tasks_fit(nodes, places, jobs, job)
     holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job])
     holds &= enough(nodes.gpus, jobs.gpus[job], nodes.guards)
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
@@ -350,3 +419,19 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
         for n in range(1, 1 + min(len(sets), _MOST_TOGETHER))
         for some in itertools.combinations(range(len(sets)), n)
     )
+
+
+def _tasks_fit(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
+    """Say whether as many empty nodes as it may have, of one group, hold the tasks of a job."""
+    room = np.minimum(nodes.cpus // max(jobs.cpus[job], 1), jobs.most[job])
+    left = nodes.mem - jobs.node_mem[job]
+    room = np.where(left < 0, 0, np.minimum(room, left // jobs.mem[job]) if jobs.mem[job] else room)
+    room *= enough(nodes.gpus, jobs.node_gpus[job], nodes.guards)
+    for n in range(int(room.max(initial=0)), 0, -1) if jobs.gpus[job] else ():
+        room = np.where((room == n) & ~enough(nodes.gpus, n * jobs.gpus[job], nodes.guards), n - 1, room)
+    room *= (room >= min(jobs.most[job], jobs.units[job])) if jobs.even[job] else 1
+    for group in range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1]):
+        held = np.sort(room[places.nodes[group]])[::-1][: jobs.spread[job]]
+        if held.sum() >= jobs.units[job] and (held > 0).sum() >= jobs.least[job]:
+            return True
+    return False

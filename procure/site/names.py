@@ -11,6 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import models_of
+from procure.simulator.asks import gpus_of
 from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.store import node_list
 
@@ -71,7 +72,7 @@ class Known:
             name in ends and when >= ends[name] for name, when in zip(self.given_reservation, submitted, strict=True)
         ]
         self.gpu_type = [
-            kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
+            kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), gpus_of(jobs), strict=True)
         ]
 
     def _joined(self) -> tuple[list[str], np.ndarray]:
@@ -149,7 +150,7 @@ class Known:
         return ["" if pd.isna(value) else str(value) for value in self.jobs[name]]
 
     def memory(self, n_cpus: np.ndarray) -> np.ndarray:
-        """Return the memory per node that is allocated, MB: what was asked for, else the partition's default."""
+        """Return the memory per node that is allocated, MB: what was asked for, else the default of so many CPUs."""
         asked, per_cpu = self.jobs["mem_mb_per_node"].to_numpy(np.int64), self.memory_per_cpu()
         select = self.site.select
         per_node = [each.def_mem_per_node_mb or select.def_mem_per_node_mb or 0 for each in self.site.partitions]
@@ -161,6 +162,8 @@ class Known:
         usual = self.site.select.def_mem_per_cpu_mb or 0
         given = [e.def_mem_per_cpu_mb or (0 if e.def_mem_per_node_mb else usual) for e in self.site.partitions]
         asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
+        if "mem_mb_per_task" in self.jobs:
+            asked = np.maximum(asked, self.jobs["mem_mb_per_task"].to_numpy(np.int64))
         return np.where(asked > 0, 0, np.array(given, np.int64)[self.partition_of])
 
     def limits_of_time(self) -> np.ndarray:

@@ -8,20 +8,22 @@ from procure.site.work import WORD
 
 
 @part
-def taken(own, job, node, what):
-    """Return what a job takes of a node: 0 CPUs, 1 MB, 2 GPUs."""
+def taken(own, job, node, what, units):
+    """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs."""
     jobs, nodes = own.jobs, own.nodes
     if what == 0:
-        return nodes.cpus[node] if jobs.whole[job] else jobs.cpus[job]
+        return nodes.cpus[node] if jobs.whole[job] else units * jobs.cpus[job]
     if what == 1:
-        return nodes.mem[node] if jobs.whole[job] else jobs.mem[job]
-    return nodes.gpus[node] if jobs.whole[job] else jobs.gpus[job]
+        return nodes.mem[node] if jobs.whole[job] else units * jobs.mem[job] + jobs.node_mem[job]
+    return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
 
 
 @part
 def holds(own, job, node, free, n_on):
     """Say whether a node has room for a job's share."""
     jobs, nodes = own.jobs, own.nodes
+    if jobs.flexible[job]:
+        return room_on(own, job, node, free, n_on) > 0
     if jobs.whole[job]:
         return (
             n_on[node] == 0
@@ -34,6 +36,122 @@ def holds(own, job, node, free, n_on):
         and free[1, node] >= jobs.mem[job]
         and enough_gpus(free[2, node], jobs.gpus[job], nodes.guards)
     )
+
+
+@part
+def room_on(own, job, node, free, n_on):
+    """Return how many tasks of a job a node has room for; of so many on each node all or none."""
+    jobs, nodes, most = own.jobs, own.nodes, own.jobs.most[job]
+    cpus, mem, gpus = free[0, node], free[1, node], free[2, node]
+    if jobs.whole[job]:
+        if n_on[node] > 0:
+            return 0
+        cpus, mem, gpus = nodes.cpus[node], nodes.mem[node], nodes.gpus[node]
+    if mem < jobs.node_mem[job] or not enough_gpus(gpus, jobs.node_gpus[job], nodes.guards):
+        return 0
+    n = min(most, cpus // max(jobs.cpus[job], 1))
+    if jobs.mem[job] > 0:
+        n = min(n, (mem - jobs.node_mem[job]) // jobs.mem[job])
+    while n > 0 and not enough_gpus(gpus, n * jobs.gpus[job], nodes.guards):
+        n -= 1
+    return 0 if jobs.even[job] and n < min(most, jobs.units[job]) else n
+
+
+@part
+def _runs_of_tasks(own, n_usable):
+    """List the runs of neighbours among the usable nodes, and the tasks that each has room for; returns how many."""
+    usable, nodes, room = own.work.usable, own.nodes, own.work.run_left
+    first, units, n_runs = own.work.run_first, own.work.run_done, 0
+    for i in range(n_usable):
+        if i == 0 or usable[i] != usable[i - 1] + 1 or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
+            first[n_runs], units[n_runs] = i, 0
+            n_runs += 1
+        units[n_runs - 1] += room[i]
+    first[n_runs] = n_usable
+    return n_runs
+
+
+@part
+def _best_run(own, n_runs, left, nodes_left):
+    """Return the run of the lowest weight with the least room that is enough, else with the most; −1 = none is left."""
+    usable, weight = own.work.usable, own.nodes.weight
+    first, units, best, best_enough = own.work.run_first, own.work.run_done, -1, False
+    for run in range(n_runs):
+        if units[run] < 0:
+            continue
+        enough = units[run] >= left and first[run + 1] - first[run] >= nodes_left
+        if best < 0 or _better(
+            weight[usable[first[run]]], enough, units[run], weight[usable[first[best]]], best_enough, units[best]
+        ):
+            best, best_enough = run, enough
+    return best
+
+
+@part
+def _only_node(own, job, run, left, nodes_left):
+    """Return the place of the fullest node of a run that has room for all that is left, if one will do; else −1."""
+    room, only = own.work.run_left, -1
+    if nodes_left > 1:
+        return only
+    for i in range(own.work.run_first[run], own.work.run_first[run + 1]):
+        if room[i] >= left and (only < 0 or room[i] < room[only]):
+            only = i
+    return only
+
+
+@part
+def _spread(own, job, n_usable):
+    """Take usable nodes for a job's tasks as `_eval_nodes` of select/cons_tres does; returns how many, 0 = none."""
+    work, jobs = own.work, own.jobs
+    left, wanted, n = jobs.units[job], jobs.want[job], 0
+    n_runs = _runs_of_tasks(own, n_usable)
+    while left > 0 or n < wanted:
+        run = _best_run(own, n_runs, left, jobs.least[job] - n)
+        if run < 0:
+            break
+        work.run_done[run] = -1
+        only = _only_node(own, job, run, left, wanted - n)
+        for i in range(work.run_first[run], work.run_first[run + 1]):
+            if (left <= 0 and n >= wanted) or n == jobs.spread[job] or (only >= 0 and i != only):
+                continue
+            units = work.run_left[
+                i
+            ]  # with --ntasks-per-node all of these on each node, though the last has fewer tasks
+            if not jobs.even[job]:
+                units = min(units, left - max(wanted - n - 1, 0))
+            if units <= 0:
+                continue
+            work.chosen[n], work.chosen_units[n] = work.usable[i], units
+            left -= units
+            n += 1
+    return n if left <= 0 and n >= jobs.least[job] else 0
+
+
+@part
+def _pick_tasks(own, job, n_usable, free, n_on):
+    """Take nodes for the tasks of a job; where those that were taken are too many, without the smallest ones."""
+    work, n = own.work, 0
+    for i in range(n_usable):
+        work.run_left[i] = room_on(own, job, work.usable[i], free, n_on)
+    while n == 0 and n_usable > 0:
+        n = _spread(own, job, n_usable)
+        smallest, kept = work.run_left[0], 0
+        for i in range(n_usable):
+            smallest = min(smallest, work.run_left[i])
+        for i in range(n_usable):
+            if n == 0 and work.run_left[i] > smallest:
+                work.usable[kept], work.run_left[kept] = work.usable[i], work.run_left[i]
+                kept += 1
+        n_usable = kept
+    for i in range(1, n):
+        node, units, j = work.chosen[i], work.chosen_units[i], i
+        while j > 0 and work.chosen[j - 1] > node:
+            work.chosen[j], work.chosen_units[j] = work.chosen[j - 1], work.chosen_units[j - 1]
+            j -= 1
+        work.chosen[j], work.chosen_units[j] = node, units
+    for i in range(n):
+        work.in_choice[work.chosen[i] // WORD] |= 1 << (work.chosen[i] % WORD)
+    return n
 
 
 @part
@@ -203,6 +321,8 @@ def choose_of(own, job, closed, free, n_on, group):
     for word in range(closed.size):
         work.in_choice[word] = 0
     n_usable = _list_usable(own, job, group, closed, free, n_on)
+    if own.jobs.flexible[job]:
+        return _pick_tasks(own, job, n_usable, free, n_on)
     if n_usable < n:
         return 0
     pick(own, job, n_usable, n, 0, free)
@@ -227,6 +347,11 @@ def choose(own, job, closed, free, n_on):
         count = places.wanted[group]
         n = jobs.n_nodes[job] if count <= 0 else count
         n_usable = _list_usable(own, job, group, closed, free, n_on)
+        if jobs.flexible[job]:
+            n_chosen = _pick_tasks(own, job, n_usable, free, n_on)
+            if n_chosen > 0 or count >= 0:
+                return n_chosen
+            continue
         if n_usable < n:
             if count < 0:
                 continue

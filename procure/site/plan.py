@@ -36,11 +36,13 @@ def begin(own, job, n):
     work.preempted_at[job] = -1
     work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]
+    work.n_held[job] = n
     for i in range(n):
         node = work.chosen[i]
-        work.on[first + i] = node
+        units = work.chosen_units[i] if jobs.flexible[job] else 1
+        work.on[first + i], work.units[first + i] = node, units
         for what in range(3):
-            work.free[what, node] -= taken(own, job, node, what)
+            work.free[what, node] -= taken(own, job, node, what, units)
         work.n_on[node] += 1
         join(own, first + i, node)
     note_parts(own, job)
@@ -243,10 +245,10 @@ def _release(own, job, last, closed):
     work, may_fit = own.work, False
     holding = own.tables.holding[own.tables.shape[job]]
     free, n_on = work.future, work.future_on
-    for k in range(own.node_first[last], own.node_first[last] + own.jobs.n_nodes[last]):
+    for k in range(own.node_first[last], own.node_first[last] + work.n_held[last]):
         node = work.on[k]
         for what in range(3):
-            free[what, node] += taken(own, last, node, what)
+            free[what, node] += taken(own, last, node, what, work.units[k])
         n_on[node] -= 1
         if (holding[node // WORD] & ~closed[node // WORD]) >> (node % WORD) & 1:
             may_fit = may_fit or holds(own, job, node, free, n_on)
@@ -365,7 +367,7 @@ def _when_group_leaves(own, job, closed, only_now, group):
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
                 for what in range(3):
-                    free[what, node] += taken(own, last, node, what)
+                    free[what, node] += taken(own, last, node, what, work.units[own.node_first[last]])
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)
             more = i < n_running and work.run_end[i] <= first_end + window
@@ -606,7 +608,7 @@ def _clear(own):
 @part
 def _note_whole(own, job, n):
     """Let a job that takes its nodes whole be as large as those that are planned for it, as Slurm 22.05 does."""
-    if own.jobs.whole[job]:
+    if own.jobs.whole[job] and not own.jobs.flexible[job]:
         cpus = 0
         for k in range(n):
             cpus += own.nodes.cpus[own.work.chosen[k]] - own.jobs.cpus[job]

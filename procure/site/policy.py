@@ -101,10 +101,10 @@ def _finish(own, job, until):
     charge(own, job, until)
     if work.bound[job]:
         _unbind(own, job)
-    for k in range(own.node_first[job], own.node_first[job] + jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         node = work.on[k]
         for what in range(3):
-            work.free[what, node] += taken(own, job, node, what)
+            work.free[what, node] += taken(own, job, node, what, work.units[k])
         work.n_on[node] -= 1
         part_from(own, k, node)
     if jobs.array[job] >= 0:
@@ -451,6 +451,17 @@ def _next_wake(own):
     return max(at, now + 1)
 
 
+@part
+def _tell_units(tasks, work, first, n, left):
+    """Tell how many tasks stand on each node of an answer, where any job has tasks."""
+    if tasks is not None:
+        tasks.n_chosen[0] = n
+        for k in range(first, first + n):
+            units = min(work.units[k], left - (first + n - 1 - k))
+            tasks.units[work.on[k]] = units
+            left -= units
+
+
 @kernel
 def decide(state, own):
     """Start what this centre's Slurm would start: its order, limits, two schedulers and choice of nodes.
@@ -474,8 +485,9 @@ def decide(state, own):
     if i < work.now[N_STARTS]:
         work.now[NEXT_START] = i + 1
         job = work.starts[i]
-        for k in range(state.n_nodes[job]):
+        for k in range(work.n_held[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
+        _tell_units(state.tasks, work, own.node_first[job], work.n_held[job], own.jobs.units[job])
         return job
     if victim < work.now[N_VICTIMS]:
         work.now[NEXT_VICTIM] = victim + 1
@@ -500,6 +512,7 @@ class Slurm(Parameters):
     """Parameters of `decide`."""
 
     rule: ClassVar = decide
+    takes_tasks: ClassVar[bool] = True
 
     site: PolicyFile = Field(NOTHING, description="the site folder, as `procure site read` writes it")
     new: str = Field(

@@ -14,10 +14,10 @@ AHEAD = 1 << 40
 @part
 def take_away(own, job):
     """Free in ``future`` what a running job holds."""
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + own.work.n_held[job]):
         node = own.work.on[k]
         for what in range(3):
-            own.work.future[what, node] += taken(own, job, node, what)
+            own.work.future[what, node] += taken(own, job, node, what, own.work.units[k])
         own.work.future_on[node] -= 1
 
 
@@ -36,7 +36,7 @@ def look_ahead(own):
 def n_in(own, job, nodes):
     """Count the nodes of a running job that are in a set."""
     n = 0
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + own.work.n_held[job]):
         node = own.work.on[k]
         n += nodes[node // WORD] >> (node % WORD) & 1
     return n

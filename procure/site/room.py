@@ -54,7 +54,7 @@ def note_parts(own, job):
     """Keep the nodes on which a job begins as parts of a set: a word, and which of its nodes."""
     work, first = own.work, own.node_first[job]
     n = 0
-    for i in range(own.jobs.n_nodes[job]):
+    for i in range(work.n_held[job]):
         node = work.on[first + i]
         if n == 0 or work.part_word[first + n - 1] != node // WORD:
             work.part_word[first + n], work.part_bits[first + n] = node // WORD, 0
@@ -113,7 +113,7 @@ def _settle(own, job, row, node):
         other = own.tables.job_of[slot]
         turn = turn_to_leave(own, other)
         for what in range(3):
-            work.future[what, node] += taken(own, other, node, what)
+            work.future[what, node] += taken(own, other, node, what, work.units[slot])
         work.future_on[node] -= 1
         slot = work.next_on[slot]
     work.room_from[row, node] = turn
@@ -188,8 +188,8 @@ def _see_left(own, n, turn):
         node = work.usable[i]
         cpus, mem, slot = work.free[0, node], work.free[1, node], work.first_on[node]
         while slot >= 0 and turn_to_leave(own, of[slot]) <= turn:
-            cpus += taken(own, of[slot], node, 0)
-            mem += taken(own, of[slot], node, 1)
+            cpus += taken(own, of[slot], node, 0, work.units[slot])
+            mem += taken(own, of[slot], node, 1, work.units[slot])
             slot = work.next_on[slot]
         work.future[0, node], work.future[1, node] = cpus, mem
 
@@ -422,7 +422,7 @@ def _list_alone(own, gone):
 def move_limit(own, job, until):
     """Let a running job's limit end at another moment."""
     work, n = own.work, own.work.now[N_RUNNING]
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         part_from(own, k, work.on[k])
     place = 0
     while work.running[place] != job:
@@ -432,7 +432,7 @@ def move_limit(own, job, until):
         work.running[i], work.run_end[i] = work.running[i + 1], work.run_end[i + 1]
         work.run_node[i] = work.run_node[i + 1]
     note_limit(own, job, until, node, n - 1)
-    for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
+    for k in range(own.node_first[job], own.node_first[job] + work.n_held[job]):
         join(own, k, work.on[k])
 
 

@@ -158,6 +158,9 @@ class Work(NamedTuple):
     lost: np.ndarray  # int64[n_jobs], s that such runs took
     until: np.ndarray  # int64[n_jobs], s when the limit of each running job ends; −1 = it is over, its nodes are free
     grace_end: np.ndarray  # int64[n_jobs], s when a running job that gives way has had its grace time; −1 = none
+    units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
+    n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
+    chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
     now: np.ndarray  # int64[31], see the constants
 
 
@@ -260,9 +263,9 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     group = places.first[jobs.place[of_shape]]
     single = places.first[jobs.place[of_shape] + 1] - group == 1
     holding = places.nodes[group] & (nodes.cpus >= jobs.cpus[of_shape][:, None])
-    holding &= nodes.mem >= jobs.mem[of_shape][:, None]
+    holding &= nodes.mem >= (jobs.mem + jobs.node_mem)[of_shape][:, None]
     holding &= enough(nodes.gpus, jobs.gpus[of_shape][:, None], nodes.guards)
-    return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
+    return holding, (single & (places.wanted[group] == 0) & (jobs.flexible[of_shape] == 0)).astype(np.int64)
 
 
 def _kinds(
@@ -322,13 +325,12 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_slices = 2 * n_promises + 4
     jobs = layout.jobs
     preempts = int(jobs.preempts.any())
-    alike = np.stack([
+    alike = [
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
-        jobs.rank, jobs.partition,
-    ] if preempts else [
-        jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
-    ])  # fmt: skip
-    _, of_shape, shape = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+        jobs.flexible, jobs.units, jobs.least, jobs.want, jobs.most, jobs.even, jobs.node_mem, jobs.node_gpus,
+    ]  # fmt: skip
+    alike += [jobs.rank, jobs.partition] if preempts else []
+    _, of_shape, shape = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
     shape = shape.reshape(-1).astype(np.int64)
     _, request = np.unique(np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole]), axis=1, return_inverse=True)
     request = request.reshape(-1).astype(np.int64)
@@ -371,6 +373,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
         ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), none(n_jobs),
+        ints(n_places), ints(n_jobs), ints(n_nodes),
         now,
     )  # fmt: skip
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)

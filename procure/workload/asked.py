@@ -132,7 +132,8 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         if not n:
             return Asked(gpu_type=model, exclusive=whole)
     n, c = n or least, c or 1
-    low = max(low, -(-n // wide) if wide else 1)
+    stated = max(min(low, n), 1)
+    low = max(stated, -(-n // wide) if wide else 1)
     even = (wide * low == n and high in (0, low)) or (low == high and low in (1, n))
     memory = _amount(options, "mem-per-task") or c * _amount(options, "mem-per-cpu")
     asked = Asked(
@@ -140,7 +141,7 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         n_tasks=n,
         cpus_per_task=c,
         tasks_per_node=n // low if even else wide,
-        min_nodes=low,
+        min_nodes=low if even else stated,  # Slurm counts no more of --ntasks-per-node in a job's size
         max_nodes=high,
         mem_mb_per_task=memory or _amount(options, "mem-per-gpu") * gpus["gpus-per-task"],
         mem_mb_per_node=-1 if memory else _amount(options, "mem") or -1,

@@ -82,6 +82,11 @@ def line_columns(
         columns["exclusive"] = asked["exclusive"]
     shape = _shapes(asked, seen, asks, columns["job_id"])
     why = "no SubmitLine" if lines is None else "no command line or script tells"
+    # Where the centre does not count GPUs (AccountingStorageTRES), only the command line tells of them.
+    gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
+    unseen = (shape == "nodes") & (asked["shape"] == "nodes") & (columns["gpus_per_node"] == 0) & (gpus > 0)
+    columns["gpus_per_node"] = np.where(unseen, gpus, columns["gpus_per_node"])
+    columns["gpu_type"] = np.where(unseen, asked["gpu_type"], columns["gpu_type"])
     ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
     return columns | _tasks(columns, asked, seen, shape == "tasks")
 

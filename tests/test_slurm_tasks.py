@@ -1,0 +1,90 @@
+"""Policy slurm places tasks as select/cons_tres does; the simulator refuses a placement that is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from procure.run import simulate
+from procure.site.layout import lay_out
+from procure.site.model import Partition, Priority, Site
+from procure.tables import JOB, NODE, check
+
+pytestmark = pytest.mark.plain
+
+CPUS, GPUS = [8, 8, 8, 8, 16, 16], [0, 0, 0, 0, 0, 4]
+NODES = check(
+    pd.DataFrame({"node_id": list("abcdef"), "cpus": CPUS, "mem_mb": 2000 * np.array(CPUS), "gpus": GPUS}), NODE
+)
+
+
+def placed(*rows: dict[str, int]) -> list[tuple[str, str]]:
+    """The nodes of each job and its tasks on them, all submitted to an empty system a second after each other."""
+    table = [{"job_id": str(i), "submit_time": 10 * i, "run_time": 1000} | row for i, row in enumerate(rows)]
+    schedule = simulate(check(pd.DataFrame(table), JOB), NODES, "slurm").schedule
+    tasks = schedule["node_tasks"] if "node_tasks" in schedule else [""] * len(schedule)
+    return list(zip(schedule["node_ids"], tasks, strict=True))
+
+
+MORE = {"n_tasks": 30, "cpus_per_task": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "nodes", "tasks"),
+    [
+        ({"n_tasks": 5}, "a", "5"),  # one node, of those with the least room that is enough
+        ({"n_tasks": 12}, "e", "12"),
+        ({"n_tasks": 20}, "a,b,c", "8,8,4"),  # no node alone: the first of the run
+        ({"n_tasks": 8, "min_nodes": 2, "max_nodes": 2}, "a,b", "7,1"),  # a task is left for the other node
+        ({"n_tasks": 6, "min_nodes": 2, "max_nodes": 4}, "a,b,c,d", "3,1,1,1"),  # as many nodes as it may have
+        ({"n_tasks": 24, "max_nodes": 2}, "e,f", "16,8"),  # without the small ones, where these would be too many
+        ({"n_tasks": 10, "tasks_per_node": 4, "min_nodes": 3}, "a,b,c", "4,4,2"),
+        ({"n_tasks": 3, "cpus_per_task": 3}, "e", "3"),
+        ({"n_tasks": 3, "mem_mb_per_task": 9_000}, "e", "3"),
+        ({"n_tasks": 12, "mem_mb_per_node": 20_000}, "e", "12"),
+        ({"n_tasks": 3, "gpus_per_task": 1}, "f", "3"),
+        ({"n_tasks": 10, "exclusive": True}, "e", "10"),
+    ],
+)
+def test_tasks_go_where_slurm_puts_them(row, nodes, tasks):
+    """On an empty system; what is beside is another job of tasks, so that none is alone."""
+    assert placed(row | {"exclusive": row.get("exclusive", False)}, MORE)[0] == (nodes, tasks)
+
+
+def test_whole_nodes_are_not_shared():
+    """A job of tasks that takes its nodes whole leaves no room on them."""
+    first, second, third = placed({"n_tasks": 9, "exclusive": True}, {"n_tasks": 16, "exclusive": False}, MORE)
+    assert first == ("e", "9") and second[0] == "f"
+    assert "e" not in third[0].split(",") and "f" not in third[0].split(",")
+
+
+def test_random_jobs_of_tasks_run_and_hold_what_they_ask_for():
+    """Every job that fits the empty system starts, on no more nodes than it may have, and each task is somewhere."""
+    rng = np.random.default_rng(2)
+    n = 120
+    low = rng.choice([1, 1, 2], n)
+    jobs = pd.DataFrame(
+        {
+            "job_id": [str(i) for i in range(n)],
+            "submit_time": np.sort(rng.integers(0, 300, n)),
+            "run_time": rng.integers(5, 60, n),
+            "requested_time": 60,
+            "n_tasks": rng.integers(2, 20, n),
+            "cpus_per_task": rng.choice([1, 1, 2], n),
+            "mem_mb_per_task": rng.choice([0, 500], n),
+            "min_nodes": low,
+            "max_nodes": np.where(rng.random(n) < 0.5, 0, low + rng.integers(0, 3, n)),
+        }
+    )
+    jobs = check(jobs, JOB)
+    site = Site(partitions=(Partition(name="batch", nodes="ALL", default=True),), priority=Priority(type="basic"))
+    layout = lay_out(site, NODES, jobs)
+    schedule = simulate(jobs, NODES, "slurm").schedule
+    assert (schedule["start_time"].isna().to_numpy() == layout.rejected).all()
+    ran = schedule[schedule["start_time"].notna()]
+    assert len(ran) > 80
+    counts = ran["node_tasks"].map(lambda text: [int(one) for one in text.split(",")])
+    assert (counts.map(sum) == ran["n_tasks"]).all() and counts.map(min).min() >= 1
+    assert (counts.map(len) >= ran["min_nodes"]).all()
+    assert ((counts.map(len) <= ran["max_nodes"]) | (ran["max_nodes"] == 0)).all()
