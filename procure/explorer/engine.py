@@ -56,24 +56,8 @@ def run_rounds(
 ) -> Progress:
     """Propose and simulate packages round by round.
 
-    Parameters
-    ----------
-    known
-        What is known at the beginning; modified.
-    candidates
-        The packages that may be simulated.
-    proposer, answer
-        What proposes packages and what simulates them.
-    rules
-        When to end.
-    on_round
-        Called after each round.
-
-    Returns
-    -------
-    Progress
-        What was done. The list is stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came
-        among the first k of all known packages.
+    ``known`` is what is known at the beginning, and is modified; ``on_round`` is called after each round. The list is
+    stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came among the first k of all.
 
     Notes
     -----

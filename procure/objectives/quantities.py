@@ -14,16 +14,10 @@ from procure.schemas import CLASS_FIGURES, CLASSES, METRICS
 class Quantity:
     """A figure of a package: to be made small, or to be kept within bounds.
 
-    Attributes
-    ----------
-    name, unit, meaning
-        As in ``--objective`` or a constraint; of its values; in a few words.
-    column, source
-        Of the result table (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
-        `procure.packages.costs.total_costs` (``cost``): known for every package.
-    how, share
-        How workloads are put together, see `aggregate`; ``quantile``: the least value that so large a share of the
-        workloads keeps.
+    ``name`` is as in ``--objective`` or a constraint; ``column`` and ``source`` say whether it is of the result table
+    (``result``: known by simulation, predicted elsewhere), the package table (``package``) or
+    `procure.packages.costs.total_costs` (``cost``), known for every package. ``how`` workloads are put together, see
+    `aggregate`; ``quantile``: the least value that so large a ``share`` of the workloads keeps.
     """
 
     name: str

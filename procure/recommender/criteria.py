@@ -75,20 +75,10 @@ def criteria_of(
 ) -> Criteria:
     """Read criteria as the command line writes them; what is not given is the study's own.
 
-    Parameters
-    ----------
-    objective
-        A name in `procure.objectives.OBJECTIVES`.
-    constraints
-        One or several, as `procure.objectives.constraints.parse` reads them; they count besides the study's.
-    pareto
-        Two objectives or more, separated by commas or in a list; ``wait`` and ``cost`` for short.
-
-    Raises
-    ------
-    TableError
-        An argument (`ArgumentError`), or the study's own, cannot be read, names what does not exist, or contradicts
-        another.
+    ``objective`` is a name in `procure.objectives.OBJECTIVES`; ``constraints``, as
+    `procure.objectives.constraints.parse` reads them, count besides the study's; ``pareto`` are two objectives or more,
+    separated by commas or in a list; ``wait`` and ``cost`` for short. What cannot be read, names what does not exist,
+    or contradicts another is a `TableError`, of an argument an `ArgumentError`.
     """
     quotes = study.read_quotes()
     bounds = own_constraints(study, quotes)

@@ -30,14 +30,7 @@ _RESOURCES = {"cpus": "CPUs", "mem_mb": "memory", "gpus": "GPUs"}
 class Objection(NamedTuple):
     """What holds against an answer.
 
-    Attributes
-    ----------
-    name
-        Of its row, for programs.
-    sentence
-        What is wrong, with its number.
-    advice
-        What to do about it.
+    ``name`` is of its row, for programs; ``sentence`` what is wrong, with its number; ``advice`` what to do about it.
     """
 
     name: str

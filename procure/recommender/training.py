@@ -23,14 +23,10 @@ from procure.text import Shown, counted, nearest
 class Training(Shown):
     """How far off a study's model is, out of fold.
 
-    Attributes
-    ----------
-    study, table
-        Its name; a row per workload: ``workload policy model feature_set n_simulated n_packages folds rmse_seconds
-        constant_rmse_seconds relative_rmse fold_rmse_seconds trees``. RMSE is in seconds, and relative to
-        that of always answering the mean.
-    correlations, notes
-        By workload, see `procure.models.crossfit.correlations`; workloads without a model, and where models are kept.
+    ``table`` has a row per workload: ``workload policy model feature_set n_simulated n_packages folds rmse_seconds
+    constant_rmse_seconds relative_rmse fold_rmse_seconds trees``; RMSE is in seconds, and relative to that of always
+    answering the mean. ``correlations`` by workload are from `procure.models.crossfit.correlations`; ``notes`` name
+    workloads without a model, and where models are kept.
     """
 
     study: str

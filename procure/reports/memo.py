@@ -167,12 +167,7 @@ class Memo:
 def write_memo(done: Recommendation, waits: Compared | None) -> Memo:
     """Word the memo.
 
-    Parameters
-    ----------
-    done
-        The list; not empty.
-    waits
-        From `compared`; None where no job runs on the first package.
+    ``done`` is a list that is not empty; ``waits`` are from `compared`, None where no job runs on the first package.
     """
     parts = [
         ("What it brings", "waits", _brings(done, waits)),

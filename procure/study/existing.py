@@ -47,20 +47,10 @@ class ExistingSystem:
 def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep") -> ExistingSystem:
     """Read the nodes of an existing system.
 
-    Parameters
-    ----------
-    path
-        A node table (`procure.tables.NODE`, CSV or Parquet), or the text that ``scontrol show node``
-        prints, with or without ``-o``.
-    retire
-        What goes: node names in Slurm's notation, such as ``node01`` or ``node[10-19]``, or kinds.
-    unavailable
-        Whether nodes that are down, drained or failing are kept or left out.
-
-    Raises
-    ------
-    TableError
-        The file is neither, a node is incomplete, or ``retire`` names what is not there.
+    The file is a node table (`procure.tables.NODE`, CSV or Parquet), or the text that ``scontrol show node`` prints,
+    with or without ``-o``. ``retire`` are node names in Slurm's notation, such as ``node01`` or ``node[10-19]``, or
+    kinds; ``unavailable`` says whether nodes that are down, drained or failing stay. A file that is neither, a node
+    that is incomplete, and a name that is not there are a `TableError`.
     """
     path = existing_file(path)
     text = _slurm_text(path)

@@ -23,17 +23,9 @@ LOCK = "lock"
 def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]:
     """Hold the study's folder, or one shard of it; another driver is refused and told who holds it.
 
-    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes.
-
-    Parameters
-    ----------
-    shard
-        Number and count, as in 7 of 32: keeps out the whole study's driver and this shard's.
-
-    Raises
-    ------
-    TableError
-        Somebody holds it, or the file system has no locks.
+    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes. A ``shard``, number and
+    count, as in 7 of 32, keeps out the whole study's driver and this shard's. That somebody holds it, or that the file
+    system has no locks, is a `TableError`.
     """
     if shard is None:
         with _held(study.folder, LOCK):

@@ -43,17 +43,9 @@ def compiled_policies() -> list[str]:
 def warm(policies: Sequence[str] | None = None, processes: int | None = None) -> pd.DataFrame:
     """Compile the kernels of policies, in parallel, into the cache on the disk.
 
-    Parameters
-    ----------
-    policies
-        As `procure.simulate` takes them; without, one of each kernel.
-    processes
-        How many compile at once; without, one on each core that this process may use.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``policy``, ``seconds`` (until it could run, loading included) and ``error``, empty if there was none.
+    ``policies`` as `procure.simulate` takes them, default: one of each kernel; ``processes`` at once, default: one on
+    each core that this process may use. Returns ``policy``, ``seconds`` (until it could run, loading included) and
+    ``error``, empty if there was none.
     """
     names = list(policies or compiled_policies())
     for name in names:
