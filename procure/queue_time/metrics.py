@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 """The quantiles over which the pinball loss is averaged."""
@@ -20,7 +19,7 @@ class Forecast:
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
     and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
-    ``mean`` (n,) of the distribution, s.
+    ``mean`` (n,) of the distribution, s; ``about`` is added to its rows.
     """
 
     point: np.ndarray
@@ -28,6 +27,7 @@ class Forecast:
     interval: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
     mean: np.ndarray | None = None
+    about: dict[str, int] = field(default_factory=dict)
 
 
 def pinball(wait: np.ndarray, quantiles: np.ndarray) -> float:
@@ -87,22 +87,6 @@ def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str,
 def brier(chance: np.ndarray, happened: np.ndarray) -> float:
     """Return the mean squared difference of chance and outcome."""
     return float(np.mean((chance - happened) ** 2))
-
-
-def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
-    """Compare stated and observed chances in ten equal bins of the stated one.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``bin, n, share, stated, observed, gap`` for bins with a row; ``gap`` in points.
-    """
-    number = np.minimum((chance * 10).astype(int), 9)
-    frame = pd.DataFrame({"bin": number, "stated": chance, "observed": happened.astype(float)})
-    bins = frame.groupby("bin").agg(n=("stated", "size"), stated=("stated", "mean"), observed=("observed", "mean"))
-    bins.insert(1, "share", bins["n"] / len(chance))
-    bins["gap"] = 100 * (bins["observed"] - bins["stated"])
-    return bins.reset_index()
 
 
 def _quantiles(forecast: Forecast) -> np.ndarray:

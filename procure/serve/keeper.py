@@ -17,9 +17,8 @@ import pandas as pd
 from procure.errors import TableError, where
 from procure.queue_time import store as files
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
-from procure.queue_time.log import Outcomes, wait_times
+from procure.queue_time.log import Outcomes, queue_jobs, wait_times
 from procure.queue_time.metrics import pinball
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.store import SiteModel
@@ -79,7 +78,7 @@ class Keeper:
         jobs = self.known(self._since(self.site), now)
         try:
             due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
-            self.site, _, _ = update(self.site, jobs, lean=True, now=now + 1)  # what this second brought is known, too
+            self.site, _, _ = update(self.site, jobs, now + 1)  # what this second brought is known, too
         except TableError as error:
             self.say("update", f"the model could not be continued: {error}")
             return changed
@@ -143,7 +142,7 @@ class Keeper:
                 return False
         self.site = new
         with suppress(TableError):  # nothing came meanwhile
-            self.site, _, _ = update(new, self.known(self._since(new), now), lean=True, now=now + 1)
+            self.site, _, _ = update(new, self.known(self._since(new), now), now + 1)
         self.say("model", None)
         self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
         self._keep(now)
