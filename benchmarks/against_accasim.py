@@ -74,7 +74,7 @@ def main() -> None:
             "resources": {"g0": processors},
         }
         (folder / "system.json").write_text(json.dumps(system))
-        jobs = import_log(folder / "jobs.swf", "swf").jobs
+        jobs = import_log(folder / "jobs.swf", "swf", shape="as-logged").jobs
         unlimited = jobs["requested_time"] == 0
         jobs["requested_time"] = jobs["requested_time"].where(~unlimited, jobs["run_time"].clip(lower=1))
         nodes = pd.DataFrame({"node_id": [f"n{i}" for i in range(processors)], "cpus": 1, "mem_mb": np.int64(10**7)})

@@ -105,7 +105,7 @@ LOGS = {
 def logs(folder: Path, name: str, n_jobs: int, seeds: int) -> None:
     """The first jobs of a log, profiles drawn per user; with and without guests."""
     file, how, cpus = LOGS[name]
-    jobs = import_log(folder / file, format="swf", **how).jobs.head(n_jobs)
+    jobs = import_log(folder / file, format="swf", shape="as-logged", **how).jobs.head(n_jobs)
     nodes = pd.DataFrame({"node_id": [f"n{i:03d}" for i in range(len(cpus))], "cpus": cpus, "mem_mb": 1})
     print(
         "| Policy | Contention | Mean wait, h | Bounded slowdown | CPUs held, % | CPU used, % of all "

@@ -102,7 +102,9 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
     """Read the log, or its first ``--days``."""
     log = arguments.log
-    jobs = read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset).jobs
+    jobs = (
+        read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset, shape="as-logged").jobs
+    )
     if not arguments.days:
         return jobs
     return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(drop=True)

@@ -64,7 +64,7 @@ def system(jobs: pd.DataFrame, nodes: int, cpus: int, whole: bool) -> tuple[pd.D
 def read_logs(paths: str, preset: str | None) -> pd.DataFrame:
     """Read logs, or job tables, into one; a job that an earlier one holds is left out."""
     parts = [
-        read(path, JOB) if path.endswith(".parquet") else import_log(path, preset=preset).jobs
+        read(path, JOB) if path.endswith(".parquet") else import_log(path, preset=preset, shape="as-logged").jobs
         for path in paths.split(",")
     ]
     return pd.concat(parts, ignore_index=True).drop_duplicates("job_id", ignore_index=True)

@@ -28,7 +28,7 @@ from procure.evaluation.many_days import (
 from procure.models import features
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
-from procure.sweep.probe import probe_days
+from procure.sweep.choose_days import probe_days
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days

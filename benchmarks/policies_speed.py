@@ -66,7 +66,7 @@ def generated(n_jobs: int, n_nodes: int, mean_size: float, load: float, seed: in
 
 def slowdown(log: str, processors: str, per_node: str = "1") -> None:
     """Print the average bounded slowdown (floor 10 s) of EASY, with requested and with exact run times."""
-    jobs = import_log(log, "swf").jobs
+    jobs = import_log(log, "swf", shape="as-logged").jobs
     size = int(per_node)
     if size > 1:
         jobs = jobs.assign(n_nodes=-(-jobs["n_nodes"] * jobs["cpus_per_node"] // size), cpus_per_node=size)

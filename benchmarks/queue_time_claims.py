@@ -182,7 +182,7 @@ def _say(text: str) -> None:
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    return import_log(arguments.log, preset=arguments.preset).jobs
+    return import_log(arguments.log, preset=arguments.preset, shape="as-logged").jobs
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--last", type=int, default=10_000)
     parser.add_argument("--regime", choices=REGIMES, action="append")
     arguments = parser.parse_args()
-    jobs, nodes = import_log(arguments.log).jobs, arguments.nodes
+    jobs, nodes = import_log(arguments.log, shape="as-logged").jobs, arguments.nodes
     for name in arguments.regime or REGIMES:
         table = changed(jobs.tail(arguments.last), nodes, name)
         found = evaluate(table, ["chronological"], RIVALS, k=57)

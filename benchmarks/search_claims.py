@@ -62,7 +62,7 @@ class ByChance(Proposer):
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the first n of a fresh draw that are not known."""
-        drawn = self._candidates.draw(n + len(known), np.random.default_rng([self._seed, 1 + number]))
+        drawn = self.candidates.draw(n + len(known), np.random.default_rng([self._seed, 1 + number]))
         return drawn[~known.has(drawn)][:n]
 
 
@@ -73,10 +73,10 @@ class ByExchange(Proposer):
         """Return neighbours of the best packages, or at first packages of all combinations of types."""
         rng = np.random.default_rng([self._seed, 1 + number])
         if len(known.order()) == 0:
-            return spread(self._candidates.draw(20_000, rng), known, rng)[:n]
+            return spread(self.candidates.draw(20_000, rng), known, rng)[:n]
         found = known.counts[:0]
         for row in known.order():
-            near = self._candidates.near(known.counts[[row]], 4 * n, rng)
+            near = self.candidates.near(known.counts[[row]], 4 * n, rng)
             near = near[~known.has(near)]
             near = near[rng.permutation(len(near))]
             found = np.unique(np.concatenate([found, near[: n - len(found)]]), axis=0)

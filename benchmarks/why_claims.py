@@ -66,7 +66,7 @@ def load(name: str, data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     if settings["format"] == "job table":
         jobs = read(data / path, JOB)
     else:
-        jobs = import_log(data / path, skip_bad_rows=True, **settings).jobs
+        jobs = import_log(data / path, skip_bad_rows=True, shape="as-logged", **settings).jobs
     jobs = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     return jobs, seen_nodes(jobs) if kinds is None else nodes_of(kinds)
 

@@ -31,7 +31,6 @@ from procure.packages import PackageRules as PackageRules
 from procure.packages import expand_packages as expand_packages
 from procure.packages import package_nodes as package_nodes
 from procure.packages import read_quotes as read_quotes
-from procure.packages.cloud import read_prices as read_prices
 from procure.packages.runnable import jobs_left_out as jobs_left_out
 from procure.queue_time.answer import predict_queue as predict_queue
 from procure.recommender import recommend as recommend
@@ -39,6 +38,7 @@ from procure.recommender.award import award as award
 from procure.recommender.evaluate import evaluate as evaluate
 from procure.recommender.forward import forward as forward
 from procure.recommender.rent import compare_rent as compare_rent
+from procure.recommender.rent import read_prices as read_prices
 from procure.recommender.training import train as train
 from procure.recommender.what_if import what_if as what_if
 from procure.reports import report as report

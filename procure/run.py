@@ -34,11 +34,13 @@ from procure.simulator.arrays import (
     switches,
     with_held,
 )
+from procure.simulator.asks import check_tasks, task_columns
 from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
+from procure.simulator.tasks import placed
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
 from procure.workload.applications import COLUMN as KIND_SPEEDS
@@ -140,6 +142,7 @@ class Outcome(NamedTuple):
     max_queue_depth: int
     elapsed: float  # s, of the simulation itself
     columns: Mapping[str, list] = MappingProxyType({})  # what the policy has to say of each job
+    node_units: np.ndarray | None = None  # tasks on each entry of node_list, 1 of a job of nodes; None = no job has any
 
 
 def prepare(
@@ -156,6 +159,7 @@ def prepare_checked(
     if jobs.empty or nodes.empty:
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
     check_warm_up(jobs, warm_up)
+    check_tasks(jobs)
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     fields = gpu_fields(jobs, nodes)
     rows = job_arrays(jobs, bits, fields)
@@ -255,8 +259,8 @@ def simulate(
     killed = np.empty(len(jobs), dtype=bool)
     killed[ready.jobs.row] = found.killed
     schedule = _schedule(jobs, nodes, ready.jobs, found)
-    placed = (found.start, found.end, found.node_list, found.node_first)
-    metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*placed, len(nodes))}
+    places = (found.start, found.end, found.node_list, found.node_first)
+    metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*places, len(nodes))}
     return Run(schedule, metrics, found.elapsed, killed)
 
 
@@ -265,9 +269,19 @@ def measured(ready: Prepared, found: Outcome) -> np.ndarray:
     out = np.empty(len(metric_names(ready.own_classes)))
     jobs, depth = ready.jobs, found.max_queue_depth
     times = (jobs.submit, found.start, found.end)
-    measure(*times, found.killed, ready.usage, ready.capacity, 0, depth, ready.counts_from, out)
+    measure(*times, found.killed, _usage(ready, found), ready.capacity, 0, depth, ready.counts_from, out)
     measure_groups(jobs.submit, found.start, ready.groups, ready.counts_from, out)
     return out
+
+
+def _usage(ready: Prepared, found: Outcome) -> Usage:
+    """Return what jobs keep busy, with what jobs of tasks ask for on each node that they use."""
+    tasks, usage = ready.jobs.tasks, ready.usage
+    if tasks is None:
+        return usage
+    used = np.diff(found.node_first)
+    mem, gpus = (used * column[ready.jobs.shape_of] for column in (tasks.node_mem, tasks.node_gpus))
+    return Usage(usage.cpus, usage.mem + mem, usage.gpus + gpus)
 
 
 def label(policy: str | Parameters | Callable) -> str:
@@ -324,7 +338,21 @@ def run_prepared(
     if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
+    if ready.jobs.tasks is not None and chosen.made is not None and not chosen.made.takes_tasks:
+        raise TableError(_no_tasks(ready, chosen.name))
     return _by_loop(_as_occupied(ready, chosen), chosen, estimates)
+
+
+def _no_tasks(ready: Prepared, policy: str) -> str:
+    """Say that a policy places jobs of nodes only, and which do not."""
+    tasks = ready.jobs.tasks
+    assert tasks is not None
+    asking = ((tasks.most > 1) | (tasks.whole > 0))[ready.jobs.shape_of].sum()
+    able = [name for name in catalog.POLICIES if catalog.model_of(name).takes_tasks]
+    return (
+        f"policy {policy} places jobs of nodes only, and {asking:,} of {len(ready.jobs.row):,} jobs ask for tasks or "
+        f"for whole nodes; simulate with --shape as-logged, or by one of {', '.join(able)}"
+    )
 
 
 def _as_occupied(ready: Prepared, chosen: _Chosen) -> Prepared:
@@ -391,8 +419,8 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
     killed = np.where(world.left >= 0, world.cut, killed)
     depth = int(world.max_queue_depth[0])
     columns = policy.columns() if isinstance(policy, CompiledPolicy) and policy.columns else {}
-    placed = (state.node_list, state.node_first)
-    return Outcome(state.start, world.end, killed, *placed, depth, elapsed, columns)
+    nodes, first, units = placed(state)
+    return Outcome(state.start, world.end, killed, nodes, first, depth, elapsed, columns, units)
 
 
 def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:
@@ -411,10 +439,25 @@ def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outc
     node_ids[alone] = names[flat[bounds[:-1][alone]]]
     for job in np.flatnonzero(ran & ~alone).tolist():
         node_ids[job] = ",".join(names[flat[bounds[job] : bounds[job + 1]]])
+    more = dict(found.columns)
+    if found.node_units is not None:
+        more["node_tasks"] = _tasks_of_nodes(jobs, arrays, found)
     schedule = jobs.reset_index(drop=True).copy()
     back = np.argsort(arrays.row, kind="stable")
     for name, values in columns.items():
         schedule[name] = values[back]
-    for name, values in {"node_ids": node_ids, **found.columns}.items():
+    for name, values in {"node_ids": node_ids, **more}.items():
         schedule[name] = np.array(values, dtype=object)[back]
     return schedule
+
+
+def _tasks_of_nodes(jobs: pd.DataFrame, arrays: Jobs, found: Outcome) -> list[str]:
+    """Return the tasks of each job on each of its nodes, beside its ``node_ids``; empty of a job of nodes."""
+    assert found.node_units is not None
+    n = task_columns(jobs)["n_tasks"][arrays.row]
+    texts = []
+    for job, (first, last) in enumerate(zip(found.node_first[:-1], found.node_first[1:], strict=True)):
+        units = found.node_units[first:last]
+        each = n[job] // max(units.sum(), 1)  # a job of tasks that stand evenly runs as a job of nodes
+        texts.append(",".join(map(str, units * each)) if n[job] else "")
+    return texts

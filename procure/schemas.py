@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,8 @@ class Column:
     such as ``$6,960``. ``how`` says how the values of several runs become one: their ``mean``, ``max``,
     or their sum, being a ``count``. ``synonyms`` are headings by which an offer may name
     the column, separated by commas, ``example`` is
-    what the template shows beneath it. ``objective`` is the name by which packages are ranked by a metric,
+    what the template shows beneath it. Of an absent column ``beside`` another, the default is filled in only
+    where that one is there. ``objective`` is the name by which packages are ranked by a metric,
     and ``goal`` what that is, where it is not the column's own meaning.
     """
 
@@ -39,6 +40,7 @@ class Column:
     example: str = ""
     objective: str = ""
     goal: str = ""
+    beside: str = ""
 
     @property
     def pandas_dtype(self) -> str:
@@ -101,6 +103,7 @@ _TIME: dict[str, object] = {"minimum": -_LARGEST["s, Unix, UTC"]}
 _OPTIONAL: dict[str, object] = {"required": False, "nullable": True}
 SPEEDS = (1e-6, 10**9)
 """The least and the largest speed of a core that is no slip, in any measure."""
+_OF_TASKS: dict[str, object] = {"required": False, "default": 0, "beside": "n_tasks"}
 _SPEED = _OPTIONAL | {"maximum": SPEEDS[1]}
 
 
@@ -321,9 +324,25 @@ JOB = Schema(
         _int("start_time", "s, Unix, UTC", "when it started; empty = never", **_TIME, **_OPTIONAL),
         _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", **_TIME, **_OPTIONAL),
         _str("node_ids", "the nodes that it got, separated by commas", required=False, longest=None),
+        _int("n_tasks", "tasks", "tasks asked for, wherever there is room; 0 = nodes, as above", **_OF_TASKS),
+        _int("cpus_per_task", "CPUs", "CPUs of each task", **_OF_TASKS | {"default": 1, "minimum": 1}),
+        _int("mem_mb_per_task", "MB", "memory of each task; 0 = mem_mb_per_node on each node used", **_OF_TASKS),
+        _int("gpus_per_task", "GPUs", "GPUs of each task; 0 = gpus_per_node on each node used", **_OF_TASKS),
+        _int("tasks_per_node", "tasks", "most tasks on one node; 0 = any", **_OF_TASKS),
+        _int("min_nodes", "nodes", "fewest nodes for the tasks", **_OF_TASKS | {"default": 1, "minimum": 1}),
+        _int("max_nodes", "nodes", "most nodes for the tasks; 0 = any", **_OF_TASKS),
+        Column("exclusive", "bool", "", "takes its nodes whole", required=False, default=False, beside="n_tasks"),
         _float("cpu_percent", "%", "how busy it keeps its CPUs when alone", maximum=100, **_OPTIONAL),
         _float("mem_percent", "%", "how much of its share of the memory it fills", maximum=100, **_OPTIONAL),
         _float("bandwidth_percent", "%", "of its share of the memory bandwidth", maximum=100, **_OPTIONAL),
+        _int("n_tasks", "tasks", "tasks asked for, on whichever nodes; 0 = the row asks for nodes", **_OPTIONAL),
+        _int("cpus_per_task", "CPUs", "CPUs of each task", minimum=1, **_OPTIONAL),
+        _int("mem_mb_per_task", "MB", "memory of each task; 0 = mem_mb_per_node on each node used", **_OPTIONAL),
+        _int("gpus_per_task", "GPUs", "GPUs of each task; 0 = gpus_per_node on each node used", **_OPTIONAL),
+        _int("tasks_per_node", "tasks", "most tasks on one node; 0 = any", **_OPTIONAL),
+        _int("min_nodes", "nodes", "fewest nodes that the tasks may stand on", minimum=1, **_OPTIONAL),
+        _int("max_nodes", "nodes", "most nodes that the tasks may stand on; 0 = any", **_OPTIONAL),
+        Column("exclusive", "bool", "", "the job takes its nodes whole", required=False),
     ),
     open=True,
 )
@@ -331,6 +350,29 @@ JOB = Schema(
 
 REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
 """What a job asks for: columns of the job table."""
+TASKS = [column.name for column in JOB.columns if column.beside]
+"""What a job of tasks asks for besides; the last, ``exclusive``, a job of nodes may ask for, too."""
+
+
+def request_columns(jobs: pd.DataFrame) -> list[str]:
+    """Return the columns that say what a job table's jobs ask for."""
+    return REQUEST + [name for name in TASKS if name in jobs]
+
+
+def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
+    """Return a job table in which rows of tasks, or some of them, ask for the nodes that were logged; without, itself.
+
+    Memory and GPUs of the tasks become those of each node.
+    """
+    if "n_tasks" not in jobs:
+        return jobs
+    table, rows = jobs.copy(), (jobs["n_tasks"].to_numpy() > 0) & rows
+    on_each = -(-table["n_tasks"] // table["n_nodes"])
+    for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
+        table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])
+    for name in TASKS[:-1]:
+        table[name] = table[name].where(~rows, int(name in ("cpus_per_task", "min_nodes")))
+    return table if table["n_tasks"].any() else table.drop(columns=TASKS[: -1 if table["exclusive"].any() else None])
 
 
 NODE = Schema(

@@ -245,6 +245,8 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     10
     """
     source = source or f"{schema.name} table"
+    if schema is JOB:
+        frame = _with_nodes(frame)
     names = [str(name).strip() for name in frame.columns]
     if len(set(names)) < len(names):
         raise TableError(f"{source}: duplicate column {next(n for at, n in enumerate(names) if n in names[:at])}")
@@ -265,10 +267,12 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     for column in schema.columns:
         if column.name in frame.columns:
             columns[column.name] = _coerce(frame[column.name], column, source)
-        elif column.default is not None:
+        elif column.default is not None and (not column.beside or column.beside in frame.columns):
             columns[column.name] = pd.Series(column.default, index=frame.index, dtype=column.pandas_dtype)
     checked = pd.DataFrame(columns | {name: frame[name] for name in unknown}, index=frame.index)
     with_clock_of(frame, checked)
+    if "n_tasks" in columns:
+        _refuse_tasks(checked, source)
     if schema.unique:
         again = np.flatnonzero(checked[schema.unique].duplicated().to_numpy())
         if again.size:
@@ -281,6 +285,55 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
                 f"duplicate {short(value)}, also in row {first + 1}; each {schema.unique} must be unique",
             )
     return checked
+
+
+def _with_nodes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Fill in the shape of nodes of rows of tasks that leave it empty: as few nodes as they may have."""
+    if "n_tasks" not in frame:
+        return frame
+
+    def number(name: str, least: int) -> np.ndarray:
+        found = as_floats(frame[name]) if name in frame else np.zeros(len(frame))
+        return np.maximum(np.nan_to_num(found), least)
+
+    tasks, each, most = number("n_tasks", 0), number("cpus_per_task", 1), number("tasks_per_node", 0)
+    nodes = np.maximum(number("min_nodes", 1), np.where(most > 0, np.ceil(tasks / np.maximum(most, 1)), 1))
+    filled = {}
+    for name, values in (
+        ("n_nodes", nodes),
+        ("cpus_per_node", np.ceil(tasks / number("n_nodes", 0).clip(nodes)) * each),
+    ):
+        given = frame[name] if name in frame else pd.Series(None, index=frame.index, dtype=object)
+        empty = (tasks > 0) & _gone(given, [*given], _NOTHING)
+        if empty.any():
+            filled[name] = given.astype(object).where(~empty, values)
+    return frame.assign(**filled)
+
+
+def _refuse_tasks(jobs: pd.DataFrame, source: str) -> None:
+    """Refuse the first row whose tasks contradict themselves."""
+    tasks = jobs["n_tasks"] > 0
+    most, wide = jobs["max_nodes"], jobs["tasks_per_node"]
+    for bad, column, what in (
+        (tasks & (most > 0) & (jobs["min_nodes"] > most), "min_nodes", "is above max_nodes"),
+        (
+            tasks & (most > 0) & (wide > 0) & (jobs["n_tasks"] > most * wide),
+            "n_tasks",
+            "is more than tasks_per_node on max_nodes nodes",
+        ),
+        (
+            tasks & (jobs["mem_mb_per_task"] > 0) & (jobs["mem_mb_per_node"] > 0),
+            "mem_mb_per_task",
+            "is given beside mem_mb_per_node: memory is per task or per node, leave one at 0",
+        ),
+        (
+            tasks & (jobs["gpus_per_task"] > 0) & (jobs["gpus_per_node"] > 0),
+            "gpus_per_task",
+            "is given beside gpus_per_node: GPUs are per task or per node, leave one at 0",
+        ),
+    ):
+        for row in np.flatnonzero(bad.to_numpy())[:1]:
+            raise CellError(source, int(row), column, f"{jobs[column].iloc[row]} {what}")
 
 
 def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:

@@ -45,8 +45,8 @@ jobs = "jobs.csv"
 logged_speed = 5
 """
 TWO = """[applications]
-vasp = { share = 0.3, by = "job_name ~ vasp", speed = { EPYC9654 = 1.9, "Intel Xeon Platinum 8592+" = 1.07 } }
-cfd = { share = 0.2, by = "job_name = Foam|su2", speed = { EPYC9654 = 2.3 } }
+vasp = { share = 0.3, by = "job_name ~ vasp", speed = { "AMD EPYC 9654" = 1.9, "Intel Xeon Platinum 8592+" = 1.07 } }
+cfd = { share = 0.2, by = "job_name = Foam|su2", speed = { "amd epyc 9654" = 2.3 } }
 """
 TWINS = [
     {"column": "job_name", "op": "~", "texts": ["vasp"], "share": "0.3", "speed": {"AMD EPYC 9654": "1.9",
@@ -163,7 +163,8 @@ def test_conditions_go_by_any_column():
 
 def test_speeds_relative_to_a_processor_go_by_the_spec_number_up_to_it(tmp_path: Path):
     """From the log's 5 to the EPYC's 8 by SPEC; from there to the Xeon by the application."""
-    more = '[applications]\nvasp = { by = "job_name ~ vasp", relative_to = "EPYC 9654", speed = { 8592 = 0.93 } }\n'
+    more = '[applications]\nvasp = { by = "job_name ~ vasp", relative_to = "AMD EPYC 9654", '
+    more += 'speed = { "Intel Xeon Platinum 8592+" = 0.93 } }\n'
     loaded = procure.load_study(study(tmp_path, more))
     found = Applications(loaded, loaded.read_quotes(), None)
     [log] = loaded.workloads
@@ -171,16 +172,15 @@ def test_speeds_relative_to_a_processor_go_by_the_spec_number_up_to_it(tmp_path:
     unknown = log.model_copy(update={"logged_speed": None})
     assert found.factors("vasp", unknown) == {"Xeon": Fraction("0.93"), "Epyc": 1}
     notes = " ".join(load_plan(loaded).notes)
-    assert (
-        "taken 8592 for Intel Xeon Platinum 8592+" in notes and "no speed on Old; there the SPEC number serves" in notes
-    )
+    assert "no speed on Old; there the SPEC number serves" in notes
 
 
-@pytest.mark.parametrize("name", ["AMD EPYC 9654", "EPYC9654"])
+@pytest.mark.parametrize("name", ["AMD EPYC 9654", "amd EPYC 9654"])
 def test_what_one_log_ran_on_is_not_what_another_ran_on(tmp_path: Path, name: str):
     """Half as fast on the Xeon as on the EPYC: from the EPYC's log half, from the Xeon's twice as fast on the EPYC."""
     more = '[[workloads]]\nname = "other"\njobs = "jobs.csv"\nlogged_processor = "Intel Xeon Platinum 8592+"\n'
-    more += f'[applications]\nvasp = {{ by = "job_name ~ vasp", relative_to = "{name}", speed = {{ 8592 = 0.5 }} }}\n'
+    more += f'[applications]\nvasp = {{ by = "job_name ~ vasp", relative_to = "{name}", '
+    more += 'speed = { "Intel Xeon Platinum 8592+" = 0.5 } }\n'
     path = study(tmp_path, more)
     path.write_text(path.read_text().replace("logged_speed = 5", 'logged_processor = "AMD EPYC 9654"'))
     loaded = procure.load_study(path)
@@ -217,32 +217,33 @@ def test_study_check_says_what_is_covered(tmp_path: Path):
     ("more", "words"),
     [
         ('a = { share = 1, speed = { EPYC7 = 1 } }', "applications.a.speed: no quote has the processor 'EPYC7'"),
-        ('a = { share = 1, relative_to = "K", speed = { 9654 = 1 } }', "applications.a.relative_to: no quote"),
-        ('a = { share = 1, speed = { 9654 = 1, EPYC9654 = 2 } }', "'9654' and 'EPYC9654' both mean AMD EPYC 9654"),
-        ('a = { share = 0.7, speed = { 9654 = 1 } }\nb = { share = 0.4, speed = { 9654 = 1 } }', "add up to 1.1"),
-        ('a = { by = "job_name ~ fo", speed = { 9654 = 1 } }\nb = { by = "job_name = foam", speed = { 9654 = 1 } }',
+        ('a = { share = 1, relative_to = "K", speed = { P9 = 1 } }', "applications.a.relative_to: no quote"),
+        ('a = { share = 1, speed = { P9 = 1, "amd epyc 9654" = 2 } }', "two names mean one processor"),
+        ('a = { share = 0.7, speed = { P9 = 1 } }\nb = { share = 0.4, speed = { P9 = 1 } }', "add up to 1.1"),
+        ('a = { by = "job_name ~ fo", speed = { P9 = 1 } }\nb = { by = "job_name = foam", speed = { P9 = 1 } }',
          "applications.b.by: takes 10 jobs that applications.a.by takes, too, such as job 1;"),
-        ('a = { by = "job_nme ~ x", speed = { 9654 = 1 } }', "a.by: unknown column 'job_nme'; did you mean job_name"),
-        ('a = { by = "qos = x", speed = { 9654 = 1 } }', "a.by: no workload has the column 'qos'; give share"),
-        ('a = { by = "job_name > x", speed = { 9654 = 1 } }', "study.toml: applications.a.by: 'job_name > x': job_name "
+        ('a = { by = "job_nme ~ x", speed = { P9 = 1 } }', "a.by: unknown column 'job_nme'; did you mean job_name"),
+        ('a = { by = "qos = x", speed = { P9 = 1 } }', "a.by: no workload has the column 'qos'; give share"),
+        ('a = { by = "job_name > x", speed = { P9 = 1 } }', "study.toml: applications.a.by: 'job_name > x': job_name "
          "is text; compare it by ==, != or ~, e.g. 'job_name == a|b*'; write conditions joined by 'and'"),
-        ('a = { by = "nodes ~ 4", speed = { 9654 = 1 } }', "applications.a.by: 'nodes ~ 4'"),
-        ('a = { by = "cpus > 4 and cpus < 2", speed = { 9654 = 1 } }', "a.by: no job can be in it: 'cpus > 4'"),
-        ('a = { by = "job_name ~ x and", speed = { 9654 = 1 } }', "applications.a.by: ''"),
-        ('a = { share = 0.5, speed = { 9654 = true } }', "applications.a.speed.9654: True was given"),
-        ('a = { share = 0.5, speed = { 9654 = "1.9" } }', "applications.a.speed.9654: '1.9' was given"),
-        ('a = { share = true, speed = { 9654 = 1 } }', "applications.a.share: True was given"),
+        ('a = { by = "nodes ~ 4", speed = { P9 = 1 } }', "applications.a.by: 'nodes ~ 4'"),
+        ('a = { by = "cpus > 4 and cpus < 2", speed = { P9 = 1 } }', "a.by: no job can be in it: 'cpus > 4'"),
+        ('a = { by = "job_name ~ x and", speed = { P9 = 1 } }', "applications.a.by: ''"),
+        ('a = { share = 0.5, speed = { P9 = true } }', "applications.a.speed.AMD EPYC 9654: True was given"),
+        ('a = { share = 0.5, speed = { P9 = "1.9" } }', "applications.a.speed.AMD EPYC 9654: '1.9' was given"),
+        ('a = { share = true, speed = { P9 = 1 } }', "applications.a.share: True was given"),
         ('a = { share = 0.5, speed = { "" = 1 } }', "applications.a.speed: an empty name was given"),
-        ('"" = { share = 0.5, speed = { 9654 = 1 } }', "applications: an empty name was given"),
-        ('a = { share = 0.7, speed = { 9654 = 1 } }\nb = { share = 0.3000001, speed = { 9654 = 1 } }', "to 1.0000001;"),
-        ('a = { speed = { 9654 = 1 } }', "applications.a: give by"),
-        ('a = { share = 0.5, speed = { 9654 = 0 } }', "applications.a.speed: 9654: 0"),
-        ('a = { share = 1.5, speed = { 9654 = 1 } }', "applications.a.share"),
+        ('"" = { share = 0.5, speed = { P9 = 1 } }', "applications: an empty name was given"),
+        ('a = { share = 0.7, speed = { P9 = 1 } }\nb = { share = 0.3000001, speed = { P9 = 1 } }', "to 1.0000001;"),
+        ('a = { speed = { P9 = 1 } }', "applications.a: give by"),
+        ('a = { share = 0.5, speed = { P9 = 0 } }', "applications.a.speed: AMD EPYC 9654: 0"),
+        ('a = { share = 1.5, speed = { P9 = 1 } }', "applications.a.share"),
         ('a = { share = 0.5, speed = {} }', "applications.a.speed"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
     """One line each."""
+    more = more.replace("P9", '"AMD EPYC 9654"')
     assert words in refused(tmp_path, f"[applications]\n{more}\n")
 
 
@@ -258,11 +259,3 @@ def test_a_job_table_with_speeds_that_are_none_is_refused(text: str):
 def test_speeds_that_stand_in_the_log_are_not_overwritten(tmp_path: Path):
     """They and [applications] would contradict each other."""
     assert "has speeds of its own" in refused(tmp_path, TWO, jobs=named_jobs().assign(kind_speeds="Epyc=2"))
-
-
-def test_speeds_that_look_relative_are_asked_about(tmp_path: Path):
-    """All far below the SPEC number: were they relative to the first?"""
-    more = "[applications]\na = { share = 1, speed = { EPYC9654 = 1.0, 8592 = 0.93 } }\n"
-    said = CliRunner().invoke(app, ["study", "check", str(study(tmp_path, more))])
-    assert "say relative_to" in " ".join(said.stderr.split())
-    assert "relative_to" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path))]).stderr

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.recommender.award import award, award_of
+from procure.recommender.award import award, award_of, points_of, sensitivity, shares
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.settings import validated
 from procure.study import load_study
-from procure.study.award import Award, points_of, sensitivity, shares
+from procure.study.award import Award
 from procure.study.check import check_study
 from procure.sweep import load_plan, run_sweep
 from procure.workload.generate import generate

@@ -99,7 +99,7 @@ def test_recommend_says_what_cannot_be_told_apart():
     listed = json.loads(out)
     assert [set(one) >= {"rank_low", "rank_high", "chance_top", "alike"} for one in listed] == [True] * 5
     assert listed[0]["alike"] and listed[0]["rank_low"] == 1
-    assert "6 resamples of the" in err and ("cannot be told apart" in err or "is better than every" in err)
+    assert "6 resamples of the" in err and "cannot be told apart" in err
     plain = json.loads(run(*words[:4], "--no-verify", "--resamples", "0", "--format", "json")[0])
     assert all(one["chance_top"] is None for one in plain)
 
@@ -113,7 +113,7 @@ def test_packages_that_leave_other_jobs_out_are_not_compared():
     assert len(found.table) == 2 and found.table["rank_high"].max() <= 2
     assert found.head(4)["alike"].isna().tolist() == [False, False, True, True]
     assert len(found.columns(4)["tied_1st"]) == 4
-    assert not any("first 4" in line or "first 50" in line for line in found.sentences(len(ranking)))
+    assert not any("first 4" in line or "first 50" in line for line in found.sentences())
 
 
 SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")

@@ -65,7 +65,7 @@ def test_manifest_and_report_ask_for_packages_that_are_required_by_that_name():
 INSTALLATION = ROOT / "installation"
 NAMES = {
     "conda/recipe.yaml": {
-        "matplotlib": "matplotlib-base", "xgboost-cpu": "py-xgboost-cpu", "tzdata": "python-tzdata",
+        "xgboost-cpu": "py-xgboost-cpu", "tzdata": "python-tzdata",
         "dask": "distributed",
     },
     "spack/package.py": {"xgboost-cpu": "xgboost"},

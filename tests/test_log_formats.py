@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
+from procure.schemas import as_logged
 from procure.workload import formats, import_log
 from procure.workload.formats import FORMATS, Format, recognised
 from procure.workload.log_settings import LogFormat
@@ -176,7 +177,8 @@ def test_a_job_of_tasks_keeps_the_nodes_that_it_got(tmp_path):
     row = "1|a|1704186000|1704186600|1704190200|COMPLETED|02:00:00|96|192000M|4|01:00:00"
     tres = "|cpu=96,mem=192000M,node=1|cpu=96,mem=192000M,node=4"
     jobs = sacct(tmp_path, row + tres, header=f"{SACCT}|ReqTRES|AllocTRES").jobs
-    assert jobs[["n_nodes", "cpus_per_node", "mem_mb_per_node"]].to_numpy().tolist() == [[4, 24, 48_000]]
+    assert jobs[["n_nodes", "cpus_per_node", "n_tasks", "mem_mb_per_task"]].to_numpy().tolist() == [[4, 24, 96, 2000]]
+    assert as_logged(jobs)["mem_mb_per_node"].tolist() == [48_000]
 
 
 def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
@@ -191,7 +193,7 @@ def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
     named = import_log(path, "sacct", fields=SACCT.replace("|", ",")).jobs
     assert named.equals(sacct(tmp_path, row).jobs)
     assert named.equals(sacct(tmp_path, row.replace("|", ";"), header=SACCT.replace("|", ";")).jobs)
-    assert named.equals(sacct(tmp_path, f"{row}|sbatch -n 4 a|b", header=f"{SACCT}|SubmitLine").jobs)
+    assert named.equals(sacct(tmp_path, f"{row}|sbatch -N 1 -n 4 a|b", header=f"{SACCT}|SubmitLine").jobs)
     path.write_text(row.replace("|", ";") + "\n")
     columns = {"cpus_per_node": "c", "submit_time": "s", "start_time": "b", "end_time": "e", "requested_time": "limit"}
     found = import_log(path, "csv", fields="id,u,s,b,e,state,limit,c,m,n,t", columns=columns).jobs

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from procure.cli import common
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.schemas import JOB
+from procure.schemas import JOB, as_logged
 from procure.study.plan import read_workload
 from procure.study.workloads import Workload
 from procure.tables import read, write
@@ -103,11 +103,11 @@ def test_study_import_queue_learn_and_forecast_read_one_table(folder, monkeypatc
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     found = CliRunner().invoke(app, ["workload", "import", name, *options, "--out", "jobs.parquet"])
     assert found.exit_code == 0, found.output
-    imported = read("jobs.parquet", JOB)
+    imported = as_logged(read("jobs.parquet", JOB))
     assert imported["cpus_per_node"].max() > 1 or kind == "swf"
     tables = {
-        "study": read_workload(Workload(name="w", jobs=name, **settings)),
-        "library": import_log(name, **settings).jobs,
+        "study": read_workload(Workload(name="w", jobs=name, shape="as-logged", **settings)),
+        "library": import_log(name, shape="as-logged", **settings).jobs,
     }
     for command in (
         ["queue", "train", name, "--out", "m"],

@@ -145,7 +145,7 @@ def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
     )
     (folder / "s.toml").write_text(text)
     said = run("study", "check", "s.toml", "--format", "json")
-    assert json.loads(said.stdout)["about_packages"] > 20 and "searches among them, at most 70 runs" in said.stderr
+    assert json.loads(said.stdout)["about_packages"] == 20 and "searches among them, at most 70 runs" in said.stderr
     assert "no search" in str(run("recommend", "s.toml", code=1).exception)
     spent = json.loads(run("sweep", "s.toml", "--farm", "serial", "--format", "json").stdout)["spent"]
     assert spent["n_runs_asked"] == 70
@@ -207,19 +207,17 @@ def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
     few = waiting._few(jobs, wait)
     assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
     assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    said = waiting.few_make_most({"share_of_demand": None, "share_of_waiting": 0.6, "share_of_jobs": 0.1, "few": few})
-    assert said[0].startswith("careful: 7 jobs, 0.70% of all") and "16 nodes with 2 CPUs" in said[0]
     assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:
-    """On page one and in the list's notes; energy without a price is not priced, and not free."""
+    """On page one; energy without a price is not priced, and not free."""
     run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 90_000)
     path = folder / "s.toml"
     path.write_text(path.read_text().replace("# staff_usd_per_node_year = 0 ", "staff_usd_per_node_year = 100 "))
     run("sweep", path, "--farm", "serial")
     done = procure.recommend(path, k=2, resamples=0)
-    assert done.ranking["mean_wait_time"].iloc[0] > 60 and done.about[0].startswith("jobs wait longer than today")
+    assert done.ranking["mean_wait_time"].iloc[0] > 60
     assert "longer-than-logged" in [one.name for one in objections(done)]
     said = {title: " ".join(lines) for title, _, lines in write_memo(done, compared(done)).parts}
     assert "In the log they waited 60 s" in said["What it brings"]

@@ -320,6 +320,6 @@ def test_a_model_file_keeps_what_the_features_need() -> None:
 def test_a_question_imports_no_booster_library() -> None:
     """What takes most of a second to import is left alone by `queue predict` and `watch`."""
     code = "import sys, procure.cli.queue_predict; print([m for m in sys.argv[1:] if m in sys.modules])"
-    heavy = ["xgboost", "sklearn", "scipy", "matplotlib", "numba"]
+    heavy = ["xgboost", "sklearn", "scipy", "vl_convert", "numba"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.packages.cloud import in_use, read_prices, reserved_count
-from procure.recommender.rent import compare_rent
+from procure.recommender.rent import compare_rent, in_use, read_prices, reserved_count
 from procure.study.costs import package_costs
 
 HOUR = 3600

@@ -6,13 +6,17 @@ import json
 import os
 import re
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_study import swept
 from test_reports import HOSTILE, NAMES, reports
 
+from procure.reports.explore import Explorer, serve
 from procure.text import duration
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
@@ -98,16 +102,16 @@ def test_every_control_of_the_list_works(browser, pages):
     cells = page.locator("#compared tbody tr", has_text="mean wait").locator("td").all_inner_texts()
     data = json.loads(page.inner_html("#data"))
     assert cells == [duration(one["mean_wait_time"]) for one in data["list"][1:3]]  # as Python writes it
-    page.select_option("#across", label="CPUs")
-    assert page.inner_text("#scales").startswith("Across: CPUs, ")
-    page.focus("#cloud")
+    page.wait_for_selector("#picture-cloud[tabindex]")
+    page.focus("#picture-cloud")
     page.keyboard.press("ArrowRight")
     assert "mean wait" in page.inner_text("#point")
     page.keyboard.press("Enter")
     assert page.locator("#compared thead th").count() == 3
-    box = page.locator("#cloud").bounding_box()
-    page.mouse.move(box["x"] + 20, box["y"] + 20)
-    page.mouse.move(box["x"] + 12, box["y"] + 20)
+    page.fill("#most-price", "1")
+    assert page.inner_text("#n-drawn").startswith("0 of ")
+    page.fill("#most-price", "")
+    assert page.locator(".picture > svg").count() == 0  # each is live now
     assert HOSTILE in page.inner_text("#bill") or HOSTILE in page.inner_text("#packages")
     assert said == []
     page.close()
@@ -119,7 +123,8 @@ def test_a_report_reads_without_script(browser, pages):
     page = context.new_page()
     page.goto(pages["purchase"].as_uri())
     assert page.locator("#list tbody tr").count() == 3
-    assert not page.is_visible("#explore") and not page.is_visible("#filter")
+    assert not page.is_visible("#types") and not page.is_visible("#filter")
+    assert page.locator(".picture > svg").first.is_visible()
     context.close()
 
 
@@ -139,4 +144,29 @@ def test_the_bill_stands_behind_a_memo_of_two_printed_pages(browser, pages, tmp_
     page, _, _ = opened(browser, pages["purchase"], viewport={"width": 768, "height": 800})
     frame = page.locator("#bill .wide").first
     assert frame.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.close()
+
+
+def test_bounds_typed_into_the_live_page_are_answered(browser, tmp_path):
+    """The list and the picture follow; what cannot be answered is said, and axe finds nothing."""
+    opened_at: list[str] = []
+    threading.Thread(target=serve, args=(Explorer(swept()), 0, opened_at.append), daemon=True).start()
+    while not opened_at:
+        time.sleep(0.05)
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(opened_at[0])
+    page.wait_for_selector("#picture-cloud[tabindex]")
+    page.fill("[name=budget]", "66000")
+    page.click("#ask button")
+    page.locator("#told", has_text="packages keep").wait_for()
+    prices = [int(one.replace(",", "")) for one in page.locator("#list tbody tr td:nth-child(3)").all_inner_texts()]
+    assert prices and max(prices) <= 66_000
+    page.fill("[name=constraints]", "nonsense")
+    page.click("#ask button")
+    page.locator("#told", has_text="nonsense").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390 and said == []
+    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
+    assert [one["id"] for one in page.evaluate("axe.run()")["violations"]] == []
     page.close()

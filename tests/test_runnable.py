@@ -64,3 +64,42 @@ def test_equals_what_a_simulation_counts(counts, requests):
     table, one = jobs(*requests), packages(counts)
     run = simulate(table, package_nodes(one.iloc[0], TYPES))
     assert jobs_left_out(one, TYPES, table)[0] == run.metrics["n_unrunnable"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(0, 3)] * 3).filter(any),
+    own=st.integers(0, 2),
+    tasks=st.tuples(
+        st.integers(1, 60),
+        st.sampled_from([1, 2, 5]),
+        st.sampled_from([0, 4_000, 40_000]),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from([0, 3]),
+        st.integers(1, 3),
+        st.sampled_from([0, 3, 4]),
+    ),
+)
+def test_tasks_fit_on_the_largest_nodes_that_they_may_have(counts, own, tasks):
+    """Counted one by one: so many nodes at most, each with as many tasks as it holds when empty."""
+    names = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task", "tasks_per_node", "min_nodes", "max_nodes"]
+    asked = dict(zip(names, tasks, strict=True))
+    if asked["max_nodes"] and asked["tasks_per_node"]:
+        asked["n_tasks"] = min(asked["n_tasks"], asked["max_nodes"] * asked["tasks_per_node"])
+    table = check(pd.DataFrame([{"job_id": "1", "submit_time": 0, "run_time": 1} | asked]), JOB)
+    existing = pd.DataFrame({"cpus": [12] * own, "mem_mb": 9_000, "gpus": 0, "gpu_type": ""})
+    nodes = [(8, 32_000, 0)] * counts[0] + [(4, 512_000, 0)] * counts[1] + [(16, 64_500, 2)] * counts[2]
+    held = []
+    for cpus, mem, gpus in [*nodes, *[(12, 9_000, 0)] * own]:
+        n = 0
+        while (
+            n < (asked["tasks_per_node"] or 99)
+            and (n + 1) * asked["cpus_per_task"] <= cpus
+            and (n + 1) * asked["mem_mb_per_task"] <= mem
+            and (n + 1) * asked["gpus_per_task"] <= gpus
+        ):
+            n += 1
+        held += [n] * (n > 0)
+    held = sorted(held, reverse=True)[: asked["max_nodes"] or 99]
+    runs = sum(held) >= asked["n_tasks"] and len(held) >= asked["min_nodes"]
+    assert jobs_left_out(packages(counts), TYPES, table, existing)[0] == (not runs)

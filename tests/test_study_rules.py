@@ -34,7 +34,6 @@ BAD = [
     ("simulate.policies = ['tiers']", "tiers needs the leaf and the pod of each node", load_plan),
     ("simulate.policies = ['fcfs', 'window:method=sa']", "needs the leaf and the pod", load_plan),
     ("simulate.policies = ['window:method=neural:no.zip']", "no.zip: no such file", None),
-    ("sweep.offset = 90\nsweep.sample = 100", "leaves no package to simulate", load_plan),
     ("recommend.constraints = ['waste<=4h']", "'waste' is unknown", criteria_of),
     ("recommend.constraints = ['price_usd<=4h']", "is not a unit of price_usd", criteria_of),
     ("recommend.constraints = ['p95_wait<=1h', 'p95_wait>=2h']", "contradict each other", criteria_of),

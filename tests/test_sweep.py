@@ -85,14 +85,6 @@ def test_existing_nodes_may_have_the_names_that_new_ones_get(tmp_path):
     ]
 
 
-def test_an_offset_beyond_the_packages_is_refused(tmp_path):
-    """A sample that takes no package is an error that names the setting and the number of packages."""
-    path = make_study(tmp_path, sample="100000")
-    path.write_text(path.read_text().replace("[sweep]", "[sweep]\noffset = 99999"))
-    with pytest.raises(TableError, match=r"sweep.offset = 99999 leaves no package"):
-        load_plan(load_study(path))
-
-
 def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     """A log's dropped rows, and types without a speed, are told and not silently taken."""
     path = make_study(tmp_path)

@@ -16,7 +16,7 @@ from procure.errors import ArgumentError, TableError
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.other_loads import GROWTHS, other_loads
-from procure.recommender.what_if import Changes, changed_jobs, parse_gpu_share, try_changes
+from procure.recommender.what_if import Changes, changed_jobs, read_factor, try_changes
 from procure.sweep.results import load_results
 from procure.workload import generate
 
@@ -80,7 +80,7 @@ def test_the_first_under_other_loads_waits_as_what_if_says():
     [
         (Changes(growth=0.0), "growth 0 was given; it must be above 0"),
         (Changes(growth=-1.0), "growth -1 was given"),
-        (Changes(gpu_share=1.0), "a share of the jobs is below 100%"),
+        (Changes(gpu_jobs=0.0), "gpu-share 0 was given"),
         (Changes(policy="esy"), "'esy' is not known; did you mean easy"),
         (Changes(), "nothing changes"),
     ],
@@ -92,18 +92,16 @@ def test_what_cannot_be_is_one_clear_error(changes: Changes, message: str):
 
 
 def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
-    """2x is twice the jobs, 30% a share of all; a bare number could be either."""
-    assert parse_gpu_share("2x") == {"gpu_jobs": 2.0} and parse_gpu_share("30%") == {"gpu_share": 0.3}
-    assert parse_gpu_share(None) == {}
-    with pytest.raises(TableError, match="write 2x"):
-        parse_gpu_share("2")
+    """2x is twice the jobs; a bare number could be a share, and a share of all is gone."""
+    assert read_factor("2x") == 2.0 and read_factor(None) is None
+    for wrong in ("2", "30%"):
+        with pytest.raises(TableError, match="such as 2x"):
+            read_factor(wrong)
     jobs = generate(1, 50).assign(gpus_per_node=0)
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
         changed_jobs(jobs, Changes(gpu_jobs=2.0))
     every = jobs.assign(gpus_per_node=1)
     assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100
-    with pytest.raises(TableError, match="every job of this workload asks for GPUs"):
-        changed_jobs(every, Changes(gpu_share=0.3))
 
 
 @pytest.mark.slow

@@ -6,10 +6,13 @@ import json
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.workload import import_log
-from procure.workload.submit_line import read_submit_line
+from procure.workload.asked import asked_for, line_options
+from procure.workload.sacct_tasks import read_line
 
 HEADER = (
     "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|"
@@ -388,18 +391,19 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("sbatch -n 16 --dependency=afterok:41:42 run.sh --array=5%9", ("afterok:41:42", 0, "", "", 0, False)),
-        ("sbatch -d afterany:7 -a 0-9%2 -L matlab:2 --nice=50 run.sh", ("afterany:7", 2, "", "matlab:2", 50, False)),
-        ("sbatch --exclusive --nice run.sh", ("", 0, "1", "", 100, False)),
-        ("srun --exclusive=user -c 4 --pty bash", ("", 0, "", "", 0, False)),
-        ("salloc", ("", 0, "", "", 0, False)),
-        ("(null)", ("", 0, "", "", 0, False)),
-        ("sbatch --wrap='echo", ("", 0, "", "", 0, True)),
+        ("sbatch -n 16 --dependency=afterok:41:42 run.sh --array=5%9", ("afterok:41:42", 0, "", 0, False)),
+        ("sbatch -d afterany:7 -a 0-9%2 -L matlab:2 --nice=50 run.sh", ("afterany:7", 2, "matlab:2", 50, False)),
+        ("sbatch --exclusive --nice run.sh", ("", 0, "", 100, False)),
+        ("salloc", ("", 0, "", 0, False)),
+        ("(null)", ("", 0, "", 0, False)),
+        ("sbatch --wrap='echo", ("", 0, "", 0, True)),
+        ("sbatch -n many run.sh", ("", 0, "", 0, True)),
+        ("sbatch -N 4-2 run.sh", ("", 0, "", 0, True)),
     ],
 )
 def test_a_submit_line_tells_what_no_field_does(text, found):
     """Options before the script only; what cannot be read is said."""
-    assert read_submit_line(text) == found
+    assert read_line(text)[-5:] == found
 
 
 def test_columns_of_submit_lines(tmp_path):
@@ -410,3 +414,83 @@ def test_columns_of_submit_lines(tmp_path):
     read = import_log(path, "sacct", tz="UTC")
     assert read.jobs["dependency"].tolist() == ["", "afterok:0", ""] and "array_limit" not in read.jobs
     assert any("1 submit line cannot be read" in note for note in read.notes)
+
+
+ASKED = [
+    ("-n 16", 16, "n_tasks=16 min_nodes=1"),
+    ("-n 16 -N 2", 16, "n_tasks=16 min_nodes=2 max_nodes=2"),
+    ("-N 2-4 -n 8", 8, "n_tasks=8 min_nodes=2 max_nodes=4"),
+    ("-N 2-4", 2, "n_tasks=2 min_nodes=2 max_nodes=4"),
+    ("-n 4 -c 8 --mem-per-cpu=1G", 32, "n_tasks=4 cpus_per_task=8 mem_mb_per_task=8192 mem_mb_per_node=0"),
+    ("-n 6 --mem 3G --exclusive", 6, "n_tasks=6 mem_mb_per_node=3072 mem_mb_per_task=0 exclusive=1"),
+    ("-n 10 --ntasks-per-node=4", 10, "n_tasks=10 tasks_per_node=4 min_nodes=3"),
+    ("--ntasks=4 --gpus-per-task=a100:2", 4, "n_tasks=4 gpus_per_task=2 gpus_per_node=0"),
+    ("-n 16 --gpus=4", 16, "n_tasks=4 cpus_per_task=4 gpus_per_task=1"),
+    ("-n8 --gres=gpu:2", 8, "n_tasks=8 gpus_per_node=2"),
+    ("--array=0-9%2 -n 3", 3, "n_tasks=3 array_limit=2"),
+    ("-c 4", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -n 3
+    ("-n 3", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -c 4
+    ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),
+    ("-p long", 8, "n_tasks=0"),
+    ("-n 3 -c 2", 12, "n_tasks=0"),  # something else was said, too
+]
+
+
+@pytest.mark.parametrize(("options", "cpus", "wanted"), ASKED, ids=[one[0] for one in ASKED])
+def test_a_job_of_tasks_has_what_its_command_line_asks_for(sacct, options, cpus, wanted):
+    """`ReqCPUS` completes what only the script said; a job of which nothing tells keeps the shape that was logged."""
+    row = line(ReqTRES=f"cpu={cpus},mem=16G,node=1", ReqCPUS=str(cpus)) + f"|sbatch {options} run.sh"
+    other = line("2") + "|sbatch -n 2 run.sh"
+    job = sacct(row, other, header=f"{HEADER}|SubmitLine").jobs.iloc[0]
+    for each in wanted.split():
+        name, _, value = each.partition("=")
+        assert int(job[name]) == int(value), each
+
+
+def test_what_asked_for_tasks_is_counted_by_core_hours(sacct):
+    """Unreadable lines and lines that do not say it are unknown; --set asks=tasks says it for them."""
+    rows = [
+        line("1", NNodes="3", ReqTRES="cpu=8,node=1", AllocTRES="cpu=8,node=3", NodeList="c[1-3]"),
+        line("2", NNodes="2", ReqTRES="cpu=8,node=2", AllocTRES="cpu=8,node=2", NodeList="c[1-2]"),
+        line("3", ReqTRES="cpu=4,node=1"),
+        line("4", ReqTRES="cpu=4,node=1"),
+    ]
+    lines = ["", "", "sbatch run.sh", "sbatch -n '4"]
+    both = [f"{row}|{text}" for row, text in zip(rows, lines, strict=True)]
+    found = sacct(*both, header=f"{HEADER}|SubmitLine")
+    assert found.shape == {"tasks": 9 / 25, "nodes": 8 / 25, "unknown": 8 / 25}
+    assert found.jobs["n_tasks"].tolist() == [8, 0, 0, 0]
+    assert any("32 % unknown" in text for text in found.account())
+    assert any("1 submit line cannot be read" in note for note in found.notes)
+    assert sacct(*rows, asks="tasks").jobs["n_tasks"].tolist() == [8, 0, 4, 4]
+    assert "n_tasks" not in sacct(*rows, shape="as-logged").jobs
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    n=st.integers(1, 64),
+    c=st.sampled_from([1, 1, 2, 6]),
+    wide=st.sampled_from([0, 0, 4]),
+    low=st.sampled_from([0, 0, 2]),
+    more=st.sampled_from([0, 3]),
+    style=st.sampled_from(["long", "short", "spaced"]),
+    memory=st.sampled_from(["", "--mem=2G", "--mem-per-cpu=100"]),
+)
+def test_options_in_any_spelling_ask_for_the_same(n, c, wide, low, more, style, memory):
+    """Of random options, the line asks for the tasks that they name, on as many nodes."""
+    options = {"ntasks": n, "cpus-per-task": c, "ntasks-per-node": wide, "nodes": f"{low}-{low + more}" if low else 0}
+    short = {"ntasks": "n", "cpus-per-task": "c", "nodes": "N"}
+    words = []
+    for name, value in options.items():
+        if value and style == "long":
+            words.append(f"--{name}={value}")
+        elif value:
+            words.append(f"-{short[name]}{value}" if style == "short" and name in short else f"--{name} {value}")
+    asked = asked_for(line_options(f"sbatch {' '.join(words)} {memory} -J x run.sh -n 99"), n * c)
+    least = max(low, -(-n // wide) if wide else 1)
+    assert (asked.n_tasks, asked.cpus_per_task, asked.min_nodes) == (n, c, least)
+    assert asked.max_nodes == (low + more if low else 0)
+    assert asked.mem_mb_per_task == (100 * c if "per-cpu" in memory else 0)
+    assert asked.mem_mb_per_node == (2048 if "2G" in memory else -1)
+    even = (wide and n == wide * least and (not low or low + more == least)) or (low and not more and n == low)
+    assert asked.shape == ("nodes" if even else "tasks")

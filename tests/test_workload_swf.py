@@ -26,7 +26,7 @@ def swf(tmp_path):
     def load(*rows, header=HEADER, **options):
         path = tmp_path / "log.swf"
         path.write_text(header + "\n".join(rows) + "\n")
-        return import_log(path, "swf", **options)
+        return import_log(path, "swf", **{"shape": "as-logged"} | options)
 
     return load
 
@@ -58,10 +58,13 @@ def test_a_job_is_read_on_the_header_s_clock_with_a_node_per_processor(swf):
 def test_nodes_hold_all_processors_evenly_and_memory_follows_them(tmp_path_factory, processors, per_node, kb):
     path = tmp_path_factory.mktemp("swf") / "log.swf"
     path.write_text(HEADER + row(asked=processors, mem=kb))
-    job = import_log(path, "swf", cpus_per_node=per_node).jobs.iloc[0]
+    job = import_log(path, "swf", cpus_per_node=per_node, asks="nodes").jobs.iloc[0]
     assert job["n_nodes"] == -(-processors // per_node)
     assert job["cpus_per_node"] == -(-processors // job["n_nodes"]) <= per_node
     assert job["mem_mb_per_node"] == -(-kb * job["cpus_per_node"] // 1000)
+    tasks = import_log(path, "swf", cpus_per_node=per_node).jobs.iloc[0]
+    assert (tasks["n_tasks"], tasks["cpus_per_task"], tasks["mem_mb_per_task"]) == (processors, 1, -(-kb // 1000))
+    assert tasks["mem_mb_per_node"] == 0 and tasks["n_nodes"] == job["n_nodes"]
 
 
 def test_processors_got_stand_in_for_those_asked_for(swf):
@@ -102,7 +105,10 @@ def test_without_unix_start_time_days_are_refused_even_after_parquet(swf, tmp_pa
 
 
 def test_the_memory_s_unit_is_an_option(swf):
-    assert swf(row(mem=4_000_000), mem_unit="B:job").jobs["mem_mb_per_node"].tolist() == [1]
+    assert swf(row(mem=4_000_000), mem_unit="B:job", asks="nodes").jobs["mem_mb_per_node"].tolist() == [1]
+    tasks = swf(row(mem=12_000_000), mem_unit="B:job", shape="tasks").jobs
+    assert tasks[["n_tasks", "mem_mb_per_task", "mem_mb_per_node"]].to_numpy().tolist() == [[6, 2, 0]]
+    assert swf(row(mem=7), mem_unit="MB:node", shape="tasks").jobs["mem_mb_per_node"].tolist() == [7]
     with pytest.raises(TableError, match="unknown memory unit 'Kb'"):
         swf(row(), mem_unit="Kb:cpu")
 

@@ -47,12 +47,12 @@ LOGS: dict[str, tuple[str, dict[str, object]]] = {
 def log(place: Place, name: str) -> pd.DataFrame:
     """Read a log as a job table."""
     file, how = LOGS[name]
-    return procure.import_log(place.data / file, **how).jobs
+    return procure.import_log(place.data / file, shape="as-logged", **how).jobs
 
 
 def _log(name: str, place: Place) -> dict[str, object]:
     file, how = LOGS[name]
-    found = procure.import_log(place.data / file, **how)
+    found = procure.import_log(place.data / file, shape="as-logged", **how)
     return {"read": found.n_read, "dropped": sum(found.dropped.values()), **table(found.jobs)}
 
 

@@ -21,7 +21,7 @@ class PyProcureHpc(PythonPackage):
     depends_on("py-dask@2026.1.1:", type="run")
     depends_on("py-distributed@2026.1.1:", type="run")
     depends_on("py-jinja2@3.1.6:", type="run")
-    depends_on("py-matplotlib@3.10:", type="run")
+    depends_on("py-vl-convert-python@1.8:", type="run")
     depends_on("py-numba@0.60:", type="run")
     depends_on("py-numpy@2.0:", type="run")
     depends_on("py-odfdo@3.9:", type="run")

@@ -19,6 +19,7 @@ from procure.cli import layout
 from procure.cli.lazy import MADE_UP
 from procure.errors import ArgumentError, TableError
 from procure.page.names import head
+from procure.schemas import as_logged
 from procure.settings import merged, problems
 from procure.tables import JOB, as_csv, check_name, read
 from procure.text import format_value, money, nearest, plain, printable, seconds
@@ -26,6 +27,7 @@ from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
 from procure.workload.oddities import oddities
+from procure.workload.shapes import Shape
 
 
 class Format(StrEnum):
@@ -167,9 +169,9 @@ def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogForm
     return log
 
 
-def read_job_table(path: Path) -> pd.DataFrame:
-    """Read a job table, and say what looks wrong in it."""
-    jobs = read(path, JOB)
+def read_job_table(path: Path, shape: Shape = "as-logged") -> pd.DataFrame:
+    """Read a job table, with its tasks or the nodes that were logged, and say what looks wrong in it."""
+    jobs = read(path, JOB) if shape == "tasks" else as_logged(read(path, JOB))
     for warning in oddities(jobs):
         note(f"careful: {path.name}: {warning}")
     return jobs

@@ -46,6 +46,7 @@ def compare(
     replay: Annotated[
         bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
     ] = False,
+    shape: site_options.ShapeOption = None,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None, typer.Option(help="Speed of the logged system, in the unit of the nodes' speed.")
@@ -73,7 +74,7 @@ def compare(
             check_length(slices)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = site_options.read_system(jobs, nodes, site)
+    job_table, node_table = site_options.read_system(jobs, nodes, site, shape)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     comparison = compare_policies(
         job_table,

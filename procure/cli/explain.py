@@ -10,7 +10,7 @@ from procure.cli import common, study_options
 from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
 from procure.explanation.package import PackageExplanation
-from procure.explanation.wording import bars_over_time, comparison_sentences, sentences
+from procure.explanation.wording import comparison_sentences, sentences
 
 _SHOWN = 8
 
@@ -56,9 +56,6 @@ def _print(one: PackageExplanation, study: str) -> None:
     if len(one.waits) > 1:
         shown = one.waits[["workload", "mean_wait_time", "jobs_left_out"]]
         common.print_table(shown, common.Format.TABLE, "Mean wait by workload")
-    for workload, bottleneck in one.bottlenecks.items():
-        for line in bars_over_time(workload, bottleneck):
-            common.echo(line)
     if len(one.marginal):
         names = {"saved_seconds": "saved", "saved_per_1000_usd": "saved per US$ 1,000"}
         shown = one.marginal.head(_SHOWN).rename(columns=names)

@@ -41,4 +41,4 @@ def import_log(log: Path, how: LogSettings, keep_unfinished: bool = False) -> Im
     """Read a raw log; what its format is, its first lines tell where no option does."""
     with common.bad_option("--preset"):
         how.preset is None or load_preset(how.preset)
-    return read_log(log, how, keep_unfinished=keep_unfinished)
+    return read_log(log, how, keep_unfinished=keep_unfinished, shape="tasks")

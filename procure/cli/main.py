@@ -24,6 +24,7 @@ COMMANDS = {
     "Buy": {
         "buy": "Everything at once: from a log, offers and a budget to a recommendation and its report.",
         "ask": "Rank the packages again under another budget or bound, from what was simulated.",
+        "explore": "Every package live in the browser: type bounds in, see list and picture at once.",
         "quotes": "Vendors' offers: check a quote file, write an empty one.",
         "packages": "List every package that a budget allows: any types in any count, or as the rules say.",
         "study": "Study files: write one, check one, see how far its sweep is.",

@@ -45,6 +45,7 @@ def simulate(
         ),
     ] = None,
     rule: site_options.RulesOption = None,
+    shape: site_options.ShapeOption = None,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None,
@@ -84,7 +85,7 @@ def simulate(
             policy = with_rules(policy, rule)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = site_options.read_system(jobs, nodes, site)
+    job_table, node_table = site_options.read_system(jobs, nodes, site, shape)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note("no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used")
     with common.bad_option("--rule"):
@@ -126,7 +127,7 @@ def simulate(
 
 def _draw(schedule: pd.DataFrame, out: Path) -> None:
     """Draw a schedule as text or as a figure, by the file's name."""
-    from procure.page.gantt import fitting_step, gantt_figure, gantt_text  # which imports matplotlib
+    from procure.page.gantt import fitting_step, gantt_figure, gantt_text
 
     if out.suffix == ".txt":
         step = fitting_step(schedule, _WIDTH)

@@ -11,6 +11,7 @@ import typer
 from procure.cli.common import Format, note, print_table, read_job_table
 from procure.tables import NODE, read
 from procure.text import counted
+from procure.workload.shapes import Shape, shape_jobs
 
 SiteOption = Annotated[
     Path | None,
@@ -28,15 +29,31 @@ RulesOption = Annotated[
 ]
 
 
+ShapeOption = Annotated[
+    Shape | None,
+    typer.Option(
+        "--shape",
+        help="How jobs of several nodes meet nodes of another size: tasks (whole-node jobs, too) wherever there is "
+        "room, or on the nodes as-logged; without, each job as its row says.",
+    ),
+]
+
+
 _BY_SITE = ("slurm", "rules")
 """Policies that go by a site."""
 
 
-def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read a job table, and the node table that is named, else the site's; neither is bad usage."""
+def read_system(
+    jobs: Path, nodes: Path | None, site: Path | None, shape: Shape | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a job table, and the node table that is named, else the site's; neither is bad usage.
+
+    Jobs of tasks have tasks unless ``shape`` is as-logged. Where it is tasks, whole-node jobs become tasks, too, unless
+    they run on the site's nodes, which are of their size.
+    """
     if nodes is None and site is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
-    table = read_job_table(jobs)
+    table = shape_jobs(read_job_table(jobs, "tasks"), shape or "tasks", repack=shape == "tasks" and nodes is not None)
     if nodes is not None:
         return table, read(nodes, NODE)
     assert site is not None

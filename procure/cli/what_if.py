@@ -20,7 +20,7 @@ def what_if(
     ] = None,
     gpu_share: Annotated[
         str | None,
-        typer.Option(metavar="2x|30%", help="A factor on the GPU jobs, or their share of all jobs."),
+        typer.Option(metavar="2x", help="A factor on the CPU-seconds of GPU jobs."),
     ] = None,
     to_policy: Annotated[
         str | None,

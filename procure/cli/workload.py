@@ -94,6 +94,7 @@ def _account(imported: Imported, log: Path, out: Path | None, output: common.For
             "n_kept": len(jobs),
             "dropped": imported.dropped,
             "clock": clock_of(jobs),
+            "shape": imported.shape,
             "notes": imported.notes,
             "warnings": imported.warnings,
         }
@@ -202,7 +203,7 @@ def slice_(
             day_bounds(day, tz)
     with common.bad_option("--from/--to"):
         first, last = (None if text is None else moment(text, tz) for text in (start, end))
-    tables = [common.read_job_table(path) for path in jobs]
+    tables = [common.read_job_table(path, "tasks") for path in jobs]
     table = tables[0] if len(tables) == 1 else merge(tables, drop_repeated=drop_repeated)
     if left_out := sum(map(len, tables)) - len(table):
         common.note(f"left out {counted(left_out, 'job')} that an earlier table holds")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.run import Run
+from procure.schemas import as_logged
 from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.workload.classes import class_of
@@ -79,7 +80,7 @@ def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFram
     first = submit[0]
     start, end = ((schedule[name] - first).fillna(-1).to_numpy(np.int64) for name in ("start_time", "end_time"))
     submit = submit - first
-    asked = schedule[["cpus_per_node", "mem_mb_per_node", "gpus_per_node"]].to_numpy(np.float64)
+    asked = as_logged(schedule)[["cpus_per_node", "mem_mb_per_node", "gpus_per_node"]].to_numpy(np.float64)
     usage = asked * schedule[["n_nodes"]].to_numpy(np.float64)
     capacity = tuple(float(nodes[name].astype(float).sum()) for name in ("cpus", "mem_mb", "gpus"))
     span = int(run.metrics["makespan"] or 0)

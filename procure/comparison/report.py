@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -12,7 +13,7 @@ from procure.comparison.side_by_side import TESTED, Comparison
 from procure.comparison.slices import SHAKE
 from procure.page.html import render, write_page
 from procure.page.names import heading, shown, unit_of
-from procure.page.svg import figure, inline, literal, time_axis
+from procure.page.vega import box, records, still, time_axis
 from procure.text import counted, duration
 
 _MAIN = (
@@ -70,16 +71,19 @@ def with_units(tests: pd.DataFrame) -> pd.DataFrame:
 
 def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float] = ()) -> Markup:
     """Draw a box per column, and a diamond at the value of the whole workload, as SVG whose ids begin with ``name``."""
-    made, axes = figure(9, 4)
-    axes.boxplot([values[one].dropna().to_numpy(float) for one in values], showmeans=True)
+    groups = [str(one) for one in values]
+    known = [values[one].dropna().to_numpy(float) for one in values]
+    rows = [row for group, held in zip(groups, known, strict=True) for row in records(value=held, group=group)]
+    every = np.concatenate([*known, np.asarray(whole, float)])
+    spec = box(rows, groups, time_axis(label, every) if unit_of(name) == "s" else {"title": label})
+    mark = spec.pop("mark")
+    diamond = {"type": "point", "shape": "diamond", "filled": True, "size": 70, "color": "black"}
+    layers = [{"data": spec.pop("data"), "mark": mark}]
     if len(whole):
-        axes.plot(range(1, len(whole) + 1), whole, "D", color="black", label="the whole workload, as logged")
-        axes.legend()
-    axes.set_xticks(range(1, len(values.columns) + 1), [literal(one) for one in values], rotation=20)
-    axes.set_ylabel(label)
-    if unit_of(name) == "s":
-        time_axis(axes, "y")
-    return inline(made, name, f"{label} under each policy")
+        at = records(value=whole, group=groups, what="the whole workload, as logged")
+        layers.append({"data": {"values": at}, "mark": diamond, "encoding": {
+            "shape": {"field": "what", "scale": {"range": ["diamond"]}}}})  # fmt: skip
+    return still(name, f"{label} under each policy", spec | {"layer": layers})
 
 
 def _spread(comparison: Comparison, metric: str) -> dict[str, object]:

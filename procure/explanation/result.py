@@ -11,7 +11,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
-from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
+from procure.explanation.wording import comparison_sentences, differences, sentences
 from procure.models import pool_workloads
 from procure.progress import silent
 from procure.study import Study
@@ -65,8 +65,6 @@ class Explanation:
         lines = list(self.notes)
         for one in self.packages:
             lines += [f"{self.study}: {one.package_id}", *(f"  {line}" for line in sentences(one))]
-            for workload, bottleneck in one.bottlenecks.items():
-                lines += bars_over_time(workload, bottleneck)
         if len(self.packages) == 2:
             lines += comparison_sentences(*self.packages)
         return "\n".join(lines)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
+from procure.explanation.bottleneck import WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation
 from procure.text import counted, duration
 
-_BARS = " ▁▂▃▄▅▆▇█"
 _STRONGEST = 5
 
 
@@ -108,22 +107,6 @@ def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> 
             f"×{most.second:.2f} for the second"
         )
     return lines
-
-
-def bars_over_time(workload: str, bottleneck: Bottleneck) -> list[str]:
-    """Draw as text how many jobs wait for each resource over time; empty if no job waits."""
-    if not bottleneck.total_seconds:
-        return []
-    table = bottleneck.over_time(60)
-    most = max(float(table[list(CAUSES)].to_numpy().max()), 1e-9)
-    hours = (int(bottleneck.moments[-1]) - int(bottleneck.moments[0])) / 3600
-    head = f"Waiting jobs on {workload} by what they wait for, over {hours:,.1f} h; █ = {counted(round(most), 'job')}"
-    return [head] + [
-        f"  {WORDS[cause]:<24.24} {bottleneck.share(cause):>5.0%}  "
-        + "".join(_BARS[min(8, int(-(-8 * value // most)))] for value in table[cause])
-        for cause in CAUSES
-        if bottleneck.seconds[cause]
-    ]
 
 
 def _waited_for(workload: str, bottleneck: Bottleneck) -> str:

@@ -81,7 +81,7 @@ class Simulator:
                 "name": folder.name,
                 "results": folder.parent,
                 "simulate": study.simulate.model_copy(update={"policies": (asked.policy,)}),
-                "sweep": study.sweep.model_copy(update={"sample": 1, "offset": 0, "batch_size": 0}),
+                "sweep": study.sweep.model_copy(update={"sample": 1, "batch_size": 0}),
             }
         )
         self._plan = SearchPlan(

@@ -40,7 +40,7 @@ class Proposer:
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
         """Choose the packages that may be proposed, and the source of chance."""
-        self._candidates, self._seed = candidates, seed
+        self.candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return up to n packages that are not known, int64 (packages, types); none to end the search.
@@ -88,16 +88,16 @@ class EveryTenth(Proposer):
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the sample, whatever it leaves out; then the packages that are predicted to be best."""
-        every = self._candidates.listed
+        every = self.candidates.listed
         assert every is not None
         sample = _new(every[:: self._step], known)
         if len(sample):
             return sample[:n]
-        learnt = np.flatnonzero((known.left_out <= self._candidates.level) & ~np.isnan(known.value))
-        rest = _new(self._candidates.inside(every), known)
+        learnt = np.flatnonzero((known.left_out <= self.candidates.level) & ~np.isnan(known.value))
+        rest = _new(self.candidates.inside(every), known)
         if len(learnt) < 2 or not len(rest):
             return rest[:n]
-        quotes = self._candidates.space.quotes
+        quotes = self.candidates.space.quotes
         x, z = (
             features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
             for counts in (known.counts[learnt], rest)
@@ -133,18 +133,18 @@ class ByModel(Proposer):
         if len(best) < FIRST // 2:
             return others[:n]
         trees, process, pool = self._prepared(known, best, number, rng)
-        near = self._candidates.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
+        near = self.candidates.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
         pool = _new(np.unique(np.concatenate([pool, near]), axis=0), known)
         if not len(pool):
             return others[:n]
         return self._mix(pool, near, others, (trees, process), n, rng)
 
     def _explored(self, rng: np.random.Generator) -> np.ndarray:
-        return self._candidates.draw(_DRAWN if self._candidates.all is not None else _DRAWN // 5, rng)
+        return self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
 
     def _ranked(self, known: Observations) -> np.ndarray:
         best = known.order()
-        return best[known.left_out[best] <= self._candidates.level]
+        return best[known.left_out[best] <= self.candidates.level]
 
     def _is_due(self, number: int) -> bool:
         return self._pool is None or number >= self._pool[0] + _SCREEN_EVERY
@@ -155,10 +155,10 @@ class ByModel(Proposer):
         """Return both models, fitted, and the packages that they find promising."""
         trees, process = self._learn(known, best, number, rng)
         if self._is_due(number):
-            every = self._candidates.all
+            every = self.candidates.all
             if every is None:
-                near = self._candidates.near(known.counts[best[:50]], 100, rng)
-                every = np.unique(np.concatenate([self._candidates.draw(_DRAWN, rng), near]), axis=0)
+                near = self.candidates.near(known.counts[best[:50]], 100, rng)
+                every = np.unique(np.concatenate([self.candidates.draw(_DRAWN, rng), near]), axis=0)
             every = _new(every, known)
             every = self._promising(every, trees)
             lowest = [np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every, trees, process)]
@@ -169,7 +169,7 @@ class ByModel(Proposer):
     def _learn(
         self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess]:
-        x, z = self._candidates.describe(known.counts[best])
+        x, z = self.candidates.describe(known.counts[best])
         wait = known.target[best]
         trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
         rows = np.concatenate([np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))])
@@ -181,13 +181,13 @@ class ByModel(Proposer):
         by_trees = np.empty(len(counts))
         for start in range(0, len(counts), 1 << 16):
             rows = slice(start, start + (1 << 16))
-            by_trees[rows] = trees.predict(self._candidates.describe(counts[rows])[0])
+            by_trees[rows] = trees.predict(self.candidates.describe(counts[rows])[0])
         return counts[np.sort(np.argsort(by_trees, kind="stable")[:_CANDIDATES])]
 
     def _predicted(
         self, counts: np.ndarray, trees: Surrogate, process: GaussianProcess
     ) -> tuple[np.ndarray, np.ndarray]:
-        x, z = self._candidates.describe(counts)
+        x, z = self.candidates.describe(counts)
         return trees.predict(x), process.predict(z)
 
     def _mix(
@@ -203,7 +203,7 @@ class ByModel(Proposer):
         by_trees, by_process = self._predicted(pool, trees, process)
         rank_trees, rank_process = _ranks(by_trees), _ranks(by_process)
         promising = np.argsort(np.minimum(rank_trees, rank_process), kind="stable")[:_PROMISING]
-        _, z = self._candidates.describe(pool[promising])
+        _, z = self.candidates.describe(pool[promising])
         drawn = process.draw(z, 2 * max(1, round(n * _SHARES[0])), rng)
         both = rank_trees + rank_process
         orders = (

@@ -15,7 +15,7 @@ from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
 from procure.explorer.oracle import Question, Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import METHODS, make_proposer
+from procure.explorer.propose import METHODS, ByModel, Proposer, make_proposer
 from procure.explorer.result import SearchResult
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
@@ -88,17 +88,19 @@ def search(
     runs = _budget(asked, runs, share, listed)
     stable = rules.stable_rounds if method == "model" else 0  # the baselines spend what they are given
     rules = replace(rules, n_packages=runs // len(plan.workloads), stable_rounds=stable)
-    return _search(asked, method, rules, listed, farm, options, note, progress)
+    candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
+    proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
+    return _search(asked, rules, proposer, (farm, options), note, progress)
 
 
 def _budget(asked: Question, runs: int | None, share: float | None, listed: np.ndarray | None) -> int:
     """Return the runs that a search may spend; too few for one package are an error."""
-    study, given = asked.plan.study, share
-    n_known, n_workloads = (float(len(listed)) if listed is not None else asked.space.size()), len(asked.plan.workloads)
+    study, given, n_workloads = asked.plan.study, share, len(asked.plan.workloads)
+    n_known = None if listed is None else len(listed)
     if runs is None and share is None:
         runs, share = search_budget(study, n_known)
     try:
-        runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
+        runs = runs or _share_of(share or 0.0, n_known) * n_workloads
     except ArgumentError as error:
         if given is not None:
             raise
@@ -113,25 +115,23 @@ def _budget(asked: Question, runs: int | None, share: float | None, listed: np.n
 
 def _search(
     asked: Question,
-    method: str,
     rules: Rules,
-    listed: np.ndarray | None,
-    farm: str,
-    options: FarmOptions,
+    proposer: Proposer,
+    workers: tuple[str, FarmOptions],
     note: Callable[[str], None],
     progress: Callable[[int, int, float], None],
 ) -> SearchResult:
     """Go round by round, with workers that are held for all rounds."""
-    began, plan, n = time.perf_counter(), asked.plan, len(asked.plan.workloads)
-    candidates = Candidates(asked.space, left_out_of(plan), asked.seed, listed)
+    began, plan, n, candidates = time.perf_counter(), asked.plan, len(asked.plan.workloads), proposer.candidates
+    by_model = isinstance(proposer, ByModel)
     if candidates.level:
         note(f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated")
     score, folder = CriteriaScore(plan, asked.space, asked.criteria), workspace(plan.study)
-    options = replace(options, folder=folder)  # else jobs would have the names of a sweep's, and end them
-    with held_farm(farm, options, note) as (held, options):
+    options = replace(workers[1], folder=folder)  # else jobs would have the names of a sweep's, and end them
+    with held_farm(workers[0], options, note) as (held, options):
         simulator = Simulator(asked, score.columns, held, options, folder, note)
         known = Observations(asked.space, score)
-        if method == "model" and len(simulator.swept):
+        if by_model and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
             known.add(counts, answers, candidates.left_out(counts))
             note(f"learning from {len(counts):,} packages that the study's sweep has simulated")
@@ -142,12 +142,11 @@ def _search(
             best = float(known.value[order[0]]) if len(order) else float("nan")
             progress(done.n_asked * n, rules.n_packages * n, best)
 
-        proposer = make_proposer(method, candidates, asked.seed, rules.n_packages)
         done = run_rounds(known, candidates, proposer, simulator, rules, report)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
-        "method": method,
+        "method": "model" if by_model else "every-tenth",
         "seed": asked.seed,
         "ended": done.ended,
         "n_rounds": done.n_rounds,
@@ -156,8 +155,7 @@ def _search(
         "n_runs_computed": simulator.n_computed,
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
-        "n_packages_in_space": len(listed) if listed is not None else None,
-        "about_in_space": float(len(listed)) if listed is not None else asked.space.size(),
+        "n_packages_in_space": None if candidates.listed is None else len(candidates.listed),
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
@@ -199,18 +197,12 @@ def _check(
     return policy
 
 
-def _share_of(share: float, n: float, counted: bool) -> int:
-    """Return how many packages a share is, of ``n`` or, where they were not counted, of at least so many."""
-    if not counted and not n:
-        raise ArgumentError(
-            "share", "the packages are too many to be listed, and of how many is not known; give runs instead"
-        )
+def _share_of(share: float, n: int | None) -> int:
+    """Return how many packages a share is; of packages that are too many to be listed it is no number."""
+    if n is None:
+        raise ArgumentError("share", "the packages are too many to be listed; give runs instead")
     if share * n > MOST_COUNTED:
-        raise ArgumentError(
-            "share",
-            f"{share:g} of {'' if counted else 'more than '}{n:,.3g} packages is over {MOST_COUNTED:,}; "
-            "give runs instead",
-        )
+        raise ArgumentError("share", f"{share:g} of {n:,} packages is over {MOST_COUNTED:,}; give runs instead")
     return round(share * n)
 
 

@@ -31,6 +31,7 @@ class Rules(Easy):
     """
 
     rule: ClassVar[Any] = None
+    takes_tasks: ClassVar[bool] = False
 
     site: PolicyFile = Field(NOTHING, description="the site folder, as `procure site fit` writes it")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
@@ -23,6 +23,7 @@ NO_ZONE = "none"
 class Forecast(Parameters):
     """Nodes are held for jobs that are expected; for composed policies with one reservation or none."""
 
+    takes_tasks: ClassVar[bool] = False
     _began: int | None = PrivateAttr(default=None)
     confidence: ModeName = Field("boosted", description="how surely a pattern is said to go on")
     tolerance: int = Field(

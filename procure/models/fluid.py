@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.runnable import count_matrix, fits, node_types, request_shapes, shape_of
+from procure.schemas import as_logged
 
 STEP = 600
 """Seconds; work and jobs are counted per so long an interval."""
@@ -58,6 +59,7 @@ def backlog_waits(
 
 def _inflow(jobs: pd.DataFrame, chosen: np.ndarray, slot: np.ndarray, n_slots: int) -> dict[str, np.ndarray]:
     """Return the work of the chosen jobs by slot, resource × seconds."""
+    jobs = as_logged(jobs)
     seconds = (jobs["run_time"] * jobs["n_nodes"]).to_numpy(dtype="float64")[chosen]
     return {
         name: np.bincount(slot[chosen], jobs[asked].to_numpy(dtype="float64")[chosen] * seconds, n_slots)

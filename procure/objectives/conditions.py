@@ -14,7 +14,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives.constraints import Constraint, contradictions, parse
 from procure.objectives.quantities import Quantity
-from procure.schemas import JOB, group_column
+from procure.schemas import JOB, as_logged, group_column
 from procure.text import nearest, short
 
 _AND = re.compile(r"\s+and\s+")
@@ -37,6 +37,7 @@ TEXTS = ("user", "group", "account", "partition", "qos", "gpu_type", "job_name")
 
 def _amount(jobs: pd.DataFrame, name: str) -> np.ndarray:
     """Return one of `NUMBERS` of each job, float64[n_jobs]."""
+    jobs = as_logged(jobs)
     nodes, mem, gpus = jobs["n_nodes"], jobs["mem_mb_per_node"], jobs["gpus_per_node"]
     cpus, limit = jobs["cpus_per_node"].clip(lower=1), jobs["requested_time"]
     found = {

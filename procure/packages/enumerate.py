@@ -31,11 +31,10 @@ Held = frozenset[tuple[int, int]]  # the nodes bought, as (row of the type, coun
 
 
 class TooManyPackages(TableError):
-    """There are more packages than may be enumerated: more than ``more_than``, 0 where no number is known."""
+    """There are more packages than may be enumerated."""
 
-    def __init__(self, found: str, more_than: float = 0, more_may_be_allowed: bool = True) -> None:
+    def __init__(self, found: str, more_may_be_allowed: bool = True) -> None:
         """Take what was found, and whether it is the limit on packages that was met."""
-        self.more_than = more_than
         super().__init__(
             f"{found}; a lower budget, fewer types or more rules make them fewer, and `procure search` needs no "
             "list of them"
@@ -58,7 +57,7 @@ class EnumerationLimit:
         """Add as much as n counts take, and so many packages found."""
         self.left, self.packages = self.left - n, self.packages + packages
         if self.packages > self.most:
-            raise TooManyPackages(f"there are more than {self.most:,} packages", self.most)
+            raise TooManyPackages(f"there are more than {self.most:,} packages")
         if self.left < 0:
             said = f"listing these packages would exceed the limit of {self.most:,} packages of {MOST_TYPES} types"
             raise TooManyPackages(said)
@@ -67,45 +66,6 @@ class EnumerationLimit:
 def _is_tied(allowed: PackageConstraints) -> bool:
     """Tell whether lots or discounts tie types, so that a combination says nothing of others."""
     return allowed.prices is not None or bool((allowed.lot != NONE).any())
-
-
-def least_number(allowed: PackageConstraints) -> float:
-    """Return a number that the packages surely reach; 0 = none is known without listing them.
-
-    Of one choice of types: a simplex holds at least as many whole points as its volume, left ** n / (n! ∏ cost). Of
-    maximal packages the type that grows at the least cost takes what the others leave.
-    """
-    limits = np.maximum(np.array(allowed.limits, dtype=np.float64), 1e-9)
-    cost = (allowed.costs / limits).max(axis=1)
-    if _is_tied(allowed) or (cost[allowed.offered] <= 0).any() or (allowed.maximal and len(limits) > 1):
-        return 0.0
-    order = [sorted(members, key=lambda j: (not allowed.mandatory[j], cost[j], j)) for members in allowed.categories]
-    chosen = [j for members in order for j in members[: allowed.types_per_category]]
-    base = np.zeros(allowed.n_types)
-    base[chosen] = np.where(allowed.zero, 0, allowed.first)[chosen]
-    for rule in allowed.least:
-        members = [j for j in chosen if j in rule.rows]
-        if not members:
-            return 0.0
-        j = min(members, key=lambda j: (cost[j], j))
-        lacking = max(0.0, rule.n - base[members].sum())
-        base[j] = (
-            max(allowed.first[j], base[j] + -(-lacking // allowed.step[j]) * allowed.step[j]) if lacking else base[j]
-        )
-    left = 1.0 - float(base @ cost)
-    if left <= 0 or (base > allowed.last).any():
-        return 0.0
-    free = cost * np.where(base > 0, allowed.step, np.maximum(allowed.first, allowed.step))
-    roomy = [j for j in chosen if (allowed.last[j] - base[j]) * cost[j] >= left]
-    if allowed.maximal:
-        grows = cost * np.where(base > 0, allowed.step, np.minimum(allowed.first, allowed.step))
-        filler = min(chosen, key=lambda j: (cost[j] * allowed.step[j], j))
-        if filler not in roomy or cost[filler] * allowed.step[filler] > grows[chosen].min() * (1 + 1e-12):
-            return 0.0
-        roomy.remove(filler)
-    ratios = left / (np.sort(free[roomy]) * np.arange(1, len(roomy) + 1))
-    points = float(min(1e280, np.exp(np.log(np.maximum(ratios, 1.0)).sum()))) * (1 - 1e-9)
-    return points if base.any() else max(0.0, points - 1)  # a package of nothing is none
 
 
 @dataclass(frozen=True)

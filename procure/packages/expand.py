@@ -22,7 +22,6 @@ from procure.packages.enumerate import (
     EnumerationLimit,
     TooManyPackages,
     blocks,
-    least_number,
 )
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
@@ -143,19 +142,11 @@ def write_packages(
 
 
 def _feasible_blocks(allowed: PackageConstraints, most: int) -> Iterator[Block]:
-    if (n := least_number(allowed)) > most:
-        raise TooManyPackages(f"there are more than {rounded_down(n)} packages", n)
     block = None
     for block in blocks(allowed, limit=EnumerationLimit(most)):
         yield block
     if block is None:
         raise TableError(explain_infeasible(allowed))
-
-
-def rounded_down(n: float) -> str:
-    """Write a large number: ``119,999,999``, or by its first digit ``3e+78``."""
-    mantissa, power = f"{n:.16e}".split("e")
-    return f"{int(n):,}" if n < 1e15 else f"{mantissa[0]}e{power}"
 
 
 def _batches(found: Iterable[Block]) -> Iterator[list[Block]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.files.gpu_pools import models_of, pool_for, pools_of
-from procure.schemas import REQUEST
+from procure.schemas import request_columns
 
 _CHUNK = 1 << 16
 
@@ -19,32 +19,55 @@ def mem_mb(mem_gb: pd.Series) -> np.ndarray:
 
 def request_shapes(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the distinct requests of a job table and how many jobs make each, in column ``n_jobs``."""
-    return jobs.groupby(REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
+    return (
+        jobs.groupby(request_columns(jobs), sort=False, dropna=False, observed=True)
+        .size()
+        .rename("n_jobs")
+        .reset_index()
+    )
 
 
 def shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
     """Return the row in `request_shapes` of each job's request, int64[n_jobs]."""
-    numbered = shapes[REQUEST].assign(shape=np.arange(len(shapes)))
-    return jobs[REQUEST].merge(numbered, how="left", on=REQUEST)["shape"].to_numpy()
+    columns = request_columns(jobs)
+    numbered = shapes[columns].assign(shape=np.arange(len(shapes)))
+    return jobs[columns].merge(numbered, how="left", on=columns)["shape"].to_numpy()
 
 
 def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    """Say which node type, ``cpus mem_mb gpus gpu_type``, could hold one node's share of which request when empty.
+    """Say which node type, ``cpus mem_mb gpus gpu_type``, could hold one node's share, or one task, of which request.
 
-    The bool (types, shapes) is true where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both
-    sides name a GPU model, it is one of those that will do. Of a node with several models a request takes the first
-    that will do.
+    The bool (types, shapes) is true where CPUs, memory and GPUs of the empty node suffice and, if the request asks for
+    GPUs and both sides name a GPU model, it is one of those that will do. Of a node with several models a request takes
+    the first that will do.
     """
+    return units_held(types, shapes) > 0
 
-    def enough(has: str, asked: str) -> np.ndarray:
-        return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
 
+def units_held(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
+    """Return how many tasks of a request an empty node of each type holds, as `fits`; of one of nodes 1 or 0.
+
+    Returns
+    -------
+    int64 array, shape (types, shapes)
+    """
     has = list(zip(types["gpu_type"].astype(str), types["gpus"].tolist(), strict=True))
     asked = [models_of(str(text)) for text in shapes["gpu_type"]]
     there = {(one, each): _gpus_for(*one, each) for one in set(has) for each in set(asked)}
     gpus = np.array([[there[one, each] for each in asked] for one in has], np.int64).reshape(len(has), len(asked))
-    wanted = shapes["gpus_per_node"].to_numpy()[None, :]
-    return enough("cpus", "cpus_per_node") & enough("mem_mb", "mem_mb_per_node") & ((gpus >= wanted) | (wanted == 0))
+    cpus, mem = (types[name].to_numpy()[:, None] for name in ("cpus", "mem_mb"))
+    own = {name: shapes[name].to_numpy()[None, :] for name in request_columns(shapes) if name != "gpu_type"}
+    tasks = own.get("n_tasks", np.zeros((1, len(shapes)), np.int64))
+    held = np.where(tasks > 0, tasks, cpus >= own["cpus_per_node"])
+    held = held * (mem >= own["mem_mb_per_node"])
+    held = held * ((gpus >= own["gpus_per_node"]) | (own["gpus_per_node"] == 0))
+    if not tasks.any():
+        return held
+    for amount, name in ((cpus, "cpus_per_task"), (mem, "mem_mb_per_task"), (gpus, "gpus_per_task")):
+        most = np.maximum(amount, 0) // np.maximum(own[name], 1)
+        held = np.where((tasks > 0) & (own[name] > 0), np.minimum(held, most), held)
+    most = own["tasks_per_node"]
+    return np.where((tasks > 0) & (most > 0), np.minimum(held, most), held)
 
 
 def _gpus_for(text: str, gpus: int, asked: frozenset[str]) -> int:
@@ -86,7 +109,8 @@ def jobs_left_out(
     packages, quotes
         A package table, and the quote table whose types it counts.
     jobs
-        A job table; a job on several nodes needs that many nodes, each of which holds its share.
+        A job table; a job on several nodes needs that many nodes, each of which holds its share, and one of tasks
+        nodes that hold them all: the largest, as many as it may have.
     existing
         A node table of servers that every package adds to, if any.
     weight
@@ -106,19 +130,44 @@ def jobs_left_out(
     True
     """
     shapes = request_shapes(jobs)
-    able = fits(node_types(quotes), shapes)
-    needed, n_jobs = shapes["n_nodes"].to_numpy(), shapes["n_jobs"].to_numpy()
+    types, counts = node_types(quotes), count_matrix(packages, quotes)
+    n_jobs = shapes["n_jobs"].to_numpy()
     if weight is not None:
         n_jobs = np.bincount(shape_of(jobs, shapes), weight, len(shapes))
+    n_own = np.zeros(len(types), np.int64)
     if existing is not None and len(existing):
-        needed = needed - fits(existing, shapes).sum(axis=0)
+        own = existing.groupby([*types], dropna=False, sort=False).size().rename("n").reset_index()
+        types, n_own = pd.concat([types, own[[*types]]], ignore_index=True), np.append(n_own, own["n"].to_numpy())
+    nodes = shapes["n_nodes"]
+    units, least, most = nodes, nodes, 0 * nodes
+    if "n_tasks" in shapes:
+        tasks = shapes["n_tasks"] > 0
+        units, least, most = (
+            one.where(~tasks, shapes[name])
+            for one, name in ((units, "n_tasks"), (least, "min_nodes"), (most, "max_nodes"))
+        )
     # Requests that the same types can hold are one question: a day's 160 shapes become about ten.
-    questions, which = np.unique(np.column_stack([able.T, needed]), axis=0, return_inverse=True)
+    questions, which = np.unique(
+        np.column_stack([units_held(types, shapes).T, units, least, most]), axis=0, return_inverse=True
+    )
     asking = np.bincount(which.ravel(), weights=n_jobs, minlength=len(questions))
-    able_types, asked = questions[:, :-1].T.astype("float64"), questions[:, -1]
-    counts = count_matrix(packages, quotes)
     left_out = np.empty(len(counts), dtype="int64")
     for start in range(0, len(counts), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        left_out[rows] = (counts[rows].astype("float64") @ able_types < asked) @ asking
+        there = np.zeros((len(counts[rows]), len(types))) + n_own
+        there[:, : counts.shape[1]] += counts[rows]
+        left_out[rows] = _without(there, questions) @ asking
     return left_out
+
+
+def _without(there: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Return which questions, units held by type and then units least most, which counts of nodes do not hold."""
+    held, (units, least, most) = questions[:, :-3].T.astype("float64"), questions[:, -3:].T
+    out = (there @ held < units) | (there @ (held > 0) < least)
+    for one in np.flatnonzero(most > 0):
+        left, found = np.full(len(there), float(most[one])), np.zeros(len(there))
+        for kind in np.argsort(-held[:, one], kind="stable"):
+            taken = np.minimum(there[:, kind], left)
+            left, found = left - taken, found + taken * held[kind, one]
+        out[:, one] |= found < units[one]
+    return out

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.constraints import PackageConstraints, build_constraints
-from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks, least_number
+from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.prices import order_cents
@@ -147,15 +147,9 @@ class Space:
         allowed = self.constraints
         return np.asarray(allowed.admits(counts) & allowed.affordable(counts) & allowed.enough(counts))
 
-    def size(self) -> float:
-        """Return how many packages there are at least, see `procure.packages.enumerate.least_number`."""
-        return least_number(self.constraints)
-
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
         """Enumerate the different packages, in the order of the package table; None if they are too many."""
         work = max(_MOST_WORK, 10 * most)
-        if self.size() > work:
-            return None
         parts, n = [], 0
         try:
             for block in blocks(self.constraints, limit=EnumerationLimit(work)):

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps, rc_context
 
 from procure.errors import ArgumentError, TableError
 from procure.files import whole_file
-from procure.page import svg
+from procure.page.vega import column, image
 from procure.text import printable
 
 _LETTERS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -104,27 +103,33 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Pa
             f"the schedule has {len(chart):,} bars, one per job and node; a figure of at most {_MOST_BARS:,} is drawn "
             "(`procure workload slice` takes some days of it)"
         )
-    names = sorted(chart["node_id"].unique())
-    place = {name: i for i, name in enumerate(names)}
-    colours = colormaps["tab20"](chart["job"].to_numpy() % 20)
-    figure, axes = svg.figure(10, min(1.5 + 0.25 * len(names), 40))
-    n_lanes = chart["node_id"].map(chart.groupby("node_id")["lane"].max() + 1).to_numpy()
-    height = 0.9 / n_lanes
-    rows = chart["node_id"].map(place).to_numpy() - 0.45 + (chart["lane"].to_numpy() + 0.5) * height
-    axes.barh(rows, chart["end"] - chart["start"], left=chart["start"], height=height, color=colours)
-    if len(names) <= 60:
-        axes.set_yticks(range(len(names)), [svg.literal(name) for name in names])
-    if len(chart) <= 100:
-        for row, job, start, end in zip(rows, chart["job"], chart["start"], chart["end"], strict=True):
-            name = svg.literal(schedule["job_id"].iloc[job])
-            axes.text((start + end) / 2, row, name, ha="center", va="center", size=7)
-    axes.invert_yaxis()
-    axes.set(xlabel="seconds after the first submission", ylabel="node", title=svg.literal(title))
     out = Path(out)
-    with whole_file(out) as temporary, rc_context({"svg.hashsalt": "procure"}):
-        figure.savefig(
-            temporary,
-            format=out.suffix.lstrip(".") or "svg",
-            metadata={"Date": None} if out.suffix == ".svg" else None,
-        )
+    if out.suffix not in ("", ".svg", ".png", ".pdf"):
+        raise TableError(f"{out.name}: a chart is written as .svg, .png, .pdf or .txt")
+    names = [printable(str(name)) for name in sorted(chart["node_id"].unique())]
+    n_lanes = int(chart["lane"].max()) + 1
+    rows = chart.assign(
+        name=schedule["job_id"].iloc[chart["job"]].astype(str).map(printable).to_numpy(),
+        node_id=chart["node_id"].astype(str).map(printable),
+        colour=chart["job"] % 20,
+        middle=(chart["start"] + chart["end"]) / 2,
+    )
+    y = {"field": "node_id", "type": "nominal", "sort": names, "title": "node", "axis": {"labels": len(names) <= 60}}
+    colour = {"field": "colour", "type": "nominal", "legend": None, "scale": {"scheme": "tableau20"}}
+    text = {"mark": {"type": "text", "fontSize": 8}, "encoding": {"x": column("middle"), "text": {"field": "name"}}}
+    spec = {
+        "title": printable(title),
+        "width": 900,
+        "height": min(60 + 18 * len(names) * min(n_lanes, 4), 2900),
+        "data": {"values": rows.drop(columns="job").to_dict(orient="records")},
+        "encoding": {"y": y, "yOffset": {"field": "lane", "type": "ordinal"}},
+        "layer": [
+            {"mark": "bar", "encoding": {
+                "x": column("start", title="seconds after the first submission"), "x2": {"field": "end"},
+                "color": colour}},
+            *([text] if len(chart) <= 100 else []),
+        ],
+    }  # fmt: skip
+    with whole_file(out) as temporary:
+        temporary.write_bytes(image(spec, out.suffix.lstrip(".") or "svg"))
     return out

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
-from procure.page.names import heading, minus, share, shown, unit_of
+from procure.page.names import heading, minus, servers, share, shown, unit_of
 from procure.text import counted, duration, listed, plain, printable
 
 _BASE = Path(__file__).parent
@@ -32,7 +32,7 @@ def render(template: Path, *, script: str = "", **values: object) -> Markup:
         The page's own script, which stands at its end. The page's content-security policy allows it by its digest,
         and no other script, no event handler in the page's text and no request.
     values
-        What it shows. Text is escaped; `markupsafe.Markup`, such as a figure of `procure.page.svg`, is not.
+        What it shows. Text is escaped; `markupsafe.Markup`, such as a picture of `procure.page.vega`, is not.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)
@@ -83,6 +83,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         "listed": listed,
         "number": lambda value: figure(value, 0),
         "sentence": sentence,
+        "servers": servers,
         "shown": shown,
         "share": share,
         "unit_of": unit_of,

@@ -6,12 +6,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from procure.policies.names import BEST
 from procure.policies.parameters import Parameters
-from procure.policies.place import keep_least, margin
+from procure.policies.place import keep_least
+from procure.policies.spread import OF_NODE, lay_answer, margin, most_first
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import part
 from procure.simulator.state import WAIT, State
 from procure.simulator.steps import holds
+from procure.simulator.tasks import n_answered, units_on
 
 
 class BestFitOwn(NamedTuple):
@@ -21,11 +24,13 @@ class BestFitOwn(NamedTuple):
 
 
 @part
-def _least_on(state, own, job, of_node):
+def _least_on(state, tasks, own, job, of_node):
     """Return the least mean margin of a job on its nodes, laid into ``chosen``; infinite if it does not fit."""
     found = 0
     least = np.inf
     single = state.n_nodes[job] == 1
+    if tasks is not None and not single:
+        return _least_of_tasks(state, tasks, own, job, of_node)
     for node in range(state.free_cpus.size):
         if holds(state, node, job):
             left = margin(state, job, node, of_node)
@@ -36,26 +41,48 @@ def _least_on(state, own, job, of_node):
             elif left < least:
                 least = left
                 state.chosen[0] = node
+    if tasks is not None and least < np.inf:
+        tasks.n_chosen[0], tasks.units[state.chosen[0]] = 1, 1
     if single or found < state.n_nodes[job]:
         return least
     return keep_least(state.chosen, own.margins, found, state.n_nodes[job])
 
 
 @part
+def _least_of_tasks(state, tasks, own, job, of_node):
+    """Do the same with several units, by `most_first`."""
+    shape, n_nodes = state.shape[job], state.free_cpus.size
+    found, left = 0, state.n_nodes[job]
+    for node in range(n_nodes):
+        n = units_on(state, tasks, shape, node)
+        if n > 0:
+            state.chosen[found], tasks.units[node] = node, n
+            found += 1
+            left -= n
+    if left > 0:
+        return np.inf
+    rule = np.int64(OF_NODE if of_node else BEST)
+    used, mean = most_first(state, tasks, job, (state.chosen, found, n_nodes), rule, own.margins)
+    tasks.n_chosen[0] = used
+    return mean
+
+
+@part
 def _best_pair(state, own, of_node):
-    n_jobs = state.submit.size
+    n_jobs, tasks = state.submit.size, state.tasks
     least = np.inf
     best = n_jobs
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
         if not state.pool or state.n_nodes[job] <= state.n_idle[0]:
-            left = _least_on(state, own, job, of_node)
+            left = _least_on(state, tasks, own, job, of_node)
             if left < least:
                 least, best = left, job
         job = state.next_waiting[job]
     if best == n_jobs:
         return WAIT
-    _least_on(state, own, best, of_node)
+    _least_on(state, tasks, own, best, of_node)
+    lay_answer(state, tasks, n_answered(state, tasks, best), own.margins)
     return best
 
 
@@ -65,7 +92,10 @@ def best_fit(state, own):
 
     Ties go to the earlier queued job, then to the lower node row. Published as Algorithm 1 of
     Hutchison's procurement study (best fit bin packing, after Dósa and Sgall) for jobs of one node; a
-    job of several takes the nodes with the least margins and counts with their mean.
+    job of several takes the nodes with the least margins and counts with their mean. So does a job of tasks:
+    again and again it takes the node that takes the most of the tasks that are left, of several that take as
+    many the one with the least margin then (`procure.policies.spread.most_first`). One that a node holds whole is
+    so placed as a job of one node that asks for the sum.
     """
     return _best_pair(state, own, False)
 
@@ -80,6 +110,7 @@ class BestFit(Parameters):
     """Parameters of `best_fit`."""
 
     rule: ClassVar = best_fit
+    takes_tasks: ClassVar[bool] = True
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
@@ -90,6 +121,7 @@ class BestFitOfNode(Parameters):
     """Parameters of `best_fit_of_node`."""
 
     rule: ClassVar = best_fit_of_node
+    takes_tasks: ClassVar[bool] = True
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""

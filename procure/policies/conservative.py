@@ -349,6 +349,7 @@ class Conservative(Composed):
     """Parameters of `conservative`; the order is that in which promises are moved or made anew."""
 
     rule: ClassVar = conservative
+    takes_tasks: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _promises_every_job(self) -> Conservative:

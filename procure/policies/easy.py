@@ -192,6 +192,11 @@ class Easy(Composed):
     )
 
     @property
+    def takes_tasks(self) -> bool:  # type: ignore[override]
+        """Whether it places jobs that ask for tasks."""
+        return self.depth == 1
+
+    @property
     def orders(self) -> tuple[str, ...]:
         """Every order that these parameters use."""
         return self.order, self.queue_order

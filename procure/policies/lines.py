@@ -22,9 +22,9 @@ from procure.policies.order import is_queue_order
 from procure.simulator.arrays import numbered
 from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.reference import by_reference
 from procure.simulator.state import State
+from procure.simulator.tasks import units_in
 
 NEVER = 1 << 62
 """The estimate of a place in a line at which no job waits."""
@@ -53,7 +53,7 @@ class Lines(NamedTuple):
     job_at: np.ndarray  # int64[], whose place a knot is
     first: np.ndarray  # int64[n_lines], the first job in the line; n_jobs = nobody waits
     shape: np.ndarray  # int64[n_lines]; 0 unless ``by_shape``
-    n_fitting: np.ndarray  # int64[n_lines], nodes on which the line's shape fits; kept while it is filled
+    n_fitting: np.ndarray  # int64[n_lines], units of the line's shape that all nodes hold; kept while it is filled
     filled: np.ndarray  # int64[n_lines], the first N_FILLED entries
     place: np.ndarray  # int64[n_lines], where the line stands in ``filled``
     refused: np.ndarray  # int64[n_lines], the decision in which the line was held back
@@ -204,39 +204,29 @@ def _quit(state, lines, job):
 
 @inlined
 def _count(state, lines, line):
-    """Count the nodes on which a line's shape fits."""
-    shapes, shape = state.shapes, lines.shape[line]
-    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    """Count the nodes on which a line's shape fits, of tasks those that fit."""
+    tasks, shape = state.tasks, lines.shape[line]
     free_cpus, free_mem, free_gpus = lines.seen_cpus, lines.seen_mem, lines.seen_gpus
-    node_types, guards = state.node_types, state.guards
     n = 0
     for node in range(free_cpus.size):
-        n += (
-            (free_cpus[node] >= cpus)
-            & (free_mem[node] >= mem)
-            & enough_gpus(free_gpus[node], gpus, guards)
-            & ((node_types[node] & types) != 0)
-        )
+        n += units_in(state, tasks, shape, node, free_cpus[node], free_mem[node], free_gpus[node])
     lines.n_fitting[line] = n
 
 
 @inlined
 def _look_again(state, lines, node):
     """Bring the counts of the filled lines up to what a node has free now."""
-    shapes, filled, shape_of, n_fitting = state.shapes, lines.filled, lines.shape, lines.n_fitting
-    cpus, mem, gpus, types = shapes.cpus, shapes.mem, shapes.gpus, shapes.types
+    tasks, filled, shape_of, n_fitting = state.tasks, lines.filled, lines.shape, lines.n_fitting
     had_cpus, had_mem, had_gpus = lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node]
     has_cpus, has_mem, has_gpus = state.free_cpus[node], state.free_mem[node], state.free_gpus[node]
     if had_cpus == has_cpus and had_mem == has_mem and had_gpus == has_gpus:
         return
-    node_type, guards = state.node_types[node], state.guards
     for i in range(lines.counters[N_FILLED]):
         line = filled[i]
-        s = shape_of[line]
-        before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & enough_gpus(had_gpus, gpus[s], guards)
-        after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & enough_gpus(has_gpus, gpus[s], guards)
-        if before != after and (node_type & types[s]) != 0:
-            n_fitting[line] += 1 if after else -1
+        before = units_in(state, tasks, shape_of[line], node, had_cpus, had_mem, had_gpus)
+        after = units_in(state, tasks, shape_of[line], node, has_cpus, has_mem, has_gpus)
+        if before != after:
+            n_fitting[line] += after - before
     lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node] = has_cpus, has_mem, has_gpus
 
 

@@ -30,6 +30,7 @@ from procure.policies.place import sort_by
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.seams import order as seam
 from procure.simulator.state import Options, State
+from procure.simulator.tasks import size_in_nodes
 
 _LOG2 = np.array([0.0] + [math.log2(n) for n in range(1, 257)])  # a third of the time of UNICEF otherwise
 
@@ -54,7 +55,7 @@ class Order(NamedTuple):
         if unknown:  # an estimate is made at the submission, so nobody is known to be like another
             return (np.arange(len(state.submit)),)
         if self.rule == PRIORITY:
-            return state.user, state.n_nodes
+            return state.user, state.n_nodes if state.tasks is None else state.shape
         if self.rule in (WFP3, UNICEF):
             return np.maximum(state.cpus, 1) * state.n_nodes, state.estimate
         return None
@@ -158,7 +159,8 @@ def score(state, job, order):
     if rule == PRIORITY:
         now = state.now[0]
         share = fair_share(state.accounts, state.options.half_life, now, state.user[job])
-        return -_priority(order, now - state.submit[job], state.n_nodes[job] / state.free_cpus.size, share)
+        size = size_in_nodes(state, state.tasks, job) / state.free_cpus.size
+        return -_priority(order, now - state.submit[job], size, share)
     wait = float(state.now[0] - state.submit[job])
     if rule == WFP3:
         ratio = wait / run

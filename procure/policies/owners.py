@@ -18,9 +18,9 @@ from procure.errors import TableError
 from procure.policies.parameters import Facts, Parameters
 from procure.schemas import group_column
 from procure.simulator.kernel import part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import hold as seam
 from procure.simulator.state import State
+from procure.simulator.tasks import binds, lay_units, spreads, units_on
 
 NOBODY = -1
 """The owner of a node that is everybody's, and the group of a job of none that owns any."""
@@ -57,20 +57,22 @@ class OwnersFirst(NamedTuple):
 @part
 def open_to(state, own, job):
     """Open the nodes that a job may take; say whether enough of them hold it now, or all nodes together do not."""
-    wanted_open, wanted = state.n_nodes[job], state.n_nodes[job]
     for node in range(own.open.size):
         owner = own.owner[node]
         own.open[node] = owner < 0 or owner == own.group[job] or not own.waiting[owner]
-        if (
-            state.free_cpus[node] >= state.cpus[job]
-            and state.free_mem[node] >= state.mem[job]
-            and enough_gpus(state.free_gpus[node], state.gpus[job], state.guards)
-            and (state.node_types[node] & state.types[job]) != 0
-        ):
-            wanted -= 1
-            if own.open[node]:
-                wanted_open -= 1
-    return wanted_open <= 0 or wanted > 0
+    return _enough(state, state.tasks, own, job, True) or not _enough(state, state.tasks, own, job, False)
+
+
+@part
+def _enough(state, tasks, own, job, only_open):
+    """Say whether the nodes, or the open ones, hold a job now."""
+    shape, left, found = state.shape[job], state.n_nodes[job], 0
+    for node in range(own.open.size):
+        n = units_on(state, tasks, shape, node)
+        if n > 0 and (own.open[node] or not only_open):
+            left -= n
+            found = lay_units(tasks, found, n)
+    return left <= 0 and (not binds(tasks, shape) or spreads(tasks, shape, found, state.n_nodes[job]))
 
 
 class Owners(Parameters):

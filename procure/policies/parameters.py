@@ -92,6 +92,9 @@ class Parameters(Settings):
     needs_tree: ClassVar[bool] = False
     """Whether nodes need a leaf and a pod."""
 
+    takes_tasks: ClassVar[bool] = False
+    """Whether it places jobs that ask for tasks, or take their nodes whole, beside jobs of nodes."""
+
     exclusive: bool = Field(False, description="a job takes its nodes whole")
     last_two: bool = Field(False, description="estimate a job by its user's last two run times")
 

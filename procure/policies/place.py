@@ -8,9 +8,25 @@ import numpy as np
 
 from procure.policies import profile
 from procure.policies.names import BEST, FIRST, FITS
+from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread
 from procure.simulator.kernel import part
-from procure.simulator.pools import POOL_BITS, enough_gpus
+from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
+from procure.simulator.tasks import (
+    amounts,
+    binds,
+    fill,
+    lay_units,
+    may_spread,
+    n_answered,
+    n_held,
+    spreads,
+    takes_whole,
+    units_at,
+    units_in,
+    units_on,
+    units_to,
+)
 
 FREE, IN_TIME, BESIDE = range(3)
 """What a job may take now: all that is free; that, before a reservation begins; or only what that leaves."""
@@ -27,7 +43,7 @@ class Fit(NamedTuple):
 
     def pick(self, state, job, n):
         """Keep the nodes that the job gets."""
-        keep_by_margin(state, job, n, self.rule, self.margins)
+        _pick(state, state.tasks, job, n, self.rule, self.margins)
 
 
 @seam
@@ -60,7 +76,9 @@ class Nodes(NamedTuple):
     def fits(self, state, lines, line):
         """Say whether the jobs of a line fit now; what is reserved aside."""
         wanted = state.shapes.n_nodes[lines.shape[line]]
-        return (state.n_idle[0] if state.pool else lines.n_fitting[line]) >= wanted
+        if (state.n_idle[0] if state.pool else lines.n_fitting[line]) < wanted:
+            return False
+        return may_spread(state, state.tasks, lines.shape[line], state.free_cpus, state.free_mem, state.free_gpus)
 
     def room(self, state, lines, line, which):
         """Say whether the jobs of a line, which fit, have room in what they may take."""
@@ -149,46 +167,21 @@ def make_fit(state, name: str) -> Fit:
 
 
 @part
-def margin(state, job, node, of_node):
-    """Return the mean share of a node's resources that a job would leave, over the counted resources.
-
-    Counted are the resources that the job asks for (>0), or with ``of_node`` those that the node
-    has. The order of the terms is fixed, so that every implementation agrees to the last bit.
-    """
-    total = 0.0
-    counted = 0
-    if state.total_mem[node] > 0 if of_node else state.mem[job] > 0:
-        total += (state.free_mem[node] - state.mem[job]) / state.total_mem[node]
-        counted += 1
-    if state.total_cpus[node] > 0 if of_node else state.cpus[job] > 0:
-        total += (state.free_cpus[node] - state.cpus[job]) / state.total_cpus[node]
-        counted += 1
-    if state.total_gpus[node] > 0 if of_node else state.gpus[job] > 0:
-        if state.guards is None:
-            total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
-        else:
-            total += _pool_left(state, job, node)
-        counted += 1
-    return total / counted if counted else 0.0
-
-
-@part
-def _pool_left(state, job, node):
-    """Return the share of the job's pool that it would leave free; without GPUs, of all pools of the node."""
-    asked, left, all_of = state.gpus[job], state.free_gpus[node] - state.gpus[job], state.total_gpus[node]
-    while asked >= 1 << POOL_BITS:
-        asked, left, all_of = asked >> POOL_BITS, left >> POOL_BITS, all_of >> POOL_BITS
-    mask = (1 << POOL_BITS) - 1
-    n, of = left & mask, all_of & mask
-    if asked == 0:
-        for _ in range(3):
-            left, all_of = left >> POOL_BITS, all_of >> POOL_BITS
-            n, of = n + (left & mask), of + (all_of & mask)
-    return n / of
+def _pick(state, tasks, job, n, rule, margins):
+    if tasks is None:
+        keep_by_margin(state, job, n, rule, margins)
+    else:
+        spread(state, tasks, job, n, rule, margins)
 
 
 @part
 def choose(state, job, place, spared):
+    """Choose the nodes for a job and lay their rows into ``chosen`` (`_choose`)."""
+    return _choose(state, state.tasks, job, place, spared)
+
+
+@part
+def _choose(state, tasks, job, place, spared):
     """Choose the nodes for a job and lay their rows into ``chosen``.
 
     With ``spared``, only nodes that hold the job beside a reservation (`Nodes.spare_cpus` and so on).
@@ -199,6 +192,12 @@ def choose(state, job, place, spared):
         Whether the job can start; if not, ``chosen`` means nothing.
     """
     wanted = state.n_nodes[job]
+    if tasks is not None:
+        found, total = lay_out_units(state, tasks, place, job, spared, not place.first)
+        if total < wanted:
+            return False
+        place.pick(state, job, found)
+        return tasks.n_chosen[0] > 0
     cpus, mem, gpus, types = state.cpus[job], state.mem[job], state.gpus[job], state.types[job]
     if state.pool and state.n_idle[0] < wanted:
         return False
@@ -264,35 +263,6 @@ def keep_least(chosen, margins, found, wanted):
 
 
 @part
-def sort_by(margins, nodes, n):
-    """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: a heapsort."""
-    for begin in range(n // 2 - 1, -1, -1):
-        _sink(margins, nodes, begin, n)
-    for end in range(n - 1, 0, -1):
-        margins[0], margins[end] = margins[end], margins[0]
-        nodes[0], nodes[end] = nodes[end], nodes[0]
-        _sink(margins, nodes, 0, end)
-
-
-@part
-def _sink(margins, nodes, i, n):
-    """Let the entry at ``i`` of a heap of ``n``, the greatest on top, sink to its place."""
-    left, node = margins[i], nodes[i]
-    child = 2 * i + 1
-    while child < n:
-        other = child + 1
-        if other < n and (
-            margins[other] > margins[child] or (margins[other] == margins[child] and nodes[other] > nodes[child])
-        ):
-            child = other
-        if left > margins[child] or (left == margins[child] and node > nodes[child]):
-            break
-        margins[i], nodes[i] = margins[child], nodes[child]
-        i, child = child, 2 * child + 1
-    margins[i], nodes[i] = left, node
-
-
-@part
 def fits_beside(state, place, line, shape):
     """Say whether the jobs of a line and shape fit beside the reservation, however long they run."""
     shapes, notes, denied = state.shapes, place.notes, place.denied
@@ -301,37 +271,63 @@ def fits_beside(state, place, line, shape):
         return wanted <= notes[EXTRA]
     if denied[line] == notes[NUMBER]:
         return False
-    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
-    free_cpus, free_mem, free_gpus = state.free_cpus, state.free_mem, state.free_gpus
-    spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    node_types, guards = state.node_types, state.guards
-    for node in range(free_cpus.size):
-        if (
-            min(free_cpus[node], spare_cpus[node]) >= cpus
-            and min(free_mem[node], spare_mem[node]) >= mem
-            and enough_gpus(free_gpus[node], gpus, guards)
-            and enough_gpus(spare_gpus[node], gpus, guards)
-            and (node_types[node] & types) != 0
-        ):
-            wanted -= 1
-            if wanted == 0:
+    if not _units_beside(state, state.tasks, place, shape, wanted):
+        denied[line] = notes[NUMBER]
+        return False
+    return True
+
+
+@part
+def _units_beside(state, tasks, place, shape, left):
+    """Say whether nodes hold so many units of a shape now and beside the reservation."""
+    found, spare_cpus, spare_mem, spare_gpus = 0, place.spare_cpus, place.spare_mem, place.spare_gpus
+    for node in range(spare_cpus.size):
+        n = units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
+        if n > 0:
+            n = min(n, units_on(state, tasks, shape, node))
+        if n > 0:
+            left -= n
+            if left <= 0 and not binds(tasks, shape):
                 return True
-    denied[line] = notes[NUMBER]
-    return False
+            found = lay_units(tasks, found, n)
+    return left <= 0 and spreads(tasks, shape, found, state.shapes.n_nodes[shape])
 
 
 @part
 def take_beside(state, place, job):
     """Take the chosen nodes of a job from what the reservation leaves."""
     place.notes[EXTRA] -= state.n_nodes[job]
-    for i in range(0 if state.pool else state.n_nodes[job]):
+    tasks = state.tasks
+    for i in range(0 if state.pool else n_answered(state, tasks, job)):
         node = state.chosen[i]
-        if state.options.exclusive:
-            place.spare_cpus[node] = place.spare_mem[node] = place.spare_gpus[node] = -1
-        else:
-            place.spare_cpus[node] -= state.cpus[job]
-            place.spare_mem[node] -= state.mem[job]
-            place.spare_gpus[node] -= state.gpus[job]
+        _take_spare(state, tasks, place, job, node, units_to(tasks, node))
+
+
+@part
+def _take_spare(state, tasks, place, job, node, units):
+    """Take so many units of a job from what a node has beside a reservation."""
+    if takes_whole(state, tasks, job):
+        place.spare_cpus[node] = place.spare_mem[node] = place.spare_gpus[node] = -1
+    else:
+        cpus, mem, gpus = amounts(state, tasks, job, units)
+        place.spare_cpus[node] -= cpus
+        place.spare_mem[node] -= mem
+        place.spare_gpus[node] -= gpus
+
+
+@part
+def _give_spare(state, tasks, place, job, i):
+    """Give back what a running job has on its node ``i`` of `State.node_list`, which it will have left."""
+    node = state.node_list[i]
+    if takes_whole(state, tasks, job):
+        place.spare_cpus[node] = state.total_cpus[node]
+        place.spare_mem[node] = state.total_mem[node]
+        place.spare_gpus[node] = state.total_gpus[node]
+    else:
+        cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, i))
+        place.spare_cpus[node] += cpus
+        place.spare_mem[node] += mem
+        place.spare_gpus[node] += gpus
 
 
 @part
@@ -360,58 +356,71 @@ def shadow_on_nodes(state, place, head):
 
     The reservation takes the highest rows that fit, since jobs that start now take the lowest.
     """
-    cpus, mem, gpus, types = state.cpus[head], state.mem[head], state.gpus[head], state.types[head]
+    tasks, shape = state.tasks, state.shape[head]
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    guards = state.guards
     fitting = 0
     for node in range(spare_cpus.size):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]
         spare_gpus[node] = state.free_gpus[node]
-        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
-        if fits and (state.node_types[node] & types) != 0:
-            fitting += 1
+        fitting += units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
     i = 0
     shadow = state.now[0]
     while i < state.n_running[0]:
         job = state.running[i]
-        if fitting >= state.n_nodes[head] and state.expected_end[job] > shadow:
+        if (
+            fitting >= state.n_nodes[head]
+            and state.expected_end[job] > shadow
+            and may_spread(state, tasks, shape, spare_cpus, spare_mem, spare_gpus)
+        ):
             break
         shadow = state.expected_end[job]
         i += 1
-        for k in range(state.node_first[job], state.node_first[job + 1]):
+        first = state.node_first[job]
+        for k in range(first, first + n_held(state, tasks, job)):
             node = state.node_list[k]
-            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
-            if state.options.exclusive:
-                spare_cpus[node] = state.total_cpus[node]
-                spare_mem[node] = state.total_mem[node]
-                spare_gpus[node] = state.total_gpus[node]
-            else:
-                spare_cpus[node] += state.cpus[job]
-                spare_mem[node] += state.mem[job]
-                spare_gpus[node] += state.gpus[job]
-            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and enough_gpus(spare_gpus[node], gpus, guards)
-            if after and not before and (state.node_types[node] & types) != 0:
-                fitting += 1
-    left = state.n_nodes[head]
-    node = spare_cpus.size - 1
-    while left > 0:
-        if (
-            spare_cpus[node] >= cpus
-            and spare_mem[node] >= mem
-            and enough_gpus(spare_gpus[node], gpus, guards)
-            and (state.node_types[node] & types) != 0
-        ):
-            left -= 1
-            place.reserved[left] = node
-            if state.options.exclusive:
-                spare_cpus[node] = spare_mem[node] = spare_gpus[node] = -1
-            else:
-                spare_cpus[node] -= cpus
-                spare_mem[node] -= mem
-                spare_gpus[node] -= gpus
-        node -= 1
+            fitting -= units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
+            _give_spare(state, tasks, place, job, k)
+            fitting += units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
+    reserve_highest(state, tasks, place, head)
     return shadow
+
+
+@part
+def reserve_highest(state, tasks, place, head):
+    """Take the highest rows that hold a job from what nodes have spare; they are kept as reserved."""
+    shape, reserved, left = state.shape[head], place.reserved, state.n_nodes[head]
+    found, node = 0, reserved.size
+    while left > 0 and node > 0:
+        node -= 1
+        n = units_in(state, tasks, shape, node, place.spare_cpus[node], place.spare_mem[node], place.spare_gpus[node])
+        if n > 0:
+            left -= note_units(tasks, shape, node, n)
+            reserved[found] = node
+            found += 1
+    found = fill_reserved(state, tasks, head, reserved, found)
+    for i in range(found):
+        _take_spare(state, tasks, place, head, reserved[i], units_to(tasks, reserved[i]))
+
+
+@part
+def note_units(tasks, shape, node, n):
+    """Keep what a node may take; returns how much less must be found, nothing where all nodes must be looked at."""
+    if tasks is None:
+        return n
+    tasks.units[node] = n
+    return 0 if tasks.binds[shape] else n
+
+
+@part
+def fill_reserved(state, tasks, head, reserved, found):
+    """Spread a job's tasks over the nodes that are to be reserved, the highest first; returns how many it takes."""
+    if tasks is None:
+        return found
+    used = fill(tasks, state.shape[head], reserved, found, state.n_nodes[head])
+    if used == 0:
+        used = most_first(state, tasks, head, (reserved, found, reserved.size), LAST, tasks.keys)[0]
+    return used
 
 
 @part

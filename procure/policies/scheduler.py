@@ -88,6 +88,7 @@ def held_apart(held: Any, state: State) -> tuple[np.ndarray, ...]:
 class Composed(Ordered):
     """Parameters of every composed scheduler."""
 
+    takes_tasks: ClassVar[bool] = True
     most_looked_at: ClassVar[int] = 0
     """How many waiting jobs EASY looks at where nothing is said; 0 = all."""
     counts_nodes: ClassVar[bool] = True

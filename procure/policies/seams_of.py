@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from procure.policies import plugins
 from procure.policies.parameters import Parameters, Seam
@@ -58,7 +58,10 @@ def _as_parameters(name: str, found: Any) -> type[Parameters]:
         "place": ("make_picker", lambda self, state: made(state)),
     }
     method, maker = makers[kind]
-    mixin: Any = type(found.__name__, (Parameters,), {"__doc__": found.__doc__, method: maker})
+    written: dict[str, Any] = {"__doc__": found.__doc__, method: maker}
+    if kind == "place":
+        written |= {"takes_tasks": False, "__annotations__": {"takes_tasks": ClassVar[bool]}}
+    mixin: Any = type(found.__name__, (Parameters,), written)
     return mixin
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.errors import TableError
-from procure.page import svg
 from procure.page.html import render, write_page
 from procure.page.names import heading
+from procure.page.vega import BLUE, ORANGE, column, records, still, time_axis
 from procure.queue_time.evaluation import Evaluation, verdict
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import confusion
@@ -77,26 +77,44 @@ def _correlations(evaluation: Evaluation) -> pd.DataFrame:
 
 
 def _elbow(split: str, curve: pd.DataFrame) -> Markup:
-    figure, axes = svg.figure()
-    axes.plot(curve["k"], curve["rmse"], marker="o", color=svg.BLUE)
-    axes.set(xlabel="number of groups k", ylabel="RMSE on the validation part")
-    svg.time_axis(axes, "y")
-    return svg.inline(figure, f"elbow-{split}", f"RMSE over k, {split} split")
+    spec = {
+        "data": {"values": records(k=curve["k"], rmse=curve["rmse"])},
+        "mark": {"type": "line", "point": True, "color": BLUE},
+        "encoding": {
+            "x": column("k", title="number of groups k"),
+            "y": column("rmse", **time_axis("RMSE on the validation part", curve["rmse"])),
+        },
+    }
+    return still(f"elbow-{split}", f"RMSE over k, {split} split", spec)
 
 
 def _use(evaluation: Evaluation, tz: str | None) -> Markup:
     submit, dated = evaluation.jobs["submit_time"], has_dates(evaluation.jobs)
     day = local_times(submit, tz).floor("D") if dated else (submit - submit.min()) // 86_400
-    figure, axes = svg.figure()
-    for name, label, colour in (("cpus_in_use", "CPUs", svg.BLUE), ("mem_in_use", "memory", svg.ORANGE)):
+    rows = []
+    for name, label in (("cpus_in_use", "CPUs"), ("mem_in_use", "memory")):
         values = evaluation.features[name].astype(float)
         if values.max() > 0:
             daily = (100 * values / values.max()).groupby(day).mean()
-            axes.plot(daily.index, daily.to_numpy(), label=label, color=colour, linewidth=1)
-    axes.set_ylabel("in use (% of the most)")
-    axes.set_xlabel(f"day ({tz or 'UTC'})" if dated else "days since the first submission")
-    axes.legend(frameon=False)
-    return svg.inline(figure, "use", "CPUs and memory in use")
+            days = [f"{one:%Y-%m-%d}" for one in daily.index] if dated else daily.index
+            rows += records(day=days, share=daily, what=label)
+    x = column("day", title="days since the first submission")
+    if dated:
+        x |= {"type": "temporal", "title": f"day ({tz or 'UTC'})", "axis": {"format": "%e %b", "labelOverlap": True}}
+    spec = {
+        "data": {"values": rows},
+        "mark": {"type": "line", "strokeWidth": 1.2},
+        "encoding": {
+            "x": x,
+            "y": column("share", title="in use (% of the most)"),
+            "color": {
+                "field": "what",
+                "type": "nominal",
+                "scale": {"domain": ["CPUs", "memory"], "range": [BLUE, ORANGE]},
+            },
+        },
+    }
+    return still("use", "CPUs and memory in use", spec)
 
 
 def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:
@@ -108,15 +126,21 @@ def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:
     table = steps(windows(evaluation.jobs, evaluation.features))
     d_cpus, d_wait = table["d_cpus"].to_numpy(), table["d_wait"].to_numpy()
     line = fit_line(d_cpus, d_wait)
-    figure, axes = svg.figure()
-    axes.scatter(d_cpus, d_wait, s=4, color=svg.BLUE)
     ends = np.array([d_cpus.min(), d_cpus.max()])
-    axes.plot(ends, line(ends), color=svg.RED)
-    axes.set(xlabel="change of mean CPUs in use", ylabel="change of mean wait")
-    svg.time_axis(axes, "y")
+    spec = {
+        "encoding": {
+            "x": column("cpus", title="change of mean CPUs in use"),
+            "y": column("wait", title="change of mean wait, h"),
+        },
+        "layer": [
+            {"data": {"values": records(cpus=d_cpus, wait=d_wait / 3600)},
+             "mark": {"type": "point", "filled": True, "size": 10, "color": BLUE}},
+            {"data": {"values": records(cpus=ends, wait=line(ends) / 3600)}, "mark": {"type": "line", "color": ORANGE}},
+        ],
+    }  # fmt: skip
     rises = line(d_cpus) > 0
     return {
-        "chart": svg.inline(figure, "trend", "change of CPUs in use against change of wait"),
+        "chart": still("trend", "change of CPUs in use against change of wait", spec),
         "correlation": float(np.corrcoef(d_cpus, d_wait)[0, 1]) if len(table) > 2 else np.nan,
         "n_steps": len(table),
         "stated": confusion((d_wait > 0).astype(float), rises.astype(float), 0.5),

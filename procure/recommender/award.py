@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,27 +18,22 @@ from procure.recommender.notes import left_out_by_all
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.study import Study, load_study
-from procure.study.award import WHOLE, Award, check_points, points_of, sensitivity, shares
+from procure.study.award import WHOLE, Award, check_points
 from procure.sweep.results import StudyResults
 from procure.text import Shown, counted, duration, listed
 
 NO_VENDOR = "no vendor stated"
 MOST_OFFERS = 1000
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
 class AwardMatrix(Shown):
     """Offers with their points, the winner first, and how far it turns on the weights.
 
-    Attributes
-    ----------
-    award, title, notes
-        The rules; of which study; what the user should know.
-    table
-        ``place offer package_id``, for each criterion its value and ``…_points``, ``points``.
-    weights
-        From `procure.study.award.sensitivity`, with the names of the offers in ``below`` and ``above``, empty
-        where none overtakes.
+    ``table`` has ``place offer package_id``, for each criterion its value and ``…_points``, and ``points``;
+    ``weights`` what `sensitivity` returns, with the names of offers in ``below`` and ``above``, empty where none
+    overtakes.
     """
 
     award: Award
@@ -48,12 +44,11 @@ class AwardMatrix(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        criteria, offers = list(self.award.weights), self.table.to_dict(orient="records")
         rows = [
             {name: row[name] for name in ("place", "offer", "package_id", "points")}
-            | {"values": {name: row[name] for name in criteria}}
-            | {"points_by_criterion": {name: row[f"{name}_points"] for name in criteria}}
-            for row in offers
+            | {"values": {name: row[name] for name in self.award.weights}}
+            | {"points_by_criterion": {name: row[f"{name}_points"] for name in self.award.weights}}
+            for row in self.table.to_dict(orient="records")
         ]
         more = {"sensitivity": self.weights.to_dict(orient="records"), "notes": self.notes}
         return {"rule": self.award.rule, "offers": rows} | more
@@ -84,25 +79,8 @@ def award(
 ) -> AwardMatrix:
     """Score offers by the award matrix of a swept study, and say how far the winner turns on each weight.
 
-    Parameters
-    ----------
-    study
-        The path of a swept study with an ``[award]``, the study, or its results.
-    k
-        Length of the list, which ``among = "packages"`` scores; None = the study's.
-    verify
-        Whether to simulate offers that are predictions.
-    policy, workload
-        As in `procure.recommend`.
-    note
-        Called with a line on each step that takes long.
-
-    Raises
-    ------
-    ArgumentError
-        As `procure.recommend`.
-    TableError
-        The study has no ``[award]``, or it names a vendor that quotes nothing; and as `procure.recommend`.
+    The arguments and errors are those of `procure.recommend`; a study without ``[award]``, or one that names a vendor
+    that quotes nothing, is a `TableError`. ``k`` is the length of the list that ``among = "packages"`` scores.
 
     Examples
     --------
@@ -136,23 +114,19 @@ def award_of(done: Recommendation) -> AwardMatrix:
         notes.append(f"not scored, since {why}: {listed(offers.loc[~kept, 'offer'].tolist())}")
     if not kept.any():
         raise TableError("; ".join(["award: no offer can be scored", *notes]))
-    offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
-    got = shares(values, rules)
-    scored = pd.DataFrame(
-        {name: column for of in rules.weights for name, column in
-         ((of, values[of]), (f"{of}_points", (got[of] * rules.weights[of]).round(4)))}
-    )  # fmt: skip
-    table = offers[["offer", "package_id"]].join(scored).assign(points=points_of(got, rules.weights))
-    table["price_usd"] = done.package_values.price[offers["row"].to_numpy()]
-    table = table.assign(rounded=-table["points"].round(9)).sort_values(["rounded", "price_usd"], kind="stable")
-    weights = sensitivity(got.loc[table.index], rules.weights, 0)
-    table = table.drop(columns=["rounded", "price_usd"]).round({"points": 4}).reset_index(drop=True)
+    got, price = shares(values[kept], rules), done.package_values.price[rows[kept]]
+    table = offers.loc[kept, ["offer", "package_id"]]
+    for name, weight in rules.weights.items():
+        table = table.assign(**{name: values[name], f"{name}_points": (got[name] * weight).round(4)})
+    table["points"] = points_of(got, rules.weights).round(4)
+    order = np.lexsort((price, -points_of(got, rules.weights).round(9)))
+    table, weights = table.iloc[order].reset_index(drop=True), sensitivity(got.iloc[order], rules.weights, 0)
     table.insert(0, "place", np.arange(1, len(table) + 1))
     named = ["", *table["offer"]]
     weights = weights.assign(**{end: [named[row + 1] for row in weights[end]] for end in ("below", "above")})
     for name, one in rules.quantities.items():
-        least = values[name].min()
-        if name not in rules.scale and one.unit == "s" and least < 60 and values[name].max() > 0:
+        least = values.loc[kept, name].min()
+        if name not in rules.scale and one.unit == "s" and least < 60 and values.loc[kept, name].max() > 0:
             notes.append(
                 f"the best value of {name} is {duration(least)}, too short to compare offers by: state the values that "
                 "get all points and none in [award.scale]"
@@ -223,3 +197,63 @@ def _panel(done: Recommendation, key: str, given: dict[str, float], row: int) ->
         if vendor not in given:
             raise TableError(f"{key}: {vendor or NO_VENDOR} has no points")
     return float(np.average([given[vendor] for vendor in spent.index], weights=spent))
+
+
+def shares(values: pd.DataFrame, award: Award) -> pd.DataFrame:
+    """Return which share of a criterion's points each offer, a row of values, gets, 0 to 1.
+
+    Less is better, but of ``points`` more. relative: best / value; where the best is 0, offers with 0 get all and the
+    others none. linear: 1 − (value − best) / (best (zero_at − 1)), at least 0. With a scale:
+    1 − (value − full) / (none − full), within 0 to 1.
+    """
+    found = {}
+    for name in award.weights:
+        column = values[name].to_numpy(dtype="float64")
+        if name in award.points:
+            found[name] = column / award.most_points
+        elif name in award.scale:
+            scale = award.scale[name]
+            found[name] = 1 - (column - scale.full) / (scale.none - scale.full)
+        else:
+            best = column.min()
+            width = best if award.rule == "relative" else best * (award.zero_at - 1)
+            if width == 0:
+                found[name] = (column == best).astype("float64")
+            elif award.rule == "relative":
+                found[name] = best / column
+            else:
+                found[name] = 1 - (column - best) / width
+    return pd.DataFrame(found, index=values.index).clip(0.0, 1.0)
+
+
+def points_of(got: pd.DataFrame, weights: Mapping[str, float]) -> pd.Series:
+    """Return the points of each offer, of `WHOLE`, from its `shares`."""
+    return got[list(weights)].mul(pd.Series(weights)).sum(axis=1)
+
+
+def sensitivity(got: pd.DataFrame, weights: Mapping[str, float], winner: int) -> pd.DataFrame:
+    """Say between which values of each weight the winner stays, the other weights keeping their proportions.
+
+    Points are a line in each weight, so the ends are where the winner's line meets another's. Where the others weigh
+    nothing, the rest is shared among them equally. Returns ``criterion weight low high below above``; ``below`` and
+    ``above`` are the rows of the offers that overtake the winner's there, -1 where none does.
+    """
+    table, given, rows = got[list(weights)].to_numpy(dtype="float64"), np.array(list(weights.values())), []
+    for i, name in enumerate(weights):
+        others = np.delete(given, i)
+        if not others.size:
+            rows.append((name, given[i], 0.0, WHOLE, -1, -1))
+            continue
+        others = others / others.sum() if others.sum() > 0 else np.full(others.size, 1 / others.size)
+        rest = np.delete(table, i, axis=1) @ others
+        # Ahead of an offer by at + slope × weight.
+        at, slope = (rest[winner] - rest) * WHOLE, table[winner, i] - table[:, i] - rest[winner] + rest
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meets = -at / slope
+        lows = np.where(slope > _SAME, np.minimum(meets, given[i]), -np.inf)
+        highs = np.where(slope < -_SAME, np.maximum(meets, given[i]), np.inf)
+        low, high = float(lows.max()), float(highs.min())
+        below = int(lows.argmax()) if low > _SAME else -1
+        above = int(highs.argmin()) if high < WHOLE - _SAME else -1
+        rows.append((name, given[i], max(0.0, low), min(WHOLE, high), below, above))
+    return pd.DataFrame(rows, columns=["criterion", "weight", "low", "high", "below", "above"])

@@ -29,7 +29,6 @@ RESAMPLES = 20
 HEAD = 50
 
 _NAMED = 12
-_ROUNDING = 1e-9
 _TYPES = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
 
 
@@ -37,21 +36,11 @@ _TYPES = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
 class Confidence:
     """How sure the order of a list is.
 
-    Attributes
-    ----------
-    table
-        A row per package of the list's head that leaves out as many jobs as the first, in rank order: ``package_id
-        rank_low rank_high share_first chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not
-        known is missing.
-    unit
-        What was resampled: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
-        compared instead; of simulated packages nothing is known then).
-    n_draws, n_units
-        How often, and of how many.
-    of
-        What the list is in the order of.
-    failures
-        Why resamples are left out: of each, the first run that failed.
+    ``table`` has a row per package of the list's head that leaves out as many jobs as the first, in rank order:
+    ``package_id rank_low rank_high share_first chance_top alike``; ranks are among the head, see `rank_ranges`; what is
+    not known is missing. ``unit`` says what was resampled: ``days``, ``bursts of jobs``, or ``nothing``; ``n_draws``
+    times, of ``n_units``. ``of`` is what the list is in the order of; ``failures`` are resamples that are left out: of
+    each, the first run that failed.
     """
 
     table: pd.DataFrame
@@ -80,48 +69,28 @@ class Confidence:
         alike = table["alike"].astype(object).where(table["alike"].notna(), None)
         return columns | {"tied_1st": alike.tolist()}
 
-    def sentences(self, n_packages: int) -> list[str]:
+    def sentences(self) -> list[str]:
         """Say which packages cannot be told apart, and how firm the first rank is."""
         if len(self.table) < 2:
             return []
         if self.of.source != "result":
             return [f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"]
-        head = ("the first " if len(self.table) < n_packages else "all ") + str(len(self.table))
         n = len(self.failures)
         lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
             how = "once every package of the head is simulated, `procure recommend --resamples 20` tells"
             return [f"the jobs were not resampled, so it is not known how sure this order is; {how}", *lost]
-        return self._of_resamples(head) + lost
-
-    def _of_resamples(self, head: str) -> list[str]:
-        table, first, what = self.table, self.table.iloc[0], self.of.name.replace("mean-wait", "wait")
-        alike, by_days = table["alike"].to_numpy(dtype=bool), self.unit == "days"
-        units = f"the {self.n_units} days" if by_days else f"the {counted(self.n_units, 'job burst')}"
-        how = f"{counted(self.n_draws, 'resample')} of {units}"
-        interval = f"the 90 % bootstrap interval of the difference in {what}"
-        if (table["share_first"] == 1).all():
-            return [f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"]
-        n = int(alike.sum()) - 1
-        every = n == len(table) - 1
-        some, which = (head, "") if every else (f"{n} of {head}", f", {_ranks(alike)}")
-        text = f"{some} packages cannot be told apart from the first: {interval} includes 0 ({how}{which})"
-        if n == 0:
-            text = f"the first package is better than every other of {head}: {interval} excludes 0 ({how})"
-        ties, top = table["share_first"].sum() > 1 + _ROUNDING, first["chance_top"]
+        alike, first = self.table["alike"].to_numpy(dtype=bool), self.table.iloc[0]
+        units = f"the {self.n_units} days" if self.unit == "days" else f"the {counted(self.n_units, 'job burst')}"
+        which = [str(rank) for rank in np.flatnonzero(alike[1:]) + 2]
+        ranks = f" (ranks {', '.join(which[:_NAMED])}{' …' if len(which) > _NAMED else ''})" if which else ""
         return [
-            text,
-            f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
-            f"of the resamples; the 90 % range of its rank among the first {len(table)} is "
-            f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
-            + (f"; it is among the best 5 % of all packages in {top:.0%}" if by_days and top == top else ""),
+            f"in {counted(self.n_draws, 'resample')} of {units} the first package is the best in "
+            f"{first['share_first']:.0%}, and of rank {first['rank_low']:.0f} to {first['rank_high']:.0f} in 90 %; "
+            f"{'all' if len(which) == len(alike) - 1 else len(which) or 'none'} of the {len(alike) - 1} others of the "
+            f"head cannot be told apart from it{ranks}",
+            *lost,
         ]
-
-
-def _ranks(alike: np.ndarray) -> str:
-    ranks = [i + 1 for i, one in enumerate(alike) if one and i]
-    shown = ", ".join(map(str, ranks[:_NAMED])) + (" …" if len(ranks) > _NAMED else "")
-    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
 
 
 def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from procure.evaluation.many_days import (
     KS,
     MODELS,
     Days,
+    Scores,
     days_of,
     hit_days,
     predict_all_days,
@@ -49,18 +50,10 @@ from procure.text import as_html, as_html_list, as_text, be, counted, duration, 
 class Evaluation:
     """How good a study's model is at finding the best packages.
 
-    Attributes
-    ----------
-    study, workloads, hit_share
-        The study's name and workloads, and which part of the packages are hits on one of them.
-    hits
-        Each workload by itself: the rows of `procure.evaluation.ranking.evaluate_case`. All together, where there is
-        a threshold: those of `procure.evaluation.many_days.threshold_table`.
-    sweep, choices
-        With a threshold: precision at every threshold, and the packages that robust choices would buy, see
-        `procure.evaluation.many_days`; else None.
-    notes
-        What the figures are about and how far they can be trusted, in sentences.
+    ``hit_share`` of the packages are hits on one of the ``workloads``. ``hits``: of each workload by itself the rows of
+    `procure.evaluation.ranking.evaluate_case`; of all together, where there is a threshold, those of
+    `procure.evaluation.many_days.threshold_table`, with ``sweep``, the precision at every threshold, and ``choices``,
+    the packages that robust choices would buy.
     """
 
     study: str
@@ -73,8 +66,8 @@ class Evaluation:
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """Return the tables that people read, rounded, by title."""
+        best = f"hits are the best {self.hit_share:.0%}"
         if self.sweep is None or self.choices is None:
-            best = f"hits are the best {self.hit_share:.0%}"
             groups = self.hits[self.hits["k"] <= self.hits["n_ranked"]].groupby("workload", sort=False)
             return {f"{self.study}, {workload}: {best}": _shown(rows) for workload, rows in groups}
         tables = {}
@@ -85,13 +78,9 @@ class Evaluation:
         if len(self.sweep):
             rows = self.sweep[self.sweep["n_hits"] > 0].assign(who=_ranked_by)
             wide = rows.pivot_table("precision", ["threshold", "n_hits"], "who", sort=False).round(3)
-            shown = wide.reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
-            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = shown
+            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = wide.reset_index()
         if len(self.choices):
-            whole = self.choices[["mean", "worst", "cvar", "price_usd"]].round().astype("int64")
-            shown = self.choices.assign(**whole, regret_max=self.choices["regret_max"].round(2))
-            shown = shown.rename(columns={name: f"{name} s" for name in ("mean", "worst", "cvar")})
-            tables["the simulated package that each way to combine the days would buy"] = shown
+            tables["the simulated package that each way to combine the days would buy"] = self.choices.round(2)
         return tables
 
     def verdict(self) -> list[str]:
@@ -243,33 +232,13 @@ def coverage_notes(case: WorkloadWaits, predicted: Predicted | None, truth: np.n
     return [f"{text} {np.mean(covered):.1%} of the simulated waits, {way}"] if covered else []
 
 
-class ManyDays(NamedTuple):
-    """What is known of a study's workloads taken as days."""
-
-    days: Days  # what packages are judged by
-    n_hit_days: np.ndarray  # on how many days each package is a hit, −1 where that is not known
-    scores: Mapping[tuple[str, str], np.ndarray]  # by (feature set, model), see procure.evaluation.many_days.Scores
-
-
-def judge_days(
-    results: StudyResults,
-    feature_sets: Sequence[str],
-    rule: str = RUNS_ALL,
-    truth: np.ndarray | None = None,
-    train_on: Sequence[str] = (),
-) -> ManyDays:
-    """Fit models to all workloads at once, and to single ones; count on how many days each package is a hit.
-
-    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Each workload of
-    ``train_on`` gets a model of its own. Scores are kept beside the study's results.
-    """
-    known, plan = days_of(results.cases, rule), results.plan
-    judged_by = known if truth is None else days_of(results.cases, rule, truth)
-    scores: dict[tuple[str, str], np.ndarray] = {}
+def _scores(results: StudyResults, known: Days, feature_sets: Sequence[str], rule: str) -> Scores:
+    """Fit models to all workloads at once, kept beside the study's results, and one to the first workload alone."""
+    plan, first, scores = results.plan, results.cases[0], dict[tuple[str, str], np.ndarray]()
     share, model = plan.study.evaluate.hit_share, plan.study.model
     enough = int(known.simulated.sum()) >= 2 * model.folds
     for name in feature_sets:
-        x = features(results.cases[0].packages, plan.quotes, name).to_numpy()
+        x = features(first.packages, plan.quotes, name).to_numpy()
         for learns in MODELS if enough else ():
             asked = (learns, share, model.folds, model.seed)
             scores[name, learns] = keep_array(
@@ -278,11 +247,10 @@ def judge_days(
                 [asked, x, known.wait, known.able, known.weight],
                 lambda x=x, asked=asked: predict_all_days(known, x, *asked),  # type: ignore[misc]
             )
-        for case in results.cases:
-            predicted = results.learn_if_possible(case, name, rule) if case.name in train_on else None
-            if predicted is not None:
-                scores[name, f"day {case.name}"] = predicted.wait
-    return ManyDays(judged_by, hit_days(judged_by, share), scores)
+        predicted = results.learn_if_possible(first, name, rule)
+        if predicted is not None:
+            scores[name, f"day {first.name}"] = predicted.wait
+    return scores
 
 
 def _pooled(
@@ -297,14 +265,15 @@ def _pooled(
     for threshold in thresholds:
         with argument("hit_threshold"):
             check_threshold(threshold, names)
-    waits = None if truth is None else np.array(truth)
-    days, n_hit_days, scores = judge_days(results, feature_sets, rule, waits, names[:1])
+    known = days_of(results.cases, rule)
+    days = known if truth is None else days_of(results.cases, rule, np.array(truth))
+    n_hit_days, scores = hit_days(days, study.evaluate.hit_share), _scores(results, known, feature_sets, rule)
     packages, asked, folds = results.cases[0].packages, study.evaluate, study.model.folds
-    most, known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
+    most, n_known = int(n_hit_days.max(initial=0)), int((n_hit_days >= 0).sum())
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]
     beyond = [str(threshold) for threshold in thresholds if threshold >= most]
     rows = (
-        (not scores, f"{known:,} packages are simulated on all {len(names)} days; a model with {folds:,}-fold "
+        (not scores, f"{n_known:,} packages are simulated on all {len(names)} days; a model with {folds:,}-fold "
                      f"cross-validation needs {2 * folds:,}, so there is none"),
         (nowhere, f"no package runs every job of {listed(nowhere)}: no hit there"),
         (beyond, f"no package is a hit on more than {most} of the {len(names)} days, so there are no hits at > "

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 
 from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.ranking import rank_correlation
@@ -29,24 +28,17 @@ from procure.workload.days import split_days
 N_PACKAGES = 1000
 RULES = ("past", "mean-day", "cheapest-per-cpu", "random", "hindsight")
 HORIZON, WEEK = 28 * 86_400, 7 * 86_400
-NO_REASON = 0.05
-"""Another rule is ahead by luck, above this p of a sign test."""
 
 
 @dataclass(frozen=True)
 class Forward(Shown):
     """What each rule would have bought at each cut, and how that did.
 
-    Attributes
-    ----------
-    table
-        ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
-        ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
-        ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), ``rank_correlation`` of
-        the rule's figures with what came, and ``share_saturated`` of all packages. A random choice has no package: its
-        ratio is the geometric mean of all, its wait their mean.
-    notes
-        What the figures are about.
+    ``table`` has ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
+    ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
+    ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), ``rank_correlation`` of the
+    rule's figures with what came, and ``share_saturated`` of all packages. A random choice has no package: its ratio is
+    the geometric mean of all, its wait their mean.
     """
 
     table: pd.DataFrame
@@ -115,20 +107,19 @@ def forward(
     tz, length = study.workloads[0].tz or (study.futures.tz if study.futures else None), horizon or HORIZON
     plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
     plan = replace(load_plan(plain), workloads={study.workloads[0].name: jobs})
-    tables, notes = [], []
+    tables = []
     for day, cut in _cuts(jobs, cuts, tz, length):
         warm_up = study.workloads[0].warm_up
-        before, after = between(jobs, None, cut), between(jobs, cut - warm_up, cut + length)
-        bench = draw_candidates(plan, policy or study.simulate.policies[0], before, n_packages, seed)
+        before, after = _between(jobs, None, cut), _between(jobs, cut - warm_up, cut + length)
+        bench = _draw(plan, policy or study.simulate.policies[0], before, n_packages, seed)
         note(f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after")
-        tables.append(_judge(day, choose(bench, before, warm_up, tz), bench, after, warm_up))
-        notes.append(_about(tables[-1], len(bench.ids), min(length, int(jobs["submit_time"].max()) - cut)))
+        tables.append(_judge(day, _choose(bench, before, warm_up, tz), bench, after, warm_up))
     table = pd.concat(tables, ignore_index=True)
-    return Forward(table, [*notes, *_record(table)])
+    return Forward(table, _about(table))
 
 
 @dataclass(frozen=True)
-class Candidates:
+class _Bench:
     """Simulates packages of one study on any jobs."""
 
     plan: Plan
@@ -144,49 +135,42 @@ class Candidates:
         found, _ = simulate_batch(make_bench(plan, first.name, self.policy), self.ids.tolist(), self.counts)
         for run in found[found["status"] != "ok"].head(1).itertuples():
             raise TableError(f"package {run.package_id}: {run.reason}")
-        return found
-
-    def wait(self, jobs: pd.DataFrame, warm_up: int = 0) -> np.ndarray:
-        """Return mean waits, s."""
-        return self.runs(jobs, warm_up)["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
+        return found.assign(mean_wait_time=found["mean_wait_time"].fillna(0.0).astype("float64"))
 
     def judge(self, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
         """Replay jobs on every package; in its mean wait, a job that it cannot run waits to the last submission."""
-        found = self.runs(jobs, warm_up)
-        submit = jobs["submit_time"].to_numpy(np.int64)
+        found, submit, plan = self.runs(jobs, warm_up), jobs["submit_time"].to_numpy(np.int64), self.plan
         counts = submit >= submit.min() + warm_up
-        never, plan = np.where(counts, submit.max() - submit, 0), self.plan
+        never = np.where(counts, submit.max() - submit, 0)
         left_out = jobs_left_out(plan.packages, plan.quotes, jobs, plan.existing, never)
-        ran = (found["n_completed"].fillna(0) * found["mean_wait_time"].fillna(0.0)).to_numpy("float64")
+        ran = (found["n_completed"].fillna(0) * found["mean_wait_time"]).to_numpy("float64")
         return found.assign(mean_wait_time=(ran + left_out) / max(int(counts.sum()), 1))
 
 
-def between(jobs: pd.DataFrame, low: int | None, high: int) -> pd.DataFrame:
-    """Return the jobs submitted from ``low`` on and before ``high``, s."""
+def _between(jobs: pd.DataFrame, low: int | None, high: int) -> pd.DataFrame:
     mine = (jobs["submit_time"] < high) & (True if low is None else jobs["submit_time"] >= low)
     return with_clock_of(jobs, jobs[mine].reset_index(drop=True))
 
 
-def draw_candidates(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) -> Candidates:
+def _draw(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) -> _Bench:
     """Draw n packages at random from those that run every job; that there is none is an error."""
     packages = plan.packages[plan.packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
     able = np.flatnonzero(jobs_left_out(packages, plan.quotes, jobs, plan.existing) == 0)
     if not len(able):
         raise TableError("no package runs every job, so there is nothing to choose from")
-    rows = np.random.default_rng(seed).permutation(able)[:n]
-    chosen = packages.iloc[rows].reset_index(drop=True)
+    chosen = packages.iloc[np.random.default_rng(seed).permutation(able)[:n]].reset_index(drop=True)
     counts = np.ascontiguousarray(chosen[plan.types].to_numpy(np.int64))
-    return Candidates(replace(plan, packages=chosen), policy, chosen["package_id"].to_numpy(), counts)
+    return _Bench(replace(plan, packages=chosen), policy, chosen["package_id"].to_numpy(), counts)
 
 
-def choose(bench: Candidates, jobs: pd.DataFrame, warm_up: int, tz: str | None) -> dict[str, tuple[np.ndarray, int]]:
+def _choose(bench: _Bench, jobs: pd.DataFrame, warm_up: int, tz: str | None) -> dict[str, tuple[np.ndarray, int]]:
     """Return by which figure each rule chooses, the least, float64[packages], and how many runs that took."""
     n, packages = len(bench.ids), bench.plan.packages
-    found = {"past": (bench.wait(jobs, warm_up), n)}
+    found = {"past": (bench.runs(jobs, warm_up)["mean_wait_time"].to_numpy(), n)}
     if has_dates(jobs):
         days = split_days(jobs, tz or "UTC").values()
-        weight = np.array([[float(len(day))] for day in days])
-        found["mean-day"] = pooled_mean(np.array([bench.wait(day) for day in days]), weight), n * len(days)
+        waits = np.array([bench.runs(day)["mean_wait_time"].to_numpy() for day in days])
+        found["mean-day"] = pooled_mean(waits, np.array([[float(len(day))] for day in days])), n * len(days)
     price, cpus = (packages[name].to_numpy(dtype="float64") for name in ("price_usd", "total_cpus"))
     return found | {"cheapest-per-cpu": (price / cpus, 0)}
 
@@ -218,7 +202,7 @@ def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length
 
 
 def _judge(
-    day: str, chosen: dict[str, tuple[np.ndarray, int]], bench: Candidates, jobs: pd.DataFrame, warm_up: int
+    day: str, chosen: dict[str, tuple[np.ndarray, int]], bench: _Bench, jobs: pd.DataFrame, warm_up: int
 ) -> pd.DataFrame:
     """Replay what came on every package, and say how each choice did."""
     came = bench.judge(jobs, warm_up)
@@ -239,31 +223,16 @@ def _judge(
     return table.assign(n_judged=len(wait), share_saturated=float(np.nanmean(saturated)))
 
 
-def _record(table: pd.DataFrame) -> list[str]:
-    """Say which rule has chosen well over the cuts, and whether one has been ahead of the past by more than luck."""
-    if table["cut"].nunique() < 2:
-        return []
-    log = np.log(table.pivot_table(index="cut", columns="rule", values="ratio", sort=False))
-    mean = log.mean().sort_values(kind="stable")
-    shown = ", ".join(f"{rule} {np.exp(value):.2f}" for rule, value in mean.items())
-    found = [f"over {len(log)} cuts the choice waits so many times the best (geometric mean): {shown}"]
-    ahead = [rule for rule in mean.index[: list(mean.index).index("past")] if rule not in ("random", "hindsight")]
-    for rule in ahead:
-        gap = log["past"] - log[rule]
-        better, worse = int((gap > 1e-9).sum()), int((gap < -1e-9).sum())
-        chance = binomtest(better, better + worse).pvalue if better + worse else 1.0
-        found.append(
-            f"{rule} chose better than past in {better} of {len(log)} cuts and worse in {worse} (sign test: p = "
-            f"{chance:.2f})" + ("; that is no reason to prefer it" if chance > NO_REASON else "")
-        )
+def _about(table: pd.DataFrame) -> list[str]:
+    """Say of each cut what was judged, and over the cuts how often the best each rule waits."""
+    found = [
+        f"{cut}: judged on {of['n_judged'].iloc[0]:,} packages, of which {of['share_saturated'].iloc[0]:.0%} saturate; "
+        f"the best in hindsight waits {duration(of['best_mean_wait_time'].iloc[0])}; the past's replay and what came "
+        f"order them with a rank correlation of {of['rank_correlation'].iloc[0]:.2f}"
+        for cut, of in table.groupby("cut", sort=False)
+    ]
+    if len(found) > 1:
+        mean = np.exp(np.log(table["ratio"]).groupby(table["rule"]).mean()).sort_values(kind="stable")
+        shown = ", ".join(f"{rule} {value:.2f}" for rule, value in mean.items())
+        found.append(f"over {len(found)} cuts the choice waits so many times the best (geometric mean): {shown}")
     return found
-
-
-def _about(table: pd.DataFrame, n: int, length: int) -> str:
-    first = table.iloc[0]
-    return (
-        f"{first['cut']}: judged on {counted(n, 'package')} over {duration(length)} after it; "
-        f"{first['share_saturated']:.0%} of them saturate; the best in hindsight waits "
-        f"{duration(first['best_mean_wait_time'])}; the past's replay and what came order the packages with a rank "
-        f"correlation of {float(first['rank_correlation']):.2f}"
-    )

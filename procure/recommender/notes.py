@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,59 +15,55 @@ from procure.objectives import Quantity
 from procure.packages.cost_notes import budget_notes, cost_notes
 from procure.packages.costs import whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
-from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.values import Model, PackageValues
 from procure.recommender.waiting import about_waiting
-from procure.study.plan import Plan
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, replayed, try_everywhere
 from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
-from procure.workload.futures import WEEK
-from procure.workload.replay import counted_jobs
+
+NO_WAIT = "no job waits on any simulated package, so price decides; try a heavier load (procure workload slice --load)"
 
 
 def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]) -> list[str]:
     """Say who waits on the first package and what would change it; then where the order comes from.
 
-    Parameters
-    ----------
-    done
-        Without its notes.
-    asked
-        So many packages were asked for.
-    n_before, n_searched
-        So many were simulated before, and so many of these by searches.
-    failures
-        Why runs failed.
+    ``done`` is without its notes; ``asked`` packages were asked for, ``n_before`` were simulated before, ``n_searched``
+    of these by searches; ``failures`` says why runs failed.
     """
     results, criteria, values = done.results, done.criteria, done.package_values
-    study, plan, is_list = results.plan.study, results.plan, done.front is None
-    first = int(done.ranking["row"].iloc[0])
-    left = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
+    study, plan, is_list, rank = results.plan.study, results.plan, done.front is None, done.ranking
+    first, n_able = int(rank["row"].iloc[0]), int(done.case.runs_all.sum())
+    unknown = rank.loc[~rank["simulated"], "mean_wait_time"]
     head = first if done.front is None else int(done.front["row"].iloc[0])
     jobs = {case.name: plan.workloads[case.name] for case in results.cases}
-    runs = counted(done.n_failed, "confirming run")
+    runs, waits = counted(done.n_failed, "confirming run"), values.whole.wait[values.simulated]
+    kept = "satisfy the constraints" if "satisfies" in rank and rank["satisfies"].any() else "there are"
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),
         (done.other_loads, lambda: done.other_loads.sentences() if done.other_loads else []),
         (done.rule_costs, lambda: [one.sentence() for one in done.rule_costs]),
         (True, done.waited.sentences),
-        (True, lambda: _coverage(done, n_before, n_searched, left)),
+        (True, lambda: _coverage(done, n_before, n_searched, unknown)),
         (done.exchanged, lambda: done.exchanged.sentence() if done.exchanged else []),
         (True, lambda: _about_criteria(values, criteria)),
-        (criteria.need_runs, lambda: model_errors(done.models if len(left) else ())),
+        (criteria.need_runs, lambda: model_errors(done.models if len(unknown) else ())),
         (len(values.costs.columns), lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
         (is_list and study.costs.beyond_budget, lambda: _about_budget(done)),
-        (done.confirmed or criteria.need_runs, lambda: _confirmation(done, not len(left))),
-        (is_list, lambda: list(_about_length(done, asked))),
+        (done.confirmed, "every package of the list is simulated; jobs of another day may order them differently"),
+        (not done.confirmed and criteria.need_runs, "the list holds predictions, the best of them more likely too low "
+         f"than too high; {'they could not be' if done.verified else 'without --no-verify they are'} confirmed"),
+        (is_list and asked > done.k, f"{asked:,} packages were requested; only {done.k:,} {kept}"),
+        (is_list and not n_able, lambda: _none_able(results)),
+        (is_list and done.k > n_able > 0 and done.rule == RUNS_ALL,
+         f"only {counted(n_able, 'package')} can run every job; the others of the list leave some out"),
         (done.rule == PUBLISHED, "the published rule counts only jobs that ran, so it favours packages that leave "
-                                 "jobs out"),
-        (True, lambda: ties(values, criteria, _comparable(done), done.k if is_list else 0)),
-        (is_list, lambda: _saturated(results, values, first)),
+         "jobs out"),
+        (len(waits) > 1 and not waits.max() > 0, NO_WAIT),
         (is_list and study.owners, lambda: _about_owners(results, first)),
         (True, lambda: about_results(results)),
         (failures, f"{runs} failed, and those packages stay unconfirmed; the first: {failures[:1] and failures[0]}"),
@@ -77,10 +73,8 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
         (plan.existing is not None and len(plan.existing), lambda: _about_existing(results)),
     ]  # fmt: skip
     found: list[str] = []
-    for applies, what in rows:
-        if applies:
-            said = what() if callable(what) else what
-            found += [said] if isinstance(said, str) else said
+    for said in (what() if callable(what) else what for applies, what in rows if applies):
+        found += [said] if isinstance(said, str) else said
     return found
 
 
@@ -100,10 +94,8 @@ def _coverage(done: Recommendation, n_before: int, n_searched: int, left: pd.Ser
 
 def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     """Say what the order is by, and how many packages satisfy each constraint."""
-    found: list[str] = []
     blind = not criteria.axes and not any(one.of.source == "result" for one in criteria.constraints)
-    if criteria != Criteria():
-        found += [_meaning(of, values, blind) for of in criteria.axes or (criteria.objective,)]
+    found = [_meaning(of, values, blind) for of in criteria.axes or (criteria.objective,) if criteria != Criteria()]
     able = values.whole.runs_all if values.whole.runs_all.any() else np.ones(len(values.packages), dtype=bool)
     for one in criteria.bounds:
         figures, known = values.value(one.of)
@@ -119,12 +111,10 @@ def _about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
 def _meaning(of: Quantity, values: PackageValues, unbounded: bool) -> str:
     """Say what an objective or an axis is; ``unbounded``: nothing that is asked for depends on waits."""
     text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
-    if of.how == "cvar":
-        text += f", here {values.cvar_share:.0%} of them by weight"
+    text += f", here {values.cvar_share:.0%} of them by weight" if of.how == "cvar" else ""
     if of.source != "result":
         text += "; known for every package without simulation"
-        if unbounded:
-            text += ". Jobs may wait long on a package that is good by it: bound that with --constraint 'mean_wait<=…'"
+        text += "; bound the waits, too, with --constraint 'mean_wait<=…'" if unbounded else ""
     return text
 
 
@@ -133,29 +123,16 @@ def model_errors(models: Sequence[Model]) -> str:
     if not models:
         return "every package that could lead the list is simulated, so its order needs no model"
     useful, bad = ([one for one in models if one.useful is good] for good in (True, False))
-    off = [one.predicted.relative_rmse for one in useful]
     said = [
         f"out of fold, a prediction of {one.what.replace('-', ' ')} is off by "
         f"{with_unit(one.predicted.rmse_seconds, one.unit)} (RMSE; always answering the mean: "
         f"{with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
-        for one in useful
+        for one in useful[: 3 if len(useful) < 4 else 1]
     ]
-    if len(useful) > 3:
-        said = [f"{len(off)} models predict what was not simulated; their error is {min(off):.0%} to {max(off):.0%} of "
-                "that of always answering the mean"]  # fmt: skip
     if bad:
         of = " and ".join(one.what.replace("-", " ") for one in bad) if len(models) <= 3 else f"{len(bad)} waits"
         said.append(f"no model of {of} beats always answering the mean; simulate more packages (sweep.sample)")
     return "; ".join(said)
-
-
-def _confirmation(done: Recommendation, all_simulated: bool) -> str:
-    """Say whether all that is shown is simulated; if not, whether simulating was tried."""
-    if done.confirmed:
-        more = "" if all_simulated else "; procure search --method model looks for better ones among the others"
-        return f"every package of the list is simulated; jobs of another day may order them differently{more}"
-    way = "they could not be confirmed" if done.verified else "without --no-verify they are simulated"
-    return f"the list holds predictions, the best of them more likely too low than too high; {way}"
 
 
 def _about_budget(done: Recommendation) -> list[str]:
@@ -165,73 +142,13 @@ def _about_budget(done: Recommendation) -> list[str]:
     costs = costs_of(done.results.plan, packages, {case.name: case.weight for case in done.results.cases})
     whole = whole_order(costs, study.costs)
     above = np.round(whole - study.packages.budget_usd, 2)
-    n = int((above > 0).sum())
-    if not n:
+    if not (above > 0).any():
         return []
     more = f", US$ {above[0]:,.2f} more" if above[0] > 0 else ""
     return [
-        f"budget: with racks, network, percentages and tax {n:,} of {counted(len(rows), 'package')} of the list cost "
-        f"more than US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}",
+        f"budget: with racks, network, percentages and tax {(above > 0).sum():,} of {counted(len(rows), 'package')} of "
+        f"the list cost more than US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}",
         *budget_notes(study.packages, study.costs),
-    ]
-
-
-def _about_length(done: Recommendation, asked: int) -> Iterator[str]:
-    """Say whether the list is as long as was asked for, and whether it holds packages that leave jobs out."""
-    n_able = int(done.case.runs_all.sum())
-    if asked > done.k:
-        kept = "satisfies" in done.ranking and bool(done.ranking["satisfies"].any())
-        there = f"only {done.k:,} satisfy the constraints" if kept else f"there {be(done.k)} only {done.k:,}"
-        yield f"{asked:,} packages were requested; {there}"
-    if not n_able:
-        yield _none_able(done.results)
-    elif done.k > n_able and done.rule == RUNS_ALL:
-        yield f"only {counted(n_able, 'package')} can run every job; the others of the list leave some out"
-
-
-def _comparable(done: Recommendation) -> np.ndarray:
-    """Return the rows that ties are looked for among: those that keep what is asked for and run the most jobs."""
-    if done.front is not None:
-        able = done.case.runs_all
-        return np.flatnonzero(able if able.any() else ~able)
-    best = done.ranking["jobs_left_out"] == done.ranking["jobs_left_out"].min()
-    keep = done.ranking.get("satisfies", pd.Series(True, index=done.ranking.index))
-    return done.ranking.loc[best & (keep | ~keep.any()), "row"].to_numpy()
-
-
-def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -> list[str]:
-    """Say that no simulated package lets jobs wait, or that the first k and more share the least value.
-
-    Of the rows ``among``, those that are predicted do not count; k is 0 for a front.
-    """
-    waits, known = values.value(MEAN_WAIT)
-    rows = among[known[among]]
-    of, heavier = criteria.objective, "try a heavier load (procure workload slice --load)"
-    if len(rows) > 1 and not waits[rows].max() > 0:
-        by = "so the list is sorted by price" if k else "so the front is decided by its other axes"
-        return [f"no job waits on any of the {len(rows):,} simulated packages, {by}; {heavier}"]
-    figures = values.value(of)[0][rows] if k and of.source == "result" else np.zeros(0)
-    least = float(figures.min(initial=np.inf))
-    n = int((figures == least).sum())
-    if n < max(2, k):
-        return []
-    return [
-        f"{n:,} of the {len(figures):,} simulated packages share the least {of.name}, {with_unit(least, of.unit)}; the "
-        f"cheapest come first; {heavier}"
-    ]
-
-
-def _saturated(results: StudyResults, values: PackageValues, row: int) -> list[str]:
-    """Warn of a package whose queue grows to the end of a workload of a week or more."""
-    long, plan = [], results.plan
-    for case, saturated in zip(values.cases, values.results.get("saturated", ()), strict=False):
-        submit = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))["submit_time"]
-        if saturated[row] > 0 and submit.max() - submit.min() >= WEEK:
-            long.append(case.name)
-    return [
-        f"the first package saturates on {name}: its queue grows to the end, so its mean wait depends on the length of "
-        "the log; it needs more money, or fewer jobs"
-        for name in long
     ]
 
 
@@ -263,45 +180,41 @@ def _about_existing(results: StudyResults) -> str:
     return text
 
 
-def _most(plan: Plan) -> pd.DataFrame:
-    """Return the most of each type that any package holds: what it leaves out, every package leaves out."""
-    return pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
-
-
 def left_out_by_all(results: StudyResults) -> int:
     """Count the jobs that every package leaves out: packages that leave out as many leave out the same."""
-    plan, most = results.plan, _most(results.plan)
-    workloads = (plan.workloads[case.name] for case in results.cases)
-    return sum(int(jobs_left_out(most, plan.quotes, jobs, plan.existing)[0]) for jobs in workloads)
+    return int(_lost(results)["n_jobs"].sum())
+
+
+def _lost(results: StudyResults) -> pd.DataFrame:
+    """Return the requests, see `request_shapes`, that not even the most of each type that a package holds can run."""
+    plan, lost = results.plan, list[pd.DataFrame]()
+    most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
+    for case in results.cases:
+        jobs, shapes = plan.workloads[case.name], request_shapes(plan.workloads[case.name])
+        for i in range(len(shapes)):
+            one = jobs.head(1).assign(**{str(name): shapes[name].iloc[i] for name in shapes if name != "n_jobs"})
+            lost += [shapes.iloc[[i]]] if jobs_left_out(most, plan.quotes, one, plan.existing)[0] else []
+    return pd.concat(lost) if lost else pd.DataFrame({"n_jobs": []})
 
 
 def _none_able(results: StudyResults) -> str:
-    plan, most, lost = results.plan, _most(results.plan), []
-    for case in results.cases:
-        jobs = plan.workloads[case.name]
-        for shape in request_shapes(jobs).to_dict(orient="records"):
-            one = jobs.head(1).assign(**{str(name): shape[name] for name in shape if name != "n_jobs"})
-            if jobs_left_out(most, plan.quotes, one, plan.existing)[0]:
-                lost.append(shape)
-    if not lost:
+    if not len(lost := _lost(results)):
         return "no package runs every job, though each job is run by some package"
-    order = ("gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes")
-    top = max(lost, key=lambda shape: [shape[name] for name in order])
+    top = lost.sort_values(["gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes"]).iloc[-1]
     return (
-        f"no package runs every job; every package leaves out {left_out_by_all(results):,} of "
-        f"{counted(sum(case.n_jobs for case in results.cases), 'job')}, the most demanding on "
-        f"{counted(top['n_nodes'], 'node')} with {counted(top['cpus_per_node'], 'CPU')}, "
-        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each; procure study check "
-        "says whether a GPU model is missing"
+        f"no package runs every job; every package leaves out {lost['n_jobs'].sum():,} of "
+        f"{sum(case.n_jobs for case in results.cases):,}, the most demanding on {counted(top['n_nodes'], 'node')} with "
+        f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
+        f"{counted(top['gpus_per_node'], 'GPU')} each; procure study check says whether a GPU model is missing"
     )
 
 
 def about_results(results: StudyResults) -> list[str]:
     """Say which runs of the study are missing, failed, or beyond its plan; or that a search chose its packages."""
     plan = results.plan
-    if plan.searched is not None:
+    if plan.searched:
         return [
-            f"the rules allow {unlisted(plan.study, plan.searched)}: these {len(plan.packages):,} are those that "
+            f"the rules allow {unlisted(plan.study)}: these {len(plan.packages):,} are those that "
             "searches have simulated; procure search goes on"
         ]
     counts = study_status(plan)

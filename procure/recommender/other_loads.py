@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,16 +41,10 @@ _TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 class OtherLoads:
     """How the first packages of a list do on other days, under more load, and on drawn weeks.
 
-    Attributes
-    ----------
-    loads
-        Mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first.
-    days, day_jobs
-        Mean waits by day, s, and how many jobs each counts, float64[days, packages]; no row where there are fewer than
-        `FEWEST_DAYS`.
-    weeks, saturated
-        Mean waits on each drawn period, s, float64[periods, packages], no row where the study asks for none; in how
-        many of these the first package's queue grows to the end.
+    ``loads`` are mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first;
+    ``days`` and ``day_jobs`` mean waits by day, s, and how many jobs each counts, float64[days, packages], no row where
+    there are fewer than `FEWEST_DAYS`; ``weeks`` mean waits on each drawn period, s, float64[periods, packages], no row
+    where the study asks for none, in ``saturated`` of which the first package's queue grows to the end.
     """
 
     loads: pd.DataFrame
@@ -59,12 +52,6 @@ class OtherLoads:
     day_jobs: np.ndarray
     weeks: np.ndarray
     saturated: int = 0
-
-    def resampled(self, seed: int = 1) -> np.ndarray | None:
-        """Return mean waits over resampled days, s, float64[draws, packages]; None where the days are too few."""
-        if not len(self.days):
-            return None
-        return bootstrap(self.days, lambda wait, drawn: pooled_mean(wait, self.day_jobs[drawn]), DRAWS, seed)
 
     def of_loads(self) -> list[dict[str, Any]]:
         """Return of each other load ``load mean_wait_time rank leader regret_seconds`` of the first package."""
@@ -82,47 +69,43 @@ class OtherLoads:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values, as ``procure recommend --format json`` has them of the first package."""
-        return {"loads": self.of_loads(), "days": self._of(self.resampled(), len(self.days))} | {
-            "weeks": self._of(self.weeks, len(self.weeks), {"n_saturated": self.saturated})
-        }
-
-    def _of(self, wait: np.ndarray | None, n: int, more: Mapping[str, int] | None = None) -> dict[str, Any] | None:
-        """Return the first package's range, how often it is the best, and its mean regret, over some waits."""
-        if wait is None or not n:
-            return None
-        low, high = np.quantile(wait[:, 0], _TAILS)
-        return {
-            "n": n,
-            "mean_wait_time": float(wait[:, 0].mean()),
-            "low_wait_time": float(low),
-            "high_wait_time": float(high),
-            "best_share": float((wait[:, 0] <= wait.min(axis=1)).mean()),
-            "regret_share": float(regrets(wait)[:, 0].mean()),
-        } | dict(more or {})
+        days, weeks = None, _range(self.weeks, len(self.weeks))
+        if n := len(self.days):
+            drawn = bootstrap(self.days, lambda wait, some: pooled_mean(wait, self.day_jobs[some]), DRAWS, 1)
+            days = _range(drawn, n)
+        return {"loads": self.of_loads(), "days": days, "weeks": weeks and weeks | {"n_saturated": self.saturated}}
 
     def sentences(self) -> list[str]:
         """Say what other days, a heavier load, and drawn weeks do to the first package."""
-        found, n = [], self.loads.shape[1]
-        all_ = self.to_dict()
-        if (days := all_["days"]) is not None:
-            found.append(f"over resamples of {counted(days['n'], 'day')} {_range(days, n)}")
-        for one in all_["loads"]:
+        found, n, held = [], self.loads.shape[1], self.to_dict()
+        full = f"; the queue grows to the end in {self.saturated}" if self.saturated else ""
+        for what, more in (("days", ""), ("weeks", full)):
+            if (of := held[what]) is not None:
+                over = f"resamples of {counted(of['n'], 'day')}" if what == "days" else f"{of['n']} drawn periods"
+                among = f"; of {n} packages the first is the best in {of['best_share']:.0%}" if n > 1 else ""
+                low, high = duration(of["low_wait_time"]), duration(of["high_wait_time"])
+                found.append(f"over {over} jobs wait {low} to {high} (90 %){among}{more}")
+        for one in held["loads"]:
             text = f"under {one['load']:g} times the load jobs wait {duration(one['mean_wait_time'])}"
-            if n > 1:
-                text += f"; the first package is then rank {one['rank']} of {n}"
-                text += f", {duration(one['regret_seconds'])} behind {one['leader']}" if one["rank"] > 1 else ""
+            text += f"; the first package is then rank {one['rank']} of {n}" if n > 1 else ""
+            text += f", {duration(one['regret_seconds'])} behind {one['leader']}" if one["rank"] > 1 else ""
             found.append(text)
-        if (weeks := all_["weeks"]) is not None:
-            full = f"; the queue grows to the end in {self.saturated}" if self.saturated else ""
-            found.append(f"over {counted(weeks['n'], 'drawn period')} {_range(weeks, n)}{full}")
         return found
 
 
-def _range(of: dict[str, Any], n: int) -> str:
-    text = f"jobs wait {duration(of['low_wait_time'])} to {duration(of['high_wait_time'])} (90 %)"
-    if n == 1:
-        return text
-    return f"{text}; of {n} packages the first is the best in {of['best_share']:.0%}, {of['regret_share']:.0%} behind"
+def _range(wait: np.ndarray, n: int) -> dict[str, Any] | None:
+    """Return the first package's range, how often it is the best, and its mean regret, over some waits."""
+    if not n:
+        return None
+    low, high = np.quantile(wait[:, 0], _TAILS)
+    return {
+        "n": n,
+        "mean_wait_time": float(wait[:, 0].mean()),
+        "low_wait_time": float(low),
+        "high_wait_time": float(high),
+        "best_share": float((wait[:, 0] <= wait.min(axis=1)).mean()),
+        "regret_share": float(regrets(wait)[:, 0].mean()),
+    }
 
 
 def other_loads(

@@ -23,26 +23,13 @@ from procure.text import Shown, counted
 class Recommendation(Shown):
     """A ranking of every distinct package, or a Pareto front, with what it stands on.
 
-    Attributes
-    ----------
-    results, criteria, rule
-        The study and its results; what packages are ranked by.
-    ranking, k
-        Every distinct package, best first, see `procure.recommender.rank.ranking_table` (with axes, by the
-        first axis, and not confirmed beyond the front), and how many are recommended.
-    front
-        The Pareto front, see `procure.recommender.rank.find_front`; None without axes.
-    package_values
-        Every value of every package.
-    confidence
-        How sure the order of the first packages is; None for a front.
-    about
-        What the user should know of where the order comes from, a sentence each.
-    verified, n_failed
-        Whether predictions were simulated to confirm the list, and how many of these runs failed.
-    waited, exchanged, rule_costs, other_loads
-        What the first package cuts of the waiting in the log; what came of swaps around it; what each rule of the
-        study's packages costs; the first packages under other loads. None or empty where nothing was simulated for it.
+    ``ranking`` has every distinct package, best first, see `procure.recommender.rank.ranking_table` (with axes, by the
+    first axis, and not confirmed beyond the front); the first ``k`` are recommended. ``front`` is that of
+    `procure.recommender.rank.find_front`, None without axes; ``package_values`` are all values of all packages;
+    ``confidence`` says how sure the order is, None for a front; ``about`` where it comes from; ``verified`` whether
+    predictions were simulated to confirm the list, of which ``n_failed`` runs failed; ``waited`` what the first package
+    cuts of the waiting in the log; ``exchanged`` what came of swaps around it; ``other_loads`` the first packages under
+    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs.
     """
 
     results: StudyResults
@@ -74,8 +61,7 @@ class Recommendation(Shown):
     @property
     def predicted(self) -> Predicted | None:
         """What the predictions of the mean wait come from; None if nothing is predicted, or no model is useful."""
-        found = (one.predicted for one in self.models if one.what == MEAN_WAIT.name and one.useful)
-        return next(found, None)
+        return next((one.predicted for one in self.models if one.what == MEAN_WAIT.name and one.useful), None)
 
     @property
     def n_verified(self) -> int:
@@ -91,7 +77,7 @@ class Recommendation(Shown):
     @property
     def notes(self) -> list[str]:
         """Where the order comes from and how it might be wrong, a sentence each."""
-        sure = self.confidence.sentences(len(self.ranking)) if self.confidence else []
+        sure = self.confidence.sentences() if self.confidence else []
         return [*self.about, *sure]
 
     @property

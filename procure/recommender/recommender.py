@@ -23,7 +23,7 @@ from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
-from procure.recommender.rule_costs import rule_costs
+from procure.recommender.rule_costs import RuleCost, rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
@@ -84,12 +84,8 @@ def recommend(
     """
     if rule not in RULES:
         raise ArgumentError("rule", f"{rule!r} is unknown; {nearest(rule, RULES)}")
-    for name, number, least in (
-        ("k", k, 1),
-        ("resamples", resamples, 0),
-        ("seed", seed, 0),
-        ("exchanges", exchanges, 0),
-    ):
+    given = {"k": (k, 1), "resamples": (resamples, 0), "seed": (seed, 0), "exchanges": (exchanges, 0)}
+    for name, (number, least) in given.items():
         if number is not None and number < least:
             raise ArgumentError(name, f"{number} was given; it must be {least} or more")
     study = study if isinstance(study, StudyResults) else load_study(study)
@@ -118,56 +114,44 @@ class _Asked(NamedTuple):
 
 def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Recommendation:
     """Rank, confirm, and try the first package on other loads."""
-    rule, verify, values = asked.rule, asked.verify, values_of(results, criteria)
+    k, rule, verify, failures = asked.k, asked.rule, asked.verify, list[str]()
+    values = values_of(results, criteria)
     weeks = drawn_weeks(results) if verify and not criteria.axes else []
-    failures: list[str] = []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
     _try_smaller(values, results)
     learn_values(values, results, criteria, rule, verify, asked.note)
     n_before = int((values.simulated & ~values.now).sum())
-    front, swaps = None, None
-    by = criteria
+    front, swaps, by = None, None, criteria
     if criteria.axes:
-        front = find_front(values, criteria)
-        by = replace(criteria, objective=criteria.axes[0])
+        front, by = find_front(values, criteria), replace(criteria, objective=criteria.axes[0])
     else:
-        confirm_list(values, criteria, asked.k, rule)
+        confirm_list(values, criteria, k, rule)
         if criteria.need_runs:
-            swaps = try_swaps(values, criteria, results.counts, asked.k, rule, asked.most_swapped)
-        if verify and rule == RUNS_ALL and criteria.need_runs:
-            _take_front(values, results, criteria, asked.k, failures)
+            swaps = try_swaps(values, criteria, results.counts, k, rule, asked.most_swapped)
+            if verify and rule == RUNS_ALL:
+                _take_front(values, results, criteria, k, failures)
     ranking = ranking_table(values, by, rule)
-    n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
     # Where no package keeps all targets, those nearest to it are listed.
-    k = min(asked.k, n_keep or len(ranking)) if front is None else len(front)
+    n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else 0
+    k = min(k, n_keep or len(ranking)) if front is None else len(front)
     first = int(ranking["row"].iloc[0])
     is_known = front is None and bool(values.simulated[first])
-    done = Recommendation(
-        results,
-        criteria,
-        rule,
-        ranking,
-        k,
-        front,
-        values,
-        None if front is not None else assess(results, values, criteria, ranking, k, asked.resamples, asked.seed),
-        (),
-        verify,
-        int(values.failed.sum()),
-        check_replay(results, results.counts[first] if is_known else None),
-        swaps,
-    )
+    sure = None if front is not None else assess(results, values, criteria, ranking, k, asked.resamples, asked.seed)
+    waited = check_replay(results, results.counts[first] if is_known else None)
+    other, costs = None, tuple[RuleCost, ...]()
     if verify and is_known and rule == RUNS_ALL and criteria.need_runs:
-        costs = rule_costs(results, criteria, rule, results.counts[first])
-        done = replace(done, rule_costs=tuple(costs))
+        costs = tuple(rule_costs(results, criteria, rule, results.counts[first]))
         top = ranking.head(max(k, 1))
         alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
         try:
-            tried = other_loads(results, values, top.loc[alike, "row"].to_numpy(), weeks, asked.seed)
-            done = replace(done, other_loads=tried)
+            other = other_loads(results, values, top.loc[alike, "row"].to_numpy(), weeks, asked.seed)
         except TableError as error:  # a run failed; the list stands without it
             asked.note(f"other loads are not tried: {error}")
+    n_failed = int(values.failed.sum())
+    done = Recommendation(
+        results, criteria, rule, ranking, k, front, values, sure, (), verify, n_failed, waited, swaps, costs, other
+    )
     return replace(done, about=tuple(notes_of(done, asked.k, n_before, n_before - n_sampled, failures)))
 
 
@@ -205,17 +189,16 @@ def _front_axes(results: StudyResults, objective: Quantity) -> tuple[Quantity, .
     by_wait = objective.source == "result" and objective.unit == "s"
     names = [objective.name if by_wait else MEAN_WAIT.name]
     names += ["price" if results.plan.study.costs == Costs() else "tco"]
-    if not results.costs["energy_kwh_per_year"].isna().any():
-        names.append("energy")
+    names += [] if results.costs["energy_kwh_per_year"].isna().any() else ["energy"]
     every = objectives_of(results.plan.study.classes)
     return tuple(every[name] for name in names)
 
 
 def _take_front(values: PackageValues, results: StudyResults, criteria: Criteria, k: int, failures: list[str]) -> None:
     """Simulate the front of wait against cost, too, until nothing new is in it: none there is better than the first."""
-    wide = replace(criteria, axes=_front_axes(results, criteria.objective))
     if not eligible(values, criteria).any():
         return  # no package keeps what is asked for: there is no front of those that do
+    wide = replace(criteria, axes=_front_axes(results, criteria.objective))
     wider, every = _front_values(results, wide, values, True, failures), np.arange(len(values.packages))
     for _ in range(MOST_ROUNDS):
         wider.add(every, values.results)

@@ -10,39 +10,105 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError
-from procure.packages.cloud import check_prices, holds, in_use, read_prices, reserved_count
+from procure.errors import ArgumentError, TableError
 from procure.packages.costs import HOURS_PER_YEAR, years_factor
 from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
+from procure.packages.runnable import fits, mem_mb, request_shapes, shape_of
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.recommender import recommend
 from procure.run import simulate
+from procure.schemas import Column, Schema
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep.results import costs_of, policy_of
 from procure.sweep.trial import find_package
+from procure.tables import check, read
 from procure.text import Shown, counted, duration
 from procure.workload.gpu_models import run_times_on
 
 _MOST_ROUNDS = 20
 _HOUR = 3600
+_OPTIONAL: dict[str, Any] = {"required": False, "nullable": True, "minimum": 0}
+
+PRICES = Schema(
+    "price",
+    (
+        Column("name", "str", "", "the provider's name of the instance type", longest=200),
+        Column("cpus", "int", "CPUs", "CPU cores; of two threads to a core one", minimum=1, maximum=100_000),
+        Column("mem_gb", "float", "GB = 1,000 MB", "memory", minimum=1e-6, maximum=10**7),
+        Column("gpus", "int", "GPUs", "GPUs", required=False, default=0, minimum=0, maximum=10_000),
+        Column("gpu_type", "str", "", "GPU model; empty = any", required=False, default="", longest=1000),
+        Column("speed", "float", "any speed", "speed of one core; empty = ratio 1.0", maximum=10**9, **_OPTIONAL),
+        Column("usd_per_hour", "float", "US$/hour", "on demand", minimum=0),
+        Column("reserved_usd_per_hour", "float", "US$/hour", "of every hour of the years", **_OPTIONAL),
+    ),
+    unique="name",
+)
+"""The columns of a price list."""
+
+
+def read_prices(path: str | Path) -> pd.DataFrame:
+    """Read a price list, see `PRICES`; what cannot be read, and a cell that is wrong, is a `TableError`.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.read_prices("cloud.csv")["name"].to_list()
+    ['small', 'large', 'gpu']
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".xlsx", ".ods", ".xls"):
+        raise TableError(f"{path}: a price list is read as .csv or .parquet; save the sheet as CSV")
+    return _checked(read(path, PRICES), str(path))
+
+
+def _checked(prices: pd.DataFrame, source: str = "prices") -> pd.DataFrame:
+    prices = check(prices, PRICES, source)
+    prices = prices.assign(**{name: np.nan for name in ("reserved_usd_per_hour", "speed") if name not in prices})
+    for row, one in enumerate(prices.itertuples(), 1):
+        if one.reserved_usd_per_hour > one.usd_per_hour:
+            raise TableError(
+                f"{source}, row {row}, column reserved_usd_per_hour: {one.reserved_usd_per_hour:g} was given; it is of "
+                f"every hour, and on demand costs {one.usd_per_hour:g}"
+            )
+        if one.speed == 0:
+            raise TableError(f"{source}, row {row}, column speed: 0 was given; it must be above 0")
+    return prices
+
+
+def reserved_count(busy: np.ndarray, share: np.ndarray, ratio: float) -> int:
+    """Return how many instances to reserve so that a mix with on demand costs least.
+
+    ``busy`` instances are in use for each ``share`` of the time; ``ratio`` is the price of a reserved hour over that of
+    one on demand: one more pays as long as it is used for more than that part of the time.
+    """
+    levels = np.unique(np.append(busy, 0))
+    above = np.array([share[busy > level].sum() for level in levels])
+    return int(levels[np.flatnonzero(above <= max(ratio, 0.0) + 1e-12)[0]]) if ratio < 1 else 0
+
+
+def in_use(begin: np.ndarray, seconds: np.ndarray, count: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many instances are in use, int64[n], and for which share of a period, s, that repeats for ever.
+
+    ``begin``, ``seconds``, ``count``: int64, from when, how long and on how many instances a job runs; what reaches
+    beyond the period goes on at its beginning. The shares add up to 1.
+    """
+    first, last = begin % period, begin % period + seconds % period
+    moments = np.concatenate([first, np.minimum(last, period), np.zeros_like(first), np.maximum(last - period, 0)])
+    times, place = np.unique(np.append(moments, [0, period]), return_inverse=True)
+    steps = np.bincount(place[:-2], np.concatenate([count, -count, count, -count]), len(times)).astype(np.int64)
+    return np.cumsum(steps)[:-1] + int((count * (seconds // period)).sum()), np.diff(times) / period
 
 
 @dataclass(frozen=True)
 class RentComparison(Shown):
     """What the same jobs cost, and how long they wait, if nodes are bought, rented, or both.
 
-    Attributes
-    ----------
-    table
-        A row per way: ``way`` (``buy``, ``on demand``, ``reserved``, ``burst over …``), ``usd`` over the years,
-        ``rented_usd`` of it, ``mean_wait_time p95_wait_time max_wait_time`` (s), ``share_over_1h``, ``rented_jobs`` and
-        ``jobs_left_out``.
-    break_even
-        By way, the factor on the load at which renting costs what buying does; None where nothing can be rented.
-    package_id, years, title, notes
-        What is bought; for how long; of which study; what the figures rest on.
+    ``table`` has a row per way: ``way`` (``buy``, ``on demand``, ``reserved``, ``burst over …``), ``usd`` over the
+    years, ``rented_usd`` of it, ``mean_wait_time p95_wait_time max_wait_time`` (s), ``share_over_1h``, ``rented_jobs``
+    and ``jobs_left_out``; ``break_even`` is by way the factor on the load at which renting costs what buying does, None
+    where nothing can be rented.
     """
 
     table: pd.DataFrame
@@ -116,7 +182,7 @@ def compare_rent(
     for name, value in (("boot", boot), ("usd_per_year", usd_per_year), *(("wait_bounds", one) for one in wait_bounds)):
         if value < 0:
             raise ArgumentError(name, f"{value:g} was given; it must be 0 or more")
-    table = check_prices(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
+    table = _checked(prices) if isinstance(prices, pd.DataFrame) else read_prices(prices)
     study = load_study(study)
     if package is not None:
         plan, policy = load_plan(study), policy_of(study, policy)
@@ -141,7 +207,7 @@ def compare_rent(
     for bound in wait_bounds:
         note(f"bursting over {duration(bound)}")
         asked.append((f"burst over {duration(bound)}", tco, {name: one.burst(bound) for name, one in jobs.items()}))
-    found = pd.DataFrame([_row(way, usd, by_name, jobs, weights, beside) for way, usd, by_name in asked])
+    found = pd.DataFrame([_row(way, jobs, weights, beside) for way in asked])
     even = _break_even(found, beside)
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {costs.years:g} years"
     notes = _notes(plan, found, even, float(bought["busy_share"]))
@@ -149,14 +215,10 @@ def compare_rent(
 
 
 class _Jobs:
-    """The jobs of a workload: their waits on the package, and what each costs on the cheapest instance that holds it.
+    """The jobs of a workload: their waits ``alone`` on the package, and what each costs rented.
 
-    Attributes
-    ----------
-    usd, seconds, kind
-        On demand, NaN where none holds it; what is paid for; row of the price list, −1 = none.
-    alone, boots
-        Waits on the package alone, and on rented instances, s; NaN of jobs that cannot run there.
+    ``usd`` is that of the cheapest instance that holds it, of the row ``kind`` of the price list, −1 where none does,
+    for ``seconds``, after ``boots`` s; NaN of jobs that cannot run there.
     """
 
     def __init__(self, plan: Plan, name: str, counts: np.ndarray, policy: str, prices: pd.DataFrame, boot: int) -> None:
@@ -167,18 +229,13 @@ class _Jobs:
         self.n_nodes = self.jobs["n_nodes"].to_numpy(np.int64)
         submit = self.jobs["submit_time"]
         self.period = int(np.ptp(submit) or max(1, self.jobs["run_time"].max())) if len(submit) else 1  # as costs count
-        speeds = [None if np.isnan(one) else float(one) for one in prices["speed"]]
-        took = np.stack(
-            [
-                run_times_on(self.jobs, self._logged, speed, str(gpu_type))
-                for speed, gpu_type in zip(speeds, prices["gpu_type"], strict=True)
-            ]
-        )
+        kinds = [(None if np.isnan(one.speed) else float(one.speed), str(one.gpu_type)) for one in prices.itertuples()]
+        took = np.stack([run_times_on(self.jobs, self._logged, *one) for one in kinds])
         if plan.study.simulate.kill_at_limit:
             limit = self.jobs["requested_time"].to_numpy(np.int64)
             took = np.where(limit > 0, np.minimum(took, limit), took)
         price = prices["usd_per_hour"].to_numpy()[:, None]
-        usd = np.where(holds(prices, self.jobs), self.n_nodes * (took + boot) / _HOUR * price, np.inf)
+        usd = np.where(_holds(prices, self.jobs), self.n_nodes * (took + boot) / _HOUR * price, np.inf)
         kind, every = usd.argmin(axis=0), np.arange(len(self.jobs))
         nowhere = np.isinf(usd[kind, every])
         self.usd, self.kind = np.where(nowhere, np.nan, usd[kind, every]), np.where(nowhere, -1, kind)
@@ -220,16 +277,23 @@ class _Jobs:
         return np.where(away, self.usd, 0.0), np.where(away, self.boots, wait)
 
 
+def _holds(prices: pd.DataFrame, jobs: pd.DataFrame) -> np.ndarray:
+    """Say which instance type holds one node's share of which job, bool[types, jobs]."""
+    shapes = request_shapes(jobs)
+    types = prices[["cpus", "gpus", "gpu_type"]].assign(mem_mb=mem_mb(prices["mem_gb"]))
+    return fits(types, shapes)[:, shape_of(jobs, shapes)]
+
+
 def _row(
-    way: str,
-    bought: float,
-    found: Mapping[str, tuple[np.ndarray, ...]],
+    way: tuple[str, float, Mapping[str, tuple[np.ndarray, ...]]],
     jobs: Mapping[str, _Jobs],
     weights: Mapping[str, float],
     beside: float,
 ) -> dict[str, Any]:
     """Return a row of the table from US$ and waits by job; each workload counts with its weight."""
-    waits, weight, per_second, n_rented, left_out = [], [], 0.0, 0, 0
+    name_of_way, bought, found = way
+    waits, weight = list[np.ndarray](), list[np.ndarray]()
+    per_second, n_rented, left_out = 0.0, 0, 0
     for name, (paid, wait) in found.items():
         one, submit = jobs[name], jobs[name].jobs["submit_time"].to_numpy()
         per_second += weights[name] * float(np.nansum(paid)) / one.period
@@ -243,7 +307,7 @@ def _row(
         per_second / sum(weights.values()) * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
     )
     beside = beside if n_rented else 0.0
-    row = {"way": way, "usd": round(bought + usd + beside, 2), "rented_usd": round(usd + beside, 2)}
+    row = {"way": name_of_way, "usd": round(bought + usd + beside, 2), "rented_usd": round(usd + beside, 2)}
     wait, share = np.concatenate(waits), np.concatenate(weight)
     figures = dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
     if len(wait):
@@ -255,10 +319,7 @@ def _row(
 
 
 def _break_even(table: pd.DataFrame, beside: float) -> dict[str, float | None]:
-    """Return by which factor on the load each way of renting costs what buying does, to four digits.
-
-    ``beside`` is what renting costs besides its instances, US$, whatever the load; 0 where that alone is above buying.
-    """
+    """Return by which factor on the load each way of renting costs what buying does; 0 where ``beside`` is above it."""
     buy, found = float(table["usd"].iloc[0]), dict[str, float | None]()
     for row in table[table["way"].isin(["on demand", "reserved"])].itertuples():
         grows = row.rented_usd - (beside if row.rented_jobs else 0.0)

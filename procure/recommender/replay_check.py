@@ -34,7 +34,7 @@ LITTLE_RANK = 0.5
 """Below this rank correlation a replay says little of which jobs wait."""
 _MOSTLY = 0.9
 """From this share of the want on, nodes are named after the class of jobs that want them."""
-_NODES_FOR = {"gpu": "GPU nodes", "memory": "large-memory nodes", "wide": "nodes", "cpu": "nodes"}
+_NODES_FOR = {"gpu": "GPU nodes", "memory": "large-memory nodes"}
 
 
 class Logged(NamedTuple):
@@ -69,18 +69,15 @@ class BaselineReplay:
     def sentence(self) -> str:
         """How close it is, and how to read simulated waits."""
         of, far = self.table.iloc[0], self.table.loc[~self.table["forecast"], "class"].tolist()
-        simulated, logged = (
-            ", ".join(duration(of[f"{whose}_{name}"]) for name in ("mean", "median", "p90"))
-            for whose in ("simulated", "logged")
-        )
-        rank = "" if np.isnan(of["rank_correlation"]) else f", rank correlation {of['rank_correlation']:.2f}"
+        figures = {who: ", ".join(duration(of[f"{who}_{name}"]) for name in ("mean", "median", "p90"))
+                   for who in ("simulated", "logged")}  # fmt: skip
         text = (
             f"replayed on {self.named} under {self.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait "
-            f"{simulated}; in the log {logged} (mean, median, 90th percentile); "
-            f"{of['share_within']:.0%} within ten minutes{rank}"
+            f"{figures['simulated']}; in the log {figures['logged']} (mean, median, 90th percentile); "
+            f"{of['share_within']:.0%} within ten minutes"
         )
         if of["rank_correlation"] < LITTLE_RANK:
-            text += ", too low to say which job waits"
+            text += f", rank correlation {of['rank_correlation']:.2f}, too low to say which job waits"
         if not self.is_forecast:
             return f"{text}; the waits shown here are no forecast: use them only to compare packages"
         return f"{text}; waits of class {', '.join(far)} are no forecast" if far else text
@@ -118,14 +115,10 @@ class Hours(NamedTuple):
 class WaitReduction:
     """What of the waiting in the log a package cuts.
 
-    Attributes
-    ----------
-    named, n_jobs, hours
-        The nodes of today; jobs that started in the log and in every replay, and the hours of all of them.
-    causes, by_class
-        ``cause hours share`` of the account; ``class n_jobs hours want_hours today_hours package_hours``.
-    held_by
-        ``the log``: every job keeps the part of its wait that is for other causes; ``the policy``: its rules hold.
+    ``named`` are the nodes of today; ``n_jobs`` started in the log and in every replay, and waited ``hours``;
+    ``causes`` are ``cause hours share`` of the account, ``by_class`` ``class n_jobs hours want_hours today_hours
+    package_hours``; ``held_by`` is ``the log`` where every job keeps the part of its wait that is for other causes, or
+    ``the policy`` where its rules hold.
     """
 
     named: str
@@ -157,19 +150,14 @@ class WaitReduction:
     def _wanted(self) -> str:
         """Name what is wanted: nodes, or those of the class whose jobs want most of it."""
         of = self.by_class.set_index("class")["want_hours"]
-        total, most = float(of.sum()), str(of.idxmax())
-        if total and of[most] >= _MOSTLY * total:
-            return _NODES_FOR[most]
-        gpu = float(of.get("gpu", 0.0)) / total if total else 0.0
-        return "nodes" + (f" ({100 * gpu * self.hours.want / self.hours.logged:.0f} by GPU jobs)" if gpu >= 0.1 else "")
+        most = str(of.idxmax())
+        return _NODES_FOR.get(most, "nodes") if of.sum() and of[most] >= _MOSTLY * of.sum() else "nodes"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         hours, (least, most) = self.hours, self.hours.cut()
-        replayed = {
-            "holds_by": self.held_by, "held_hours": hours.held, "today_hours": hours.today,
-            "package_hours": hours.bought, "package_hours_without_holds": hours.free,
-        }  # fmt: skip
+        replayed = {"holds_by": self.held_by, "held_hours": hours.held, "today_hours": hours.today,
+                    "package_hours": hours.bought, "package_hours_without_holds": hours.free}  # fmt: skip
         return {
             "nodes": self.named, "n_jobs": self.n_jobs, "hours": hours.logged, "want_hours": hours.want,
             "cut_hours": least, "cut_hours_at_most": most, "replayed": replayed,
@@ -192,12 +180,6 @@ class ReplayCheck:
     def sentences(self) -> list[str]:
         """Say it."""
         return [*(one.sentence for one in (self.cut, self.fidelity) if one), *filter(None, [self.missing])]
-
-    def brief(self) -> list[str]:
-        """Say it for a first page: what the package cuts, and whether waits are a forecast."""
-        if self.cut is None or self.fidelity is None:
-            return []
-        return [self.cut.brief, *([] if self.fidelity.is_forecast else ["the waits shown are no forecast"])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``account`` and ``fidelity`` for programs; where they are not known, ``missing`` says why."""
@@ -262,8 +244,6 @@ def _nodes_today(results: StudyResults, jobs: pd.DataFrame) -> tuple[pd.DataFram
 
 def log_account() -> Any:
     """Return what accounts for the waiting in a log, see `procure.account.entries.LogAccount`."""
-    if "log" not in plugins.offered(plugins.ACCOUNTS):
-        raise TableError("this installation offers no account of waits; install procure anew")
     return plugins.load(plugins.ACCOUNTS, "log", "account")
 
 

@@ -9,7 +9,6 @@ from procure.packages.runnable import count_matrix
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import waiting_records
-from procure.sweep.results import StudyResults
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
@@ -100,9 +99,3 @@ def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataF
             "share": mean.to_numpy() / total if total else np.nan,
         }
     )
-
-
-def taken_together(results: StudyResults) -> str:
-    """Name all workloads of a study in a few words."""
-    n = len(results.cases)
-    return results.cases[0].name if n == 1 else f"the {n} workloads"

@@ -7,22 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.models.case import WorkloadWaits
 from procure.objectives import MEAN_WAIT
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import starts_known
 from procure.schemas import CLASSES
-from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once
-from procure.text import counted, duration, listed
+from procure.text import duration
 from procure.workload.replay import counted_jobs
 from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
 
-FEW_MAKE_MOST = 0.5
-"""From this share of the waiting on, or of the demand, one request, or one user, is warned of."""
 FEW_JOBS = 0.01
 """Fewer jobs than this share that make over half of the waiting are warned of."""
 _FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
 
 
 def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -30,24 +27,18 @@ def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
 
     NaN where a package was not simulated.
     """
-    names = done.results.plan.metric_names
-    found = np.full((len(names), len(done.results.cases), len(rows)), np.nan)
-    for i, case in enumerate(done.results.cases):
-        found[:, i] = _metrics(done.results, case, rows).T
+    results, names = done.results, list(done.results.plan.metric_names)
+    ids = done.case.packages["package_id"].iloc[rows]
+    runs = pd.concat([one for one in (results.results, results.searched) if len(one)], ignore_index=True)
+    runs = runs[(runs["policy"] == results.policy) & (runs["status"] == "ok") & runs["package_id"].isin(ids)]
+    runs = runs.drop_duplicates(["workload", "package_id"]).set_index(["workload", "package_id"]).reindex(columns=names)
+    found = np.full((len(names), len(results.cases), len(rows)), np.nan)
+    for i, case in enumerate(results.cases):
+        found[:, i] = runs.reindex([(case.name, one) for one in ids]).to_numpy(dtype="float64").T
         new = np.isnan(found[names.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
         if new.any():
-            runs = simulate_once(done.results, case.name, rows[new], [])
-            found[:, i, new] = runs.T
+            found[:, i, new] = simulate_once(results, case.name, rows[new], []).T
     return dict(zip(names, found, strict=True))
-
-
-def _metrics(results: StudyResults, case: WorkloadWaits, rows: np.ndarray) -> np.ndarray:
-    """Return what a sweep and searches have kept, float64[rows, metrics]."""
-    ids = case.packages["package_id"].iloc[rows]
-    runs = pd.concat([table for table in (results.results, results.searched) if len(table)], ignore_index=True)
-    mine = (runs["workload"] == case.name) & (runs["policy"] == results.policy) & (runs["status"] == "ok")
-    runs = runs[mine & runs["package_id"].isin(ids)].drop_duplicates("package_id").set_index("package_id")
-    return runs.reindex(ids).reindex(columns=list(results.plan.metric_names)).to_numpy(dtype="float64")
 
 
 def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
@@ -55,15 +46,13 @@ def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list
 
     Means over the workloads by what they weigh and by the jobs that they have of the class.
     """
-    values, names = done.package_values, (*CLASSES, *done.results.plan.study.classes)
-    n = np.array([[case.class_jobs.get(name, 0) for name in names] for case in done.results.cases])
-    weights = n * values.weight[:, None]
-    return [
-        {"class": name, "n_jobs": int(n[:, place].sum())}
-        | {one: _mean(waits[f"{name}_{one}"][:, i], weights[:, place]) for one in _FIGURES}
-        for place, name in enumerate(names)
-        if weights[:, place].any()
-    ]
+    found = []
+    for name in (*CLASSES, *done.results.plan.study.classes):
+        n = np.array([case.class_jobs.get(name, 0) for case in done.results.cases])
+        if (weight := n * done.package_values.weight).any():
+            figures = {one: _mean(waits[f"{name}_{one}"][:, i], weight) for one in _FIGURES}
+            found.append({"class": name, "n_jobs": int(n.sum())} | figures)
+    return found
 
 
 def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
@@ -103,15 +92,14 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
 
 
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
-    """Say whose the demand is, and which request makes most of the waiting on a package.
+    """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
 
     Returns
     -------
     dict
-        ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user), and of the request, of one
-        user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
-        ``share_of_waiting``; ``workload``, what was looked at: the one with the most jobs;
-        ``few``, the jobs that make over half of the waiting, where they are few, see `_few`.
+        ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request,
+        of one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
+        ``share_of_waiting``; and ``few``, see `_few`.
     """
     results = done.results
     case = max(results.cases, key=lambda one: one.n_jobs)
@@ -119,30 +107,25 @@ def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     jobs = counted_jobs(run.schedule, results.plan.warm_up(case.name))
     wait = (jobs["start_time"] - jobs["submit_time"]).fillna(0).to_numpy(dtype="float64")
     request = jobs.groupby(["user", *REQUEST_AND_LIMIT], sort=False, dropna=False).ngroup().to_numpy()
-    by_request, n = np.bincount(request, wait), np.bincount(request)
-    most, total = int(by_request.argmax()), float(by_request.sum())
+    waited, n = np.bincount(request, wait), np.bincount(request)
+    most = int(waited.argmax())
     found: dict[str, Any] = {"workload": case.name, "user": None, "share_of_demand": None}
     if (jobs["user"] != "").any():
         demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
         user = demand.drop(labels="", errors="ignore").idxmax()
         found |= {"user": str(user), "share_of_demand": float(demand[user] / max(float(demand.sum()), 1.0))}
-    share = by_request[most] / total if total > 0 else 0.0
-    return found | {
-        "n_jobs": int(n[most]),
-        "share_of_jobs": float(n[most] / len(jobs)),
-        "share_of_waiting": float(share),
+    of_request = {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs))}
+    return found | of_request | {
+        "share_of_waiting": float(waited[most] / waited.sum()) if waited.sum() > 0 else 0.0,
         "few": _few(jobs, wait),
-    }
+    }  # fmt: skip
 
 
 def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
     """Return the fewest jobs that make over half of the waiting, below `FEW_JOBS` of all; None where it takes more.
 
-    Returns
-    -------
-    dict
-        ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``; ``request``, what most of them ask for, and
-        ``n_of_request``; ``users``, those with most of them first.
+    ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``; ``request``, what most of them ask for, and ``n_of_request``;
+    ``users``, those with most of them first.
     """
     longest = np.argsort(-wait, kind="stable")
     waited = np.cumsum(wait[longest])
@@ -150,17 +133,14 @@ def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
     if wait.mean() < 1 or n >= FEW_JOBS * len(jobs):
         return None
     few = jobs.iloc[longest[:n]]
-    columns = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
-    alike = few.groupby(columns, sort=False).size()
-    request = dict(zip(columns, map(int, alike.idxmax()), strict=True))
-    users = few.loc[few["user"] != "", "user"].value_counts(sort=True)
+    alike = few.groupby(_REQUEST, sort=False).size()
     return {
         "n_jobs": n,
         "share_of_jobs": n / len(jobs),
         "share_of_waiting": float(waited[n - 1] / waited[-1]),
-        "request": request,
+        "request": dict(zip(_REQUEST, map(int, alike.idxmax()), strict=True)),
         "n_of_request": int(alike.max()),
-        "users": users.index.astype(str).tolist(),
+        "users": few.loc[few["user"] != "", "user"].value_counts(sort=True).index.astype(str).tolist(),
     }
 
 
@@ -177,14 +157,6 @@ def against_log(done: Recommendation) -> tuple[float, float] | None:
         return None
     here, logged, weight = np.array(found).T
     return float(np.average(here, weights=weight)), float(np.average(logged, weights=weight))
-
-
-def longer_than_logged(done: Recommendation) -> list[str]:
-    """Warn where jobs wait longer on the first package than they did in the log."""
-    waits = against_log(done)
-    if waits is None or waits[0] <= waits[1] or duration(waits[0]) == duration(waits[1]):
-        return []
-    return [f"jobs wait longer than today: {duration(waits[0])} on average, {duration(waits[1])} in the log"]
 
 
 def about_waiting(done: Recommendation) -> list[str]:
@@ -204,37 +176,13 @@ def about_waiting(done: Recommendation) -> list[str]:
             f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
             f"{worst['share_over_1h']:.1%} over an hour"
         )
-    found = [*longer_than_logged(done), text, *few_make_most(concentration(done, row))]
+    found = [text]
     for one in against_targets(done, row):
         chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
         cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
         kept = "kept" if one["met"] else "not kept"
         found.append(f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}")
     return found
-
-
-def few_make_most(held: dict[str, Any]) -> list[str]:
-    """Warn where few jobs make most of the waiting, and where one user, or one request, makes most of it."""
-    found, few = [], held.get("few")
-    if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
-        found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
-    if few is None:
-        if held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
-            jobs = counted(held["n_jobs"], "job")
-            makes = f"makes up {held['share_of_waiting']:.0%} of the waiting"
-            found.append(f"one request ({jobs}, {held['share_of_jobs']:.1%} of all) {makes}")
-        return found
-    asked, users = few["request"], few["users"]
-    what = [counted(asked["n_nodes"], "node") + f" with {counted(asked['cpus_per_node'], 'CPU')}"]
-    what += [counted(asked["gpus_per_node"], "GPU")] * (asked["gpus_per_node"] > 0)
-    what += [f"{asked['mem_mb_per_node'] / 1000:,.1f} GB"] * (asked["mem_mb_per_node"] > 0)
-    whose = f"user{'s' if len(users) > 1 else ''} {listed(users)}" if users else "users that the log does not name"
-    text = (
-        f"careful: {counted(few['n_jobs'], 'job')}, {few['share_of_jobs']:.2%} of all, make up "
-        f"{few['share_of_waiting']:.0%} of the waiting and so decide this purchase: {few['n_of_request']:,} on "
-        f"{', '.join(what)} each; of {whose}"
-    )
-    return [text, *found]
 
 
 def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:

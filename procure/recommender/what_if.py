@@ -29,6 +29,7 @@ from procure.text import Shown
 from procure.workload.scale import scale_load
 
 NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
+_CALLED = {"growth": "load × {:g}", "gpu_jobs": "GPU jobs × {:g}", "policy": "policy {}", "rules": "rule {}"}
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,12 @@ class Changes:
     """What is to be different; None = as it is.
 
     ``growth`` is a factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`), ``gpu_jobs`` one on
-    those of GPU jobs alone, ``gpu_share`` instead of that the share of the jobs that ask for GPUs; ``policy`` is
-    another one, ``rules`` are changes of the centre's rules (`procure.site.change`), by which the policy must go.
-    ``seed`` chooses the bursts that are added or left out.
+    those of GPU jobs alone; ``policy`` is another one, ``rules`` are changes of the centre's rules
+    (`procure.site.change`), by which the policy must go. ``seed`` chooses the bursts that are added or left out.
     """
 
     growth: float | None = None
     gpu_jobs: float | None = None
-    gpu_share: float | None = None
     policy: str | None = None
     rules: tuple[str, ...] | None = None
     seed: int = 1
@@ -54,15 +53,11 @@ class Changes:
         return with_rules(policy, self.rules) if self.rules else policy
 
     def check(self) -> None:
-        """Refuse a growth or share that is not above 0, an unknown policy, and nothing to change."""
-        for name in ("growth", "gpu_jobs", "gpu_share"):
-            value, what = getattr(self, name), name.replace("jobs", "share")
+        """Refuse a factor that is not above 0, an unknown policy, and nothing to change."""
+        for what, value in (("growth", self.growth), ("gpu_share", self.gpu_jobs)):
             if value is not None and not 0 < value < float("inf"):
                 wrong = f"{what.replace('_', '-')} {value:g} was given"
                 raise ArgumentError(what, f"{wrong}; it must be above 0, 1 being no change")
-        if self.gpu_share is not None and self.gpu_share >= 1:
-            message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
-            raise ArgumentError("gpu_share", message)
         if self.policy is not None:
             with argument("policy"):
                 catalog.spec(self.policy)
@@ -71,29 +66,18 @@ class Changes:
 
     def singles(self) -> list[tuple[str, Changes]]:
         """Return each change alone, with what to call it."""
-        names = {
-            "growth": f"load × {self.growth or 0:g}",
-            "gpu_jobs": f"GPU jobs × {self.gpu_jobs or 0:g}",
-            "gpu_share": f"GPU jobs {self.gpu_share or 0:.1%} of all",
-            "policy": f"policy {self.policy}",
-            "rules": f"rule {'; '.join(self.rules or ())}",
-        }
-        given = {key: getattr(self, key) for key in names}
-        return [
-            (names[key], Changes(**{key: value}, seed=self.seed)) for key, value in given.items() if value is not None
-        ]
+        given = {key: getattr(self, key) for key in _CALLED if getattr(self, key) is not None}
+        said = given | ({"rules": "; ".join(self.rules)} if self.rules else {})
+        return [(_CALLED[key].format(said[key]), Changes(**{key: given[key]}, seed=self.seed)) for key in given]
 
 
-def parse_gpu_share(text: str | None) -> dict[str, float]:
-    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`."""
+def read_factor(text: str | None) -> float | None:
+    """Read ``2x`` or ``0.5x``, a factor on the GPU jobs."""
     if text is None:
-        return {}
-    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
-    if found is None:
-        message = f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)"
-        raise ArgumentError("gpu_share", message)
-    value = float(found.group(1))
-    return {"gpu_share": value / 100} if found.group(2) == "%" else {"gpu_jobs": value}
+        return None
+    if (found := re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*[x×]\s*", text)) is None:
+        raise ArgumentError("gpu_share", f"{text!r} was given; write a factor on the GPU jobs, such as 2x")
+    return float(found[1])
 
 
 def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
@@ -101,23 +85,15 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
 
     Too many jobs, and GPU jobs that are to be more where there are none, are errors.
     """
-    factor = changes.gpu_jobs
     gpu = (jobs["gpus_per_node"] > 0).to_numpy()
-    if changes.gpu_share is not None:
-        # Of n jobs, f·g out of f·g + (n − g) are to ask for GPUs.
-        others = int((~gpu).sum())
-        factor = changes.gpu_share * others / ((1 - changes.gpu_share) * max(int(gpu.sum()), 1))
-    if factor is not None and factor != 1:
+    if changes.gpu_jobs is not None and changes.gpu_jobs != 1:
         if not gpu.any():
             raise TableError(NO_GPUS)
-        if gpu.all() and changes.gpu_share is not None:
-            raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
         with argument("gpu_share"):
-            more = scale_load(jobs[gpu], factor, changes.seed)
+            more = scale_load(jobs[gpu], changes.gpu_jobs, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
         mixed = pd.concat([rest, more]) if len(rest) else more
-        mixed = mixed.sort_values("submit_time", kind="stable", ignore_index=True)
-        jobs = with_clock_of(jobs, mixed)
+        jobs = with_clock_of(jobs, mixed.sort_values("submit_time", kind="stable", ignore_index=True))
     if changes.growth is not None:
         with argument("growth"):
             jobs = scale_load(jobs, changes.growth, changes.seed)
@@ -132,26 +108,18 @@ def asks_gpus(jobs: pd.DataFrame) -> bool:
 def jobs_of(plan: Plan, case: WorkloadWaits, changes: Changes) -> pd.DataFrame:
     """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
     jobs = plan.workloads[case.name]
-    return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None, gpu_share=None))
+    return changed_jobs(jobs, changes if asks_gpus(jobs) else replace(changes, gpu_jobs=None))
 
 
 @dataclass(frozen=True)
 class WhatIf(Shown):
     """One package under other conditions.
 
-    Attributes
-    ----------
-    study, package_id
-        What was asked about.
-    table
-        A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
-        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. With several
-        changes, the last row is all of them.
-    limits, waited
-        Whether jobs are cut at their limit, and how many on this package as it is; how close a replay comes to the log.
-    waits, conclusion
-        Under changed rules: waits by class, QOS and partition before and after
-        (`procure.comparison.rule_waits.rule_waits`), and what the rules do, in a sentence.
+    ``table`` has a row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
+    p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``; with several changes
+    the last row is all of them. ``limits`` says how many jobs are cut at their limit, ``waited`` how close a replay
+    comes to the log; under changed rules ``waits`` are those by class, QOS and partition before and after
+    (`procure.comparison.rule_waits.rule_waits`), and ``conclusion`` what the rules do.
     """
 
     study: str
@@ -204,7 +172,7 @@ def what_if(
     package
         A package id, as `recommend` gives it.
     growth, gpu_share, policy
-        See `Changes`; of the GPU jobs ``2x`` is a factor, ``30%`` their share of all jobs.
+        See `Changes`; ``2x`` is a factor on the GPU jobs.
     rules
         Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
         policy must go by them, as that of a study with ``[site]`` does.
@@ -227,7 +195,7 @@ def what_if(
     >>> print(type(procure.what_if("study.toml", best, growth=1.2).table).__name__)
     DataFrame
     """
-    changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, rules=tuple(rules) or None, seed=seed)
+    changes = Changes(growth, read_factor(gpu_share), policy=policy, rules=tuple(rules) or None, seed=seed)
     changes.check()
     if policy is not None:
         refuse_on_packages(policy)
@@ -255,7 +223,7 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, not
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
     plan = results.plan
     any_gpus = any(asks_gpus(plan.workloads[case.name]) for case in results.cases)
-    if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
+    if not any_gpus and changes.gpu_jobs is not None:
         raise TableError(NO_GPUS)
     singles = changes.singles()
     every = [("as it is", Changes()), *singles, *([("all together", changes)] if len(singles) > 1 else [])]
@@ -270,7 +238,5 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, not
         row["gpu_jobs"] = sum(int((each["gpus_per_node"] > 0).sum()) for each in jobs.values())
         rows.append(row | try_everywhere(results, counts[None, :], policy, jobs).to_dict(orient="records")[0])
     table = pd.DataFrame(rows)
-    first = float(table["mean_wait_time"].iloc[0])
-    table["wait_difference"] = table["mean_wait_time"] - first
-    table["wait_ratio"] = table["mean_wait_time"] / first if first > 0 else np.nan
-    return table
+    wait, first = table["mean_wait_time"], float(table["mean_wait_time"].iloc[0])
+    return table.assign(wait_difference=wait - first, wait_ratio=wait / first if first > 0 else np.nan)

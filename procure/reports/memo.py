@@ -15,7 +15,6 @@ from procure.page.names import servers
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import best_of_budget
-from procure.recommender.summary import taken_together
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS
@@ -89,6 +88,12 @@ class Compared:
 
         ``own`` are the classes that the study defines; ``wide``: also by CPUs, memory and users.
         """
+        return pd.DataFrame(
+            [{"what": what, "class": n} | self.figures(part) for what, n, part in self.parts(own, wide)]
+        )
+
+    def parts(self, own: Sequence[JobClass] = (), wide: bool = False) -> list[tuple[str, str, pd.DataFrame]]:
+        """Return the jobs of each class that has any: by what they are told apart, the class, and its jobs."""
         jobs = self.jobs
         ways: dict[str, pd.Series] = {"kind": pd.Series(np.array(CLASSES)[class_of(jobs)], index=jobs.index)}
         if wide:
@@ -98,18 +103,12 @@ class Compared:
             ways |= {"CPUs": size_class(jobs), "memory per node": pd.Series(memory, index=jobs.index)}
             if (jobs["user"] != "").any():
                 ways["users, by CPU time"] = user_class(jobs)
-        rows = [{"what": "all", "class": "all jobs"} | self.figures()]
+        parts = [("all", "all jobs", jobs)]
         for what, classes in ways.items():
             names = CLASSES if what == "kind" else classes.cat.categories
-            parts = [(name, jobs[(classes == name).to_numpy()]) for name in names]
-            rows += [
-                {"what": what, "class": _CLASS_NAMES.get(name, name)} | self.figures(part)
-                for name, part in parts
-                if len(part)
-            ]
-        own_parts = [(one.name, jobs[one.members(jobs)]) for one in own]
-        rows += [{"what": "study", "class": name} | self.figures(part) for name, part in own_parts if len(part)]
-        return pd.DataFrame(rows)
+            parts += [(what, _CLASS_NAMES.get(name, name), jobs[(classes == name).to_numpy()]) for name in names]
+        parts += [("study", one.name, jobs[one.members(jobs)]) for one in own]
+        return [one for one in parts if len(one[2]) or one[0] == "all"]
 
 
 def compared(done: Recommendation) -> Compared:
@@ -132,7 +131,8 @@ def compared(done: Recommendation) -> Compared:
         middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
         names["middle"] = f"the middle of {len(able):,} packages"
         table["middle"] = _waits_on(results, results.counts[middle], jobs)
-    return Compared(taken_together(results), names, table)
+    n = len(results.cases)
+    return Compared(results.cases[0].name if n == 1 else f"the {n} workloads", names, table)
 
 
 def _counted(results: StudyResults) -> pd.DataFrame:
@@ -273,8 +273,8 @@ def _sure(done: Recommendation) -> list[str]:
             "cannot be told from it."
         ]
     runs = "" if able == n else f"; {able:,} of them run every job"
-    if plan.searched is not None:
-        lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study, plan.searched)}{runs}.")
+    if plan.searched:
+        lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study)}{runs}.")
     elif known == n:
         lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
     else:

@@ -1,8 +1,8 @@
 "use strict";
-// Sorts, filters and compares the list, and draws all packages on axes of the reader's choice. Everything that it
-// shows comes from the JSON block; text enters the page as text only.
+// Sorts, filters and compares the list, and makes the pictures live. Everything that it shows comes from the JSON
+// block; text enters the page as text only.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  let data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const make = (tag, text, attributes) => {
     const node = document.createElement(tag);
@@ -33,7 +33,7 @@
   // The list: sorted by a column's button, filtered by text and by what cannot be told apart from the first.
   const list = byId("list");
   const body = list.querySelector("tbody");
-  const rows = [...body.rows];
+  let rows = [...body.rows];
   const filter = byId("filter"), alike = byId("alike");
   for (const tools of document.querySelectorAll(".tools")) tools.hidden = false;
   for (const row of rows) row.hidden = false;
@@ -48,7 +48,6 @@
   };
   filter.addEventListener("input", apply);
   alike.addEventListener("change", apply);
-  byId("alike-label").hidden = !data.list.some((one) => one.alike === false);
   list.querySelectorAll("thead th[data-key]").forEach((head) => {
     const button = make("button", head.textContent, { type: "button" });
     head.replaceChildren(button);
@@ -62,28 +61,32 @@
       body.append(...order.map((i) => rows[i]));
     });
   });
-  apply();
 
   // Two packages side by side: the last two that were chosen, in the list or in the picture.
   const axes = data.axes;
   let chosen = [];
-  const boxes = rows.map((row, i) => {
-    const box = make("input", null, { type: "checkbox", "aria-label": "compare rank " + data.list[i].rank });
-    row.cells[0].prepend(box, " ");
-    box.addEventListener("change", () => choose(data.list[i].package_id));
-    return box;
-  });
+  let boxes = [];
+  const tick = () => {
+    boxes = rows.map((row, i) => {
+      const box = make("input", null, { type: "checkbox", "aria-label": "compare rank " + data.list[i].rank });
+      row.cells[0].prepend(box, " ");
+      box.addEventListener("change", () => choose(data.list[i].package_id));
+      return box;
+    });
+    byId("alike-label").hidden = !data.list.some((one) => one.alike === false);
+    apply();
+  };
   const choose = (id) => {
     chosen = chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2);
     boxes.forEach((box, i) => { box.checked = chosen.includes(data.list[i].package_id); });
     compare();
-    draw();
+    mark();
   };
-  const place = new Map(data.packages.map((one, i) => [one[0], i]));
+  let place = new Map();
   const compare = () => {
     const table = byId("compared");
-    table.hidden = chosen.length === 0;
-    if (table.hidden) return;
+    table.parentElement.hidden = chosen.length === 0;
+    if (!chosen.length) return;
     const head = make("tr");
     head.append(make("th", "", { scope: "col" }), ...chosen.map((id) => make("th", servers(id), { scope: "col" })));
     const lines = axes.map((axis, i) => {
@@ -105,80 +108,106 @@
     table.tBodies[0].replaceChildren(...lines);
   };
 
-  // The picture: every package on two axes, and the front between these. The nearest point is named, a click chooses it.
-  const canvas = byId("cloud"), said = byId("point"), scales = byId("scales");
-  const across = byId("across"), up = byId("up");
-  axes.forEach((axis, i) => {
-    across.append(make("option", axis.label, { value: i }));
-    up.append(make("option", axis.label, { value: i }));
-  });
-  across.value = axes.findIndex((axis) => axis.key === "price_usd");
-  up.value = axes.findIndex((axis) => axis.key === "mean_wait_time");
-  const apart = new Set(data.apart);
-  let points = [], here = null;
-  const front = (held, x, y) => {
-    const worth = (one, i) => one[i + 1] * (axes[i].more ? -1 : 1);
-    const order = [...held].sort((a, b) => worth(a, x) - worth(b, x) || worth(a, y) - worth(b, y));
-    let best = Infinity;
-    return new Set(order.filter((one) => worth(one, y) < best && ((best = worth(one, y)), true)));
+  // The pictures: each specification becomes a live picture in place of the drawn one.
+  const keys = ["package_id", ...axes.map((axis) => axis.key)];
+  let all = [];
+  const take = (given) => {
+    data = given;
+    place = new Map(data.packages.map((one, i) => [one[0], i]));
+    const apart = new Set(data.apart), guessed = new Set(data.guessed);
+    all = data.packages.filter((one) => !apart.has(one[0])).map((one) => {
+      const row = Object.fromEntries(keys.map((key, i) => [key, one[i]]));
+      const wait = duration(row.mean_wait_time) + (guessed.has(one[0]) ? ", predicted" : "");
+      return { ...row, servers: servers(row.package_id), guessed: guessed.has(one[0]), wait };
+    }).sort((a, b) => a.price_usd - b.price_usd || a.mean_wait_time - b.mean_wait_time);
   };
-  const draw = () => {
-    const wide = canvas.clientWidth || 640, high = Math.round(wide * 0.55), ratio = window.devicePixelRatio || 1;
-    canvas.width = wide * ratio; canvas.height = high * ratio; canvas.style.height = high + "px";
-    const pen = canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    const x = +across.value, y = +up.value;
-    const held = data.packages.filter((one) => one[x + 1] !== null && one[y + 1] !== null && !apart.has(one[0]));
-    const scale = (i, from, to) => {
-      const log = axes[i].unit === "s" ? (v) => Math.asinh(v / 10) : (v) => v;
-      const values = held.map((one) => log(one[i + 1]));
-      const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-      return { at: (v) => from + (to - from) * (high > low ? (log(v) - low) / (high - low) : 0.5),
-        ends: held.length ? [held.reduce((a, b) => a[i + 1] <= b[i + 1] ? a : b)[i + 1], held.reduce((a, b) => a[i + 1] >= b[i + 1] ? a : b)[i + 1]] : [] };
-    };
-    const right = scale(x, 12, wide - 12), top = scale(y, high - 12, 12), best = front(held, x, y);
-    scales.textContent = !held.length ? "" : "Across: " + axes[x].label + ", " + right.ends.map((one) => shown(axes[x], one)).join(" to ") +
-      ". Up: " + axes[y].label + ", " + top.ends.map((one) => shown(axes[y], one)).join(" to ") + ". Green: the front, " +
-      whole.format(best.size) + " packages that no other beats on both axes; orange: the first choice; blue: those chosen.";
-    points = held.map((one) => [right.at(one[x + 1]), top.at(one[y + 1]), one]);
-    const dot = ([px, py], size, colour) => { pen.fillStyle = colour; pen.beginPath(); pen.arc(px, py, size, 0, 7); pen.fill(); };
-    for (const one of points) dot(one, 2, "rgba(120,120,120,.45)");
-    for (const one of points) if (best.has(one[2])) dot(one, 4, "#009E73");
-    for (const one of points) if (one[2][0] === data.list[0].package_id) dot(one, 6, "#D55E00");
-    for (const one of points) if (chosen.includes(one[2][0])) dot(one, 5, "#0072B2");
-    const at = points.find((one) => one[2] === here);
-    if (at) { pen.strokeStyle = getComputedStyle(document.body).color; pen.lineWidth = 2; pen.beginPath(); pen.arc(at[0], at[1], 8, 0, 7); pen.stroke(); }
+  take(data);
+  const front = (rows) => { // those that no other beats on both: rows stand by price, then wait
+    let least = Infinity;
+    return rows.map((row) => ({ ...row, front: row.mean_wait_time < least && ((least = row.mean_wait_time), true) }));
   };
-  const nearest = (event) => {
-    const box = canvas.getBoundingClientRect();
-    const px = event.clientX - box.left, py = event.clientY - box.top;
-    let best = null, off = 400;
-    for (const one of points) {
-      const d = (one[0] - px) ** 2 + (one[1] - py) ** 2;
-      if (d < off) { off = d; best = one[2]; }
-    }
-    return best;
+  const cloud = byId("picture-cloud"), said = byId("point");
+  let held = all, here = null, view = null;
+  const options = { ast: true, actions: false, renderer: "svg", logLevel: 1, tooltip: { theme: "custom" } };
+  for (const box of document.querySelectorAll(".picture")) {
+    const { label, ...spec } = JSON.parse(box.nextElementSibling.textContent);
+    if (box === cloud) spec.datasets = { packages: front(all) };
+    const still = box.firstElementChild, live = make("div", null, { style: "width: 100%" });
+    box.append(live);
+    vegaEmbed(live, spec, options).then((made) => {
+      still.remove();
+      const svg = live.querySelector("svg");
+      svg.setAttribute("aria-label", label);
+      svg.querySelectorAll("[role],[aria-roledescription]").forEach((one) => {
+        for (const name of ["role", "aria-roledescription", "aria-label"]) one.removeAttribute(name);
+      });
+      svg.setAttribute("role", "img");
+      if (box === cloud) begin(made.view);
+    }, (error) => { live.remove(); console.error(error); });
+  }
+  const begin = (made) => {
+    view = made;
+    Object.entries({ tabindex: "0", role: "application", "aria-roledescription": "picture", "aria-describedby": "point",
+      "aria-label": "Packages by price and mean wait: arrow keys go from one to the next, Enter chooses it" })
+      .forEach(([name, value]) => cloud.setAttribute(name, value));
+    view.addEventListener("click", (_, item) => { if (item && item.datum && item.datum.package_id) choose(item.datum.package_id); });
+    mark();
   };
+  const mark = () => { if (view) view.signal("chosen", chosen).signal("here", here ? here.package_id : "").runAsync(); };
   const tell = (one) => {
     here = one;
-    said.textContent = one === null ? "" : servers(one[0]) + ": " +
-      axes.map((axis, i) => axis.label + " " + shown(axis, one[i + 1])).join(", ");
-    draw();
+    said.textContent = one === null ? "" : one.servers + ": " + axes.map((axis) => axis.label + " " + shown(axis, one[axis.key])).join(", ");
+    mark();
   };
-  canvas.addEventListener("mousemove", (event) => { const one = nearest(event); if (one !== here) tell(one); });
-  canvas.addEventListener("click", (event) => { const one = nearest(event); if (one !== null) choose(one[0]); });
-  canvas.addEventListener("keydown", (event) => {
+  const asked = { words: byId("types"), price: byId("most-price"), mem: byId("least-mem"), gpus: byId("least-gpus") };
+  const filterAll = () => {
+    const words = asked.words.value.trim().toLowerCase(), number = (box, other) => box.value === "" ? other : +box.value;
+    held = all.filter((one) => one.servers.toLowerCase().includes(words) && one.price_usd <= number(asked.price, Infinity) &&
+      one.total_mem_gb >= number(asked.mem, 0) && one.total_gpus >= number(asked.gpus, 0));
+    byId("n-drawn").textContent = whole.format(held.length) + " of " + whole.format(all.length) + " packages";
+    tell(null);
+    if (view) view.data("packages", front(held)).runAsync();
+  };
+  for (const box of Object.values(asked)) box.addEventListener("input", filterAll);
+  cloud.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step && points.length) {
-      const order = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((one) => one[2]);
-      const at = order.indexOf(here);
-      tell(order[at < 0 ? (step > 0 ? 0 : order.length - 1) : Math.min(Math.max(at + step, 0), order.length - 1)]);
-    } else if (event.key === "Enter" && here !== null) choose(here[0]);
+    if (step && held.length) {
+      const at = held.indexOf(here);
+      tell(held[at < 0 ? (step > 0 ? 0 : held.length - 1) : Math.min(Math.max(at + step, 0), held.length - 1)]);
+    } else if (event.key === "Enter" && here !== null) choose(here.package_id);
     else return;
     event.preventDefault();
   });
-  for (const select of [across, up]) select.addEventListener("change", draw);
-  window.addEventListener("resize", draw);
-  byId("explore").hidden = false;
-  draw();
+  for (const one of document.querySelectorAll(".needs-script")) one.hidden = false;
+  filterAll();
+
+  // Where a server answers (`procure explore`), the list comes from it, and bounds that are typed in are asked of it.
+  const form = byId("ask");
+  const fill = () => {
+    const cell = (text, number) => make("td", text, number ? { class: "n" } : {});
+    rows = data.list.map((one) => {
+      const row = make("tr");
+      row.append(cell(one.rank, true), cell(servers(one.package_id)), cell(whole.format(one.price_usd), true),
+        cell(duration(one.mean_wait_time), true), cell(one.simulated ? "simulated" : "predicted"),
+        ...["total_cpus", "total_mem_gb", "total_gpus"].map((key) => cell(whole.format(one[key]), true)));
+      return row;
+    });
+    body.replaceChildren(...rows);
+    byId("told").textContent = whole.format(data.n_kept) + " of " + whole.format(data.n_packages) + " packages keep the bounds";
+    chosen = [];
+    tick();
+    compare();
+    filterAll();
+  };
+  if (form) {
+    fill();
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      byId("told").textContent = "Asking …";
+      fetch("answer?" + new URLSearchParams(new FormData(form))).then((got) => got.json()).then((given) => {
+        if (given.error) byId("told").textContent = given.error;
+        else { take(given); fill(); }
+      }, () => { byId("told").textContent = "No answer: is procure explore still running?"; });
+    });
+  } else tick();
 })();

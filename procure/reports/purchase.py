@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.evaluation.many_days import days_of
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
@@ -24,18 +25,18 @@ from procure.files import installed_xgboost
 from procure.models import Predicted
 from procure.page.html import render, write_page
 from procure.page.pdf import check_pdf, write_pdf
-from procure.page.svg import differ
+from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
 from procure.recommender.award import award_of
 from procure.recommender.criteria import Criteria
-from procure.recommender.evaluate import coverage_notes, judge_days
+from procure.recommender.evaluate import coverage_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, sections
+from procure.reports import charts, pictures, sections
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
 from procure.study import Plan, Study
@@ -225,28 +226,16 @@ def _sections(done: Recommendation, explanations: list[PackageExplanation]) -> l
     """Return the parts of the evidence that have a file of their own; without HTML where there is nothing to say."""
     results, sure = done.results, Markup()
     if done.confidence is not None:
-        lines = done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
+        lines = done.confidence.sentences() + coverage_notes(done.case, done.predicted)
         found = done.confidence
         sure = sections.sureness(found.table, lines, found.unit, found.n_draws, found.of.name.replace("-", " "))
     return [
         sections.Section("sure", "How sure the list is", sure),
         sections.Section("why", "Why the first package", sections.why(explanations)),
-        sections.Section("days", "The days", _days(results)),
+        sections.Section("days", "The days", sections.days(days_of(results.cases))),
         sections.Section("front", "What the wait costs", _front(done)),
         sections.Section("award", "The award matrix", _award(done)),
     ]
-
-
-def _days(results: StudyResults) -> Markup:
-    """Return the section on days; empty for a study of one workload."""
-    if len(results.cases) < 2:
-        return Markup()
-    settings, first = results.plan.study, results.cases[0]
-    asked = settings.evaluate.hit_threshold
-    threshold = len(results.cases) // 4 if asked is None else asked
-    judged = judge_days(results, [settings.model.feature_set], train_on=[first.name])
-    share = settings.evaluate.hit_share
-    return sections.days(judged.days, judged.n_hit_days, judged.scores, first.packages, share, threshold)
 
 
 def _award(done: Recommendation) -> Markup:
@@ -280,7 +269,7 @@ def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[st
     case, study = done.case, done.results.plan.study
     judged = np.flatnonzero(case.runs_all & case.simulated)
     drawn: dict[str, object] = {"scatter": "", "precision": "", "box": "", "n_judged": len(judged)}
-    if not differ(case.wait[judged]):  # every order of the packages is as good
+    if not charts.differ(case.wait[judged]):  # every order of the packages is as good
         return drawn
     wait, share = case.wait[judged], study.evaluate.hit_share
     price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
@@ -302,11 +291,12 @@ def _page(
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     held = [(one.id, one.title) for one in sections if one.html]
-    folder, own = Path(__file__).parent, study.job_classes
+    folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
+    drawn = _pictures(done, waits, data)
     return str(
         render(
             folder / "purchase.html",
-            script=(folder / "purchase.js").read_text(encoding="utf-8"),
+            script=library() + (folder / "purchase.js").read_text(encoding="utf-8"),
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
@@ -333,14 +323,37 @@ def _page(
             sections=[one.html for one in sections if one.html],
             # Scripts look for these ids in every report.
             absent=[(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-            evidence=[("waits", "Who waits"), ("change", "More about other loads"), *held, *_LAST],
+            evidence=[
+                *([("weeks", "The weeks")] if drawn["weeks"] else []),
+                *([("dollars", "What each further sum brings")] if drawn["dollars"] else []),
+                ("waits", "Who waits"),
+                ("change", "More about other loads"),
+                *held,
+                *_LAST,
+            ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
             files=_files(plan),
             inputs=_inputs(plan) | programs(),
-            data=page_data(done),
+            data=data,
+            **drawn,
             **parts,
         )
     )
+
+
+def _pictures(done: Recommendation, waits: Compared | None, data: dict[str, object]) -> dict[str, object]:
+    """Draw the pictures that stand first."""
+    own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done)
+    drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": []}
+    drawn["cloud"] = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
+    if waits is not None:
+        drawn["spread"] = picture("spread", "How waits spread, by kind of job", pictures.waits_by_class(waits, own))
+        used, queued = pictures.weeks(done)
+        drawn["weeks"] = [picture("used", "CPUs in use over time", used), picture("queue", "Waiting jobs", queued)]
+    if sums is not None:
+        drawn["dollars"] = picture("dollars", "The least mean wait by what is spent", sums[1])
+        drawn["sums"] = sums[0].to_dict(orient="records")
+    return drawn
 
 
 _LAST = [
@@ -354,7 +367,7 @@ def title_of(study: Study) -> str:
     return study.name + (", on made-up jobs" if study.made_up else "")
 
 
-def page_data(done: Recommendation) -> dict[str, object]:
+def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object]:
     """Return what the page's script shows, and others may read: the list, and the simulated packages.
 
     Returns
@@ -364,7 +377,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
         by which packages are drawn, and whether ``more`` is better. ``packages``: of each package of the list, and of
         at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank: its id, and its
         figure on each axis. ``apart``: those of the list that leave more jobs out than the first, whose mean waits are
-        over other jobs, so that they are not drawn.
+        over other jobs, so that they are not drawn. ``guessed``: with ``predicted``, those of the packages whose wait
+        is a prediction.
     """
     ranking, costs = done.ranking, done.results.costs
     axes = [("price_usd", "price", "US$"), ("mean_wait_time", "mean wait", "s"), ("total_cpus", "CPUs", ""),
@@ -373,7 +387,8 @@ def page_data(done: Recommendation) -> dict[str, object]:
     axes += [
         one for one in further if not costs[one[0]].isna().any() and (costs[one[0]] != costs["purchase_usd"]).any()
     ]
-    drawn = np.flatnonzero((ranking["simulated"] & (ranking["jobs_left_out"] == 0)).to_numpy())
+    known = ranking["simulated"] | (predicted & ranking.get("satisfies", True) & ranking["mean_wait_time"].notna())
+    drawn = np.flatnonzero((known & (ranking["jobs_left_out"] == 0)).to_numpy())
     drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
     drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
     rows = ranking["row"].to_numpy()[drawn]
@@ -391,6 +406,7 @@ def page_data(done: Recommendation) -> dict[str, object]:
         ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
         "apart": table["package_id"][apart].tolist(),
+        "guessed": table["package_id"][~ranking["simulated"].to_numpy()[drawn]].tolist() if predicted else [],
     }
 
 

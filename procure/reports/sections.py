@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure.evaluation.many_days import Days, Scores, normalised_wait, threshold_sweep, threshold_table
+from procure.evaluation.many_days import Days
 from procure.explanation.package import PackageExplanation
 from procure.explanation.wording import comparison_sentences, sentences
 from procure.objectives import Quantity
@@ -23,7 +22,6 @@ from procure.reports import charts
 _MOST_OFFERS = 30
 _MOST_NODES = 8
 _MOST_ON_FRONT = 10
-_LENGTHS = (10, 50, 100, 500, 1_000)
 _FOLDER = Path(__file__).parent
 
 
@@ -81,33 +79,11 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
     )
 
 
-def days(
-    days: Days, counted: np.ndarray, scores: Scores, packages: pd.DataFrame, share: float, threshold: int
-) -> Markup:
-    """Return the section on many days; empty for fewer than two, or nothing simulated on all of them.
-
-    Parameters
-    ----------
-    days, counted, scores, packages
-        See `procure.evaluation.many_days`; of the models, ``normalised`` is drawn against what was simulated.
-    share
-        Which part of the packages are hits on a day.
-    threshold
-        A package is a hit if it is one on more than this many days.
-    """
-    known = days.simulated
-    if len(days.names) < 2 or not known.any():
+def days(days: Days) -> Markup:
+    """Return the section on many days: the waits on each; empty for fewer than two, or nothing simulated on all."""
+    if len(days.names) < 2 or not days.simulated.any():
         return Markup()
-    drawn: dict[str, Any] = {"precision": "", "hits": [], "normalised": ""}
-    if scores:
-        sweep = threshold_sweep(scores, counted, packages, len(days.names))
-        drawn["precision"] = charts.precision_by_threshold(sweep)
-        drawn["hits"] = threshold_table(scores, counted, packages, [threshold], _LENGTHS).to_dict(orient="records")
-    for score in [score for (_, model), score in scores.items() if model == "normalised"][:1]:
-        truth = normalised_wait(days)[known]
-        drawn["normalised"] = charts.predicted_against_simulated(score[known], truth, "normalised wait")
-    waits = charts.waits_by_day(days)
-    return render(_FOLDER / "days.html", share=share, threshold=threshold, waits=waits, **drawn)
+    return render(_FOLDER / "days.html", waits=charts.waits_by_day(days))
 
 
 def front(

@@ -11,6 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files.gpu_pools import Pool, models_of, pool_for, pools_of
+from procure.simulator.asks import Asks, gpus_of, with_tasks
 from procure.simulator.pools import GUARDS, POOL_BITS, enough
 from procure.text import listed
 
@@ -31,12 +32,12 @@ class Jobs(NamedTuple):
     row: np.ndarray  # int64[n], the job's row in the table
     submit: np.ndarray  # int64[n], s
     requested: np.ndarray  # int64[n], s; 0 = no limit
-    n_nodes: np.ndarray  # int64[n]
-    cpus: np.ndarray  # int64[n], per node
-    mem: np.ndarray  # int64[n], MB per node
-    gpus: np.ndarray  # int64[n], per node
+    n_nodes: np.ndarray  # int64[n], equal units that it asks for: nodes, or tasks
+    cpus: np.ndarray  # int64[n], per unit
+    mem: np.ndarray  # int64[n], MB per unit
+    gpus: np.ndarray  # int64[n], per unit
     types: np.ndarray  # int64[n], bit mask of the GPU types that will do
-    words: np.ndarray  # int64[n], GPUs per node in the field of their pool (`gpu_fields`); else as ``gpus``
+    words: np.ndarray  # int64[n], GPUs per unit in the field of their pool (`gpu_fields`); else as ``gpus``
     shape_of: np.ndarray  # uint32[n]
     shape_nodes: np.ndarray  # int64[s]
     shape_cpus: np.ndarray  # int64[s]
@@ -46,6 +47,7 @@ class Jobs(NamedTuple):
     shape_words: np.ndarray  # int64[s]
     line_job: np.ndarray  # uint32[n]
     line_first: np.ndarray  # int64[s + 1]
+    tasks: Asks | None = None  # of each shape; None = every job asks for nodes, shared with others
 
 
 class Kinds(NamedTuple):
@@ -83,7 +85,7 @@ def gpu_fields(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Fields | None:
     if not with_gpus["gpu_type"].str.contains("+", regex=False).any():
         return None
     kinds = [pools_of(str(text), int(n)) for text, n in with_gpus.itertuples(index=False)]
-    asking = jobs.loc[jobs["gpus_per_node"] > 0, "gpu_type"].unique()
+    asking = jobs.loc[gpus_of(jobs) > 0, "gpu_type"].unique()
     group = {name.casefold(): name.casefold() for pools in kinds for name, _ in pools}
     for text in asking:
         joined = {group[name] for name in _first_pools(kinds, models_of(str(text)))}
@@ -135,6 +137,7 @@ def _first_pools(kinds: Iterable[tuple[Pool, ...]], asked: frozenset[str]) -> se
 def guards_of(jobs: Jobs, kinds: Kinds) -> int | None:
     """Return the guard bits of a run's packed words of GPUs, None where words are plain numbers."""
     packed = (kinds.words != kinds.gpus).any() or (jobs.shape_words != jobs.shape_gpus).any()
+    packed = packed or (jobs.tasks is not None and (jobs.tasks.node_words != jobs.tasks.node_gpus).any())
     return GUARDS if packed else None
 
 
@@ -200,29 +203,24 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None =
     order = np.argsort(jobs["submit_time"].to_numpy(np.int64), kind="stable")
     ordered = jobs.iloc[order]
     submit = ordered["submit_time"].to_numpy(np.int64)
-    gpus = ordered["gpus_per_node"].to_numpy(np.int64)
-    asked = np.stack(
-        [
-            ordered["n_nodes"].to_numpy(np.int64),
-            ordered["cpus_per_node"].to_numpy(np.int64),
-            ordered["mem_mb_per_node"].to_numpy(np.int64),
-            gpus,
-            np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE),
-            request_words(ordered, fields),
-        ]
-    )
-    return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), asked)
+    gpus = gpus_of(ordered)
+    types = np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE)
+    words = request_words(ordered, fields)
+    columns = (ordered[name].to_numpy(np.int64) for name in ("n_nodes", "cpus_per_node", "mem_mb_per_node"))
+    asked = np.stack([*columns, gpus, types, words])
+    return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), *with_tasks(ordered, asked))
 
 
 def with_held(jobs: Jobs, cpus: np.ndarray, mem: np.ndarray) -> Jobs:
-    """Return the same jobs with other CPUs and memory per node, int64[n_jobs] each, in queue order."""
+    """Return the same jobs with other CPUs and memory per unit, int64[n_jobs] each, in queue order."""
     asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), mem, jobs.gpus, jobs.types, jobs.words])
-    return _shaped(jobs.row, jobs.submit, jobs.requested, asked)
+    tasks = None if jobs.tasks is None else Asks(*(column[jobs.shape_of] for column in jobs.tasks))
+    return _shaped(jobs.row, jobs.submit, jobs.requested, asked, tasks)
 
 
 def request_words(jobs: pd.DataFrame, fields: Fields | None) -> np.ndarray:
-    """Pack the GPUs per node that jobs ask for into their fields: int64[n_jobs]; more than any pool has remain more."""
-    gpus = jobs["gpus_per_node"].to_numpy(np.int64)
+    """Pack the GPUs per node or task that jobs ask for into their fields: int64[n_jobs]; too many remain too many."""
+    gpus = gpus_of(jobs)
     if fields is None:
         return gpus
     place = jobs["gpu_type"].map(fields.of_request).fillna(0).to_numpy(np.int64)
@@ -242,15 +240,18 @@ def node_words(nodes: pd.DataFrame, fields: Fields | None) -> np.ndarray:
     return np.array([words[key] for key in nodes[["gpu_type", "gpus"]].itertuples(index=False, name=None)], np.int64)
 
 
-def _shaped(row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: np.ndarray) -> Jobs:
+def _shaped(
+    row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: np.ndarray, tasks: Asks | None = None
+) -> Jobs:
     """Find the request shapes of jobs in queue order.
 
-    ``asked`` is int64[6, n]: nodes, CPUs, MB, GPUs, mask of types, and the word, which these two imply.
+    ``asked`` is int64[6, n]: units, CPUs, MB, GPUs, mask of types, and the word, which these two imply.
     """
-    shape_of = numbered(*asked[:5])
+    shape_of = numbered(*asked[:5], *(tasks or ()))
     lengths = np.bincount(shape_of)
     shapes = np.empty((len(asked), len(lengths)), np.int64)
     shapes[:, shape_of] = asked
+    first = np.unique(shape_of, return_index=True)[1]
     return Jobs(  # type: ignore[call-arg]
         row,
         submit,
@@ -260,6 +261,7 @@ def _shaped(row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: n
         *(np.ascontiguousarray(row) for row in shapes),
         np.argsort(shape_of, kind="stable").astype(np.uint32),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        None if tasks is None else Asks(*(column[first] for column in tasks)),
     )
 
 
@@ -306,11 +308,14 @@ def switches(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
-    """Say which shapes fit an empty node of which kind: bool[n_shapes, n_kinds]."""
+    """Say which shapes fit an empty node of which kind, with one unit at least: bool[n_shapes, n_kinds]."""
+    mem, words = jobs.shape_mem, jobs.shape_words
+    if jobs.tasks is not None:
+        mem, words = mem + jobs.tasks.node_mem, words + jobs.tasks.node_words
     return (
         (kinds.cpus >= jobs.shape_cpus[:, None])
-        & (kinds.mem >= jobs.shape_mem[:, None])
-        & enough(kinds.words, jobs.shape_words[:, None], guards_of(jobs, kinds))
+        & (kinds.mem >= mem[:, None])
+        & enough(kinds.words, words[:, None], guards_of(jobs, kinds))
         & ((kinds.types & jobs.shape_types[:, None]) != 0)
     )
 

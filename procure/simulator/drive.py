@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import typeof
@@ -33,9 +33,13 @@ from procure.simulator.steps import (
     advance,
     place,
 )
+from procure.simulator.tasks import n_answered, units_on
 
 Policy = Callable[[State], tuple[int, np.ndarray]]
-"""``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``."""
+"""``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``; for a job of tasks also ``(job, nodes, tasks on each)``.
+
+Without the third, the nodes are filled in their order, so that each has one task at least.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,17 @@ class CompiledPolicy:
     may_strand: bool = False
     """True = jobs that wait when nothing runs and nothing will be submitted stay unstarted; else it is an error."""
 
-    def __call__(self, state: State) -> tuple[int, np.ndarray]:
+    def __call__(self, state: State) -> tuple:
         """Decide once."""
         answer = self.decide(state, self.own)
-        return answer if isinstance(answer, tuple) else (answer, _chosen(state, answer))
+        if isinstance(answer, tuple):
+            return answer
+        nodes = _chosen(state, answer)
+        return (answer, nodes) if state.tasks is None else (answer, nodes, state.tasks.units[nodes])
 
 
 def _chosen(state: State, job: int) -> np.ndarray:
-    return state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
+    return state.chosen[: 0 if job == WAIT else n_answered(state, state.tasks, job)]
 
 
 def compiled(rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None) -> CompiledPolicy:
@@ -161,7 +168,7 @@ def kernel_loop(world, state, decide, own):
     job = WAIT
     while job != WAIT or advance(world, state):  # one call of each function: more would be compiled as often
         if job != WAIT:
-            status = place(world, state, job, state.chosen[: state.n_nodes[job]])
+            status = place(world, state, job, state.chosen[: n_answered(state, state.tasks, job)])
             if status != OK:
                 return status, job
             if state.n_asked[0] > 0:
@@ -192,6 +199,21 @@ def _situation(state: State) -> str:
     return f"{now} s after the first submission ({n_waiting} jobs waiting, {n_running} running)"
 
 
+def _take_units(state: State, job: int, nodes: np.ndarray, units: Any = None) -> None:
+    """Lay the tasks on each of the nodes of an answer where `place` reads them; not said, the nodes are filled."""
+    tasks, known = state.tasks, nodes[(nodes >= 0) & (nodes < len(state.free_cpus))]
+    if not 0 <= job < len(state.submit) or len(known) < len(nodes) or tasks is None:
+        return  # which `place` refuses
+    if units is not None:
+        tasks.units[nodes] = np.broadcast_to(np.asarray(units), nodes.shape).astype(np.int64, casting="safe")
+        return
+    left = int(state.n_nodes[job])
+    for later, node in zip(range(len(nodes) - 1, -1, -1), nodes.tolist(), strict=True):
+        held = int(units_on(state, tasks, int(state.shape[job]), node))
+        tasks.units[node] = max(1, min(held, left - later))
+        left -= int(tasks.units[node])
+
+
 def checked(policy: Policy, name: str) -> Policy:
     """Wrap a plain-Python policy: its answer becomes (int, int64 array), its failures a `PolicyError`."""
 
@@ -203,14 +225,17 @@ def checked(policy: Policy, name: str) -> Policy:
         except Exception as error:  # whatever a policy's author overlooked
             raise PolicyError(f"policy {name} raised {type(error).__name__}: {error}, {_situation(state)}") from error
         try:
-            job, nodes = answer
-            return int(job), np.atleast_1d(np.asarray(nodes)).astype(np.int64, casting="safe")
+            job, nodes, *units = cast("tuple[Any, ...]", answer)
+            found = np.atleast_1d(np.asarray(nodes)).astype(np.int64, casting="safe")
+            if state.tasks is not None and job != WAIT:
+                _take_units(state, int(job), found, *units)
+            return int(job), found
         except (TypeError, ValueError):
             if isinstance(answer, tuple) and len(answer) == 2 and np.size(answer[1]) == 0:
                 return int(answer[0]), state.chosen[:0]
             raise PolicyError(
                 f"policy {name} answered {answer!r}, {_situation(state)}; "
-                "an answer is (job, array of node rows), or (WAIT, anything empty)"
+                "an answer is (job, array of node rows), for tasks (job, rows, tasks on each), or (WAIT, anything)"
             ) from None
 
     return decide

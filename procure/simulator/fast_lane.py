@@ -68,6 +68,8 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
         Amounts too large for one word, times too large for the wheel, jobs of several nodes,
         or several GPU models in one node.
     """
+    if jobs.tasks is not None:
+        raise FastLaneError("a job asks for tasks that may stand on several nodes, or for whole nodes")
     if (jobs.n_nodes > 1).any():
         raise FastLaneError("a job asks for several nodes")
     if guards_of(jobs, kinds) is not None:

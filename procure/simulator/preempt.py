@@ -25,6 +25,7 @@ from procure.simulator.steps import (
     advance,
     place,
 )
+from procure.simulator.tasks import n_answered
 
 
 @part
@@ -111,7 +112,7 @@ def preempting_loop(world, state, decide, own):
             if status != OK:
                 return status, about
         elif job != WAIT:
-            status = place(world, state, job, state.chosen[: state.n_nodes[job]])
+            status = place(world, state, job, state.chosen[: n_answered(state, state.tasks, job)])
             if status != OK:
                 return status, job
         job = decide(state, own)

@@ -11,6 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.arrays import Jobs, Kinds, guards_of
+from procure.simulator.asks import least_nodes
+from procure.simulator.pools import POOL_BITS
+from procure.simulator.tasks import Tasks
 
 WAIT = -1
 """A policy's answer when no job is to start now."""
@@ -35,10 +38,10 @@ class Options(NamedTuple):
 class Shapes(NamedTuple):
     """The distinct requests: jobs of one shape ask for the same, however long. int64[n_shapes] each."""
 
-    n_nodes: np.ndarray
-    cpus: np.ndarray  # per node
-    mem: np.ndarray  # MB per node
-    gpus: np.ndarray  # per node, as `State.gpus`
+    n_nodes: np.ndarray  # as `State.n_nodes`
+    cpus: np.ndarray  # per unit
+    mem: np.ndarray  # MB per unit
+    gpus: np.ndarray  # per unit, as `State.gpus`
     types: np.ndarray  # mask of the GPU types that will do
 
 
@@ -74,10 +77,10 @@ class State(NamedTuple):
     estimate: np.ndarray  # int64[n_jobs], s that the job is expected to run; FAR = unknown
     due: np.ndarray  # int64[n_jobs], s; FAR = no due date
     user: np.ndarray  # int64[n_jobs]
-    n_nodes: np.ndarray  # int64[n_jobs], nodes asked for
-    cpus: np.ndarray  # int64[n_jobs], per node
-    mem: np.ndarray  # int64[n_jobs], MB per node
-    gpus: np.ndarray  # int64[n_jobs], per node; packed as `guards` says
+    n_nodes: np.ndarray  # int64[n_jobs], equal units asked for: nodes, or of a job of tasks, tasks
+    cpus: np.ndarray  # int64[n_jobs], per unit
+    mem: np.ndarray  # int64[n_jobs], MB per unit
+    gpus: np.ndarray  # int64[n_jobs], per unit; packed as `guards` says
     types: np.ndarray  # int64[n_jobs], mask of the GPU types that will do
     shape: np.ndarray  # int64[n_jobs], row of shapes
     shapes: Shapes
@@ -99,7 +102,7 @@ class State(NamedTuple):
     asked_pace: np.ndarray  # int64[n_jobs], −1 = none was asked
     n_asked: np.ndarray  # int64[1]
     node_first: np.ndarray  # int64[n_jobs + 1]
-    node_list: np.ndarray  # int64[sum of n_nodes], job j's nodes: node_list[node_first[j]:node_first[j + 1]]
+    node_list: np.ndarray  # int64[], job j's nodes: node_list[node_first[j]:node_first[j + 1]], the first `n_held`
     total_cpus: np.ndarray  # int64[n_nodes]
     total_mem: np.ndarray  # int64[n_nodes], MB
     total_gpus: np.ndarray  # int64[n_nodes], likewise
@@ -115,6 +118,7 @@ class State(NamedTuple):
     touched: Touched
     accounts: Accounts
     options: Options
+    tasks: Tasks | None  # None = no job asks for tasks, or for whole nodes where others share theirs
     chosen: np.ndarray  # int64[n_nodes], room for a policy's answer
 
 
@@ -179,6 +183,43 @@ def is_pool(
     return bool(exclusive) or 2 * int(jobs.shape_cpus[holds].min()) > int(kinds.cpus[present].max())
 
 
+def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, whole: bool) -> Tasks:
+    """Lay out what a run with jobs of tasks keeps beside its state."""
+    asks, n_jobs, n_nodes = jobs.tasks, len(jobs.submit), len(kind_of)
+    assert asks is not None
+    free = np.iinfo(np.int64).max
+    held = np.where(fits_empty, np.minimum(asks.most, jobs.shape_nodes)[:, None], 0)
+    gpus: np.ndarray = np.broadcast_to(kinds.gpus, held.shape)
+    if guards_of(jobs, kinds) is not None:  # those of the pool in whose field of a word a shape's GPUs stand
+        field = sum((jobs.shape_words >> POOL_BITS * i > 0).astype(np.int64) for i in range(1, 4))
+        gpus = (kinds.words >> POOL_BITS * np.asarray(field)[:, None]) & ((1 << POOL_BITS) - 1)
+    for total, each, fixed in (
+        (kinds.cpus, jobs.shape_cpus, np.zeros_like(asks.most)),
+        (kinds.mem, jobs.shape_mem, asks.node_mem),
+        (gpus, jobs.shape_gpus, asks.node_gpus),
+    ):
+        left = np.where(each[:, None] > 0, (total - fixed[:, None]) // np.maximum(each, 1)[:, None], free)
+        held = np.minimum(held, left)
+    least = least_nodes(jobs.shape_nodes, asks, held, np.bincount(kind_of, minlength=len(kinds.cpus)))
+    binds = (asks.min_nodes > 1) | (asks.max_nodes < np.minimum(jobs.shape_nodes, n_nodes))
+    return Tasks(
+        asks.most,
+        asks.min_nodes,
+        asks.max_nodes,
+        asks.node_mem,
+        asks.node_words,
+        np.full(len(least), 1) if whole else asks.whole,
+        least,
+        binds.astype(np.int64),
+        units=np.zeros(n_nodes, np.int64),
+        n_chosen=np.zeros(1, np.int64),
+        n_used=np.zeros(n_jobs, np.int64),
+        node_units=np.zeros(0, np.int64),
+        rows=np.zeros(n_nodes, np.int64),
+        keys=np.zeros(n_nodes),
+    )
+
+
 def build(
     jobs: Jobs,
     kinds: Kinds,
@@ -215,12 +256,18 @@ def build(
     """
     options = options or Options()
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
-    node_first = np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64)
     totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.words)]
-    holds = n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
-    # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
     guards = guards_of(jobs, kinds)
-    jobs = Jobs(*(np.array(column) for column in jobs))
+    tasks, holds = None, n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
+    if jobs.tasks is not None:
+        tasks = make_tasks(jobs, kinds, fits_empty, kind_of, bool(options.exclusive))
+        holds = tasks.least > 0
+    most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
+    node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
+    if tasks is not None:
+        tasks = tasks._replace(node_units=np.zeros(int(node_first[-1]), np.int64))
+    # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
+    jobs = Jobs(*map(np.array, jobs[:-1]))  # type: ignore[arg-type]
     longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
     n_users = int(user.max(initial=0)) + 1
@@ -273,11 +320,12 @@ def build(
         free_mem=totals[1].copy(),
         free_gpus=totals[2].copy(),
         guards=guards,
-        pool=int(is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
+        pool=int(tasks is None and is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
         n_idle=counter(n_nodes),
         touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
         accounts=Accounts(np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)),
         options=options,
+        tasks=tasks,
         chosen=np.zeros(n_nodes, np.int64),
     )
     world = World(

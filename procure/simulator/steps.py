@@ -8,14 +8,24 @@ from __future__ import annotations
 import math
 
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.pools import enough_gpus
 from procure.simulator.state import FAR, NEVER
+from procure.simulator.tasks import (
+    amounts,
+    hold_nodes,
+    holds_any,
+    may_be_on,
+    n_held,
+    takes_whole,
+    units_at,
+    units_on,
+    units_to,
+)
 
 FIRST_CORRECTION = 60
 """Seconds: the least by which an estimate that ran out is raised."""
 
 OK, UNKNOWN_JOB, NOT_WAITING, WRONG_NODE_COUNT, UNKNOWN_NODE, NODE_TWICE, NODE_TOO_BUSY, STUCK = range(8)
-PACE_OF_WAITING, PACE_TOO_LONG, NOT_RUNNING = 8, 9, 10
+PACE_OF_WAITING, PACE_TOO_LONG, NOT_RUNNING, WRONG_TASKS = 8, 9, 10, 11
 
 MOST_IDLE_WAKES = 100_000
 """How often in a row a policy may ask to be called again, where nothing else will happen, and do nothing."""
@@ -31,6 +41,7 @@ REASONS = {
     PACE_OF_WAITING: "the job does not run",
     PACE_TOO_LONG: "the job's run time exceeds 2^40 s, more than a changing pace is exact for",
     NOT_RUNNING: "the job does not run, so that it cannot be ended",
+    WRONG_TASKS: "the tasks on its nodes are not as many as the job asks for",
 }
 
 
@@ -122,18 +133,20 @@ def _touch(touched, node):
 
 @part
 def _release(world, state, job):
-    for i in range(state.node_first[job], state.node_first[job + 1]):
+    tasks, first = state.tasks, state.node_first[job]
+    for i in range(first, first + n_held(state, tasks, job)):
         node = state.node_list[i]
         _touch(state.touched, node)
-        if state.options.exclusive:
+        if takes_whole(state, tasks, job):
             state.free_cpus[node] = state.total_cpus[node]
             state.free_mem[node] = state.total_mem[node]
             state.free_gpus[node] = state.total_gpus[node]
         else:
-            state.free_cpus[node] += state.cpus[job]
-            state.free_mem[node] += state.mem[job]
-            state.free_gpus[node] += state.gpus[job]
-    state.n_idle[0] += state.n_nodes[job]
+            cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, i))
+            state.free_cpus[node] += cpus
+            state.free_mem[node] += mem
+            state.free_gpus[node] += gpus
+    state.n_idle[0] += n_held(state, tasks, job)
     state.ended[state.n_ended[0]] = job
     state.n_ended[0] += 1
     user = state.user[job]
@@ -240,13 +253,8 @@ def advance(world, state):
 
 @inlined
 def holds(state, node, job):
-    """Say whether a node has free what a job asks of each of its nodes."""
-    return (
-        state.free_cpus[node] >= state.cpus[job]
-        and state.free_mem[node] >= state.mem[job]
-        and enough_gpus(state.free_gpus[node], state.gpus[job], state.guards)
-        and (state.node_types[node] & state.types[job]) != 0
-    )
+    """Say whether a node has free what a job asks of each of its nodes, or for one task at least."""
+    return holds_any(state, state.tasks, node, job)
 
 
 @inlined
@@ -257,9 +265,10 @@ def _refusal(world, state, job, nodes):
         state.previous_waiting[state.next_waiting[job]] != job or state.next_waiting[state.previous_waiting[job]] != job
     ):
         return NOT_WAITING
-    if nodes.size != state.n_nodes[job]:
+    if not may_be_on(state, state.tasks, job, nodes.size):
         return WRONG_NODE_COUNT
     world.n_placements[0] += 1
+    left = state.n_nodes[job]
     for i in range(nodes.size):
         node = nodes[i]
         if node < 0 or node >= state.free_cpus.size:
@@ -267,25 +276,31 @@ def _refusal(world, state, job, nodes):
         if world.named_at[node] == world.n_placements[0]:
             return NODE_TWICE
         world.named_at[node] = world.n_placements[0]
-        if not holds(state, node, job):
+        n = units_to(state.tasks, node)
+        if units_on(state, state.tasks, state.shape[job], node) < n:
             return NODE_TOO_BUSY
-    return OK
+        if n < 1:
+            return WRONG_TASKS
+        left -= n
+    return WRONG_TASKS if left != 0 else OK
 
 
 @inlined
 def _occupy(world, state, job, nodes):
     """Take the nodes; returns the durations' row of the node on which the job takes longest."""
-    speed = world.speed_of_node[nodes[0]]
+    speed, tasks, first = world.speed_of_node[nodes[0]], state.tasks, state.node_first[job]
+    hold_nodes(tasks, job, first, nodes)
     for i in range(nodes.size):
         node = nodes[i]
         _touch(state.touched, node)
-        if state.options.exclusive:
+        if takes_whole(state, tasks, job):
             state.free_cpus[node] = state.free_mem[node] = state.free_gpus[node] = -1
         else:
-            state.free_cpus[node] -= state.cpus[job]
-            state.free_mem[node] -= state.mem[job]
-            state.free_gpus[node] -= state.gpus[job]
-        state.node_list[state.node_first[job] + i] = node
+            cpus, mem, gpus = amounts(state, tasks, job, units_at(tasks, first + i))
+            state.free_cpus[node] -= cpus
+            state.free_mem[node] -= mem
+            state.free_gpus[node] -= gpus
+        state.node_list[first + i] = node
         if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
             speed = world.speed_of_node[node]
     state.n_idle[0] -= nodes.size

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -20,9 +18,6 @@ from procure.text import listed, nearest
 from procure.workload.applications import COLUMN, assign, core_seconds, map_applications
 from procure.workload.gpu_models import map_gpu_models
 from procure.workload.speed import exact_speed, plain_processor
-
-_FAR = 1.5
-_WORDS = re.compile(r"\d+[a-z]*|[a-z]+")
 
 
 @dataclass(frozen=True)
@@ -39,66 +34,56 @@ class Applications:
         found: dict[str, list[str]] = {}
         for name, processor in zip(self.quotes["name"], self.quotes["processor"].fillna(""), strict=True):
             if processor:
-                found.setdefault(str(processor), []).append(str(name))
+                found.setdefault(plain_processor(str(processor)), []).append(str(name))
         kinds = [] if self.existing is None or "kind" not in self.existing else self.existing["kind"].unique()
         for kind in kinds:
             if kind not in set(self.quotes["name"]):
-                found.setdefault(str(kind), []).append(str(kind))
-        return found
-
-    def find(self, name: str, key: str) -> str:
-        """Return the quoted processor (or existing kind) that a name means, ``EPYC9654`` of ``AMD EPYC 9654``.
-
-        That none is meant, or several, is an error.
-        """
-        plain = plain_processor(name)
-        words = set(_WORDS.findall(plain))
-        like = [one for one in self.processors if plain_processor(one) == plain] or [
-            one for one in self.processors if words and words <= set(_WORDS.findall(plain_processor(one)))
-        ]
-        if len(like) > 1:
-            raise TableError(f"{self._key(key)}: {name!r} may be {' or '.join(like)}; write the processor's whole name")
-        if not like:
-            raise TableError(
-                f"{self._key(key)}: no quote has the processor {name!r}, no existing node is of that kind; "
-                f"{nearest(name, self.processors)}"
-            )
-        return like[0]
-
-    def meant(self, application: str) -> dict[str, str]:
-        """Return the processors that an application names by their names there, the log's own left out."""
-        one, found = self.study.applications[application], dict[str, str]()
-        for name in one.speed:
-            if name == one.relative_to and self._only_logged(name):
-                continue
-            processor = self.find(name, f"{application}.speed")
-            if also := [given for given, of in found.items() if of == processor]:
-                raise TableError(f"{self._key(application)}.speed: {also[0]!r} and {name!r} both mean {processor}")
-            found[name] = processor
-        if one.relative_to is not None and not self._only_logged(one.relative_to):
-            processor = self.find(one.relative_to, f"{application}.relative_to")
-            if processor not in found.values():
-                found[one.relative_to] = processor
+                found.setdefault(plain_processor(str(kind)), []).append(str(kind))
         return found
 
     def factors(self, application: str, workload: Workload) -> dict[str, Fraction]:
         """Return how many times faster than in a log an application is, by type or kind; see `Application`."""
-        one = self.study.applications[application]
-        speeds = {of: _exact(one.speed.get(name, 1.0)) for name, of in self.meant(application).items()}
-        base = Fraction(1) if one.relative_to is None else self._base(application, one.relative_to, workload, speeds)
-        return {kind: base * speed for processor, speed in speeds.items() for kind in self.processors[processor]}
+        one, base = self.study.applications[application], Fraction(1)
+        speeds = {plain_processor(name): Fraction(str(speed)) for name, speed in one.speed.items()}
+        if len(speeds) < len(one.speed):
+            raise TableError(f"{self._key(application)}.speed: two names mean one processor")
+        if one.relative_to is not None:
+            to, logged = plain_processor(one.relative_to), plain_processor(self.study.logged_processor(workload) or "")
+            speeds.setdefault(to, Fraction(1))
+            if logged and logged in speeds:  # what is as fast as the log needs no SPEC number between
+                base = 1 / speeds[logged]
+            else:
+                there = exact_speed(self.study.logged_speed(workload, self.quotes), "logged speed")
+                here = self._rate(to, f"{application}.relative_to", one.relative_to)
+                base = (Fraction(1) if there is None or here is None else here / there) / speeds[to]
+        logs = {plain_processor(self.study.logged_processor(each) or "") for each in self.study.scenarios}
+        given, found = {plain_processor(name): name for name in one.speed}, dict[str, Fraction]()
+        for name, speed in speeds.items():
+            if name in self.processors or not (one.relative_to is not None and name in logs):
+                kinds = self._kinds(name, f"{application}.speed", given.get(name, name))
+                found |= dict.fromkeys(kinds, base * speed)
+        return found
 
-    def _base(self, application: str, name: str, workload: Workload, speeds: dict[str, Fraction]) -> Fraction:
-        """Return by what speeds that are relative to a processor are multiplied to be relative to a workload's log."""
-        logged = plain_processor(self.study.logged_processor(workload) or "")
-        known = {plain_processor(processor): speed for processor, speed in speeds.items()}
-        known.setdefault(plain_processor(name), _exact(self.study.applications[application].speed.get(name, 1.0)))
-        if logged and logged in known:  # what is as fast as the log needs no SPEC number between
-            return 1 / known[logged]
-        processor = self.find(name, f"{application}.relative_to")
-        there = exact_speed(self.study.logged_speed(workload, self.quotes), "logged speed")
-        here = self._rate(processor, application)
-        return (Fraction(1) if there is None or here is None else here / there) / speeds[processor]
+    def _kinds(self, processor: str, key: str, given: str) -> list[str]:
+        """Return the types with a processor; that there is none is an error."""
+        if processor not in self.processors:
+            names = [*self.quotes["processor"].fillna("").unique(), *(kinds[0] for kinds in self.processors.values())]
+            raise TableError(
+                f"{self._key(key)}: no quote has the processor {given!r}, no existing node is of that kind; "
+                f"{nearest(given, filter(None, dict.fromkeys(map(str, names))))}"
+            )
+        return self.processors[processor]
+
+    def _rate(self, processor: str, key: str, given: str) -> Fraction | None:
+        """Return the SPEC number of one core of a quoted processor, or of an existing kind; None where not known."""
+        kinds = self._kinds(processor, key, given)
+        rates = self.quotes.loc[self.quotes["name"].isin(kinds), "spec_rate"] if "spec_rate" in self.quotes else []
+        found = {exact_speed(rate, f"spec_rate of {given}") for rate in rates}
+        if self.existing is not None and "speed" in self.existing and not len(list(rates)):
+            found = {exact_speed(one) for one in self.existing.loc[self.existing["kind"].isin(kinds), "speed"]}
+        if len(found) > 1:
+            raise TableError(f"{self._key(key)}: types with {given} have several values of spec_rate")
+        return next(iter(found), None)
 
     def map(self, jobs: pd.DataFrame, workload: Workload) -> pd.DataFrame:
         """Return a workload's jobs with ``kind_speeds``; what `map_gpu_models` does is done, too."""
@@ -117,16 +102,13 @@ class Applications:
 
     def check(self, workloads: Mapping[str, pd.DataFrame]) -> None:
         """Refuse shares above 1 in all, processors that nobody offers, and columns that no workload has."""
-        total = sum((_exact(one.share) for one in self.study.applications.values() if one.share), Fraction(0))
+        total = sum((Fraction(str(one.share)) for one in self.study.applications.values() if one.share), Fraction(0))
         if total > 1:
             raise TableError(f"{self._key('*.share')}: the shares add up to {float(total)!r}; at most 1 is allowed")
         for name, one in self.study.applications.items():
-            for workload in self.study.scenarios:
-                self.factors(name, workload)
-            for processor in self.meant(name).values():
-                for kind in self.processors[processor]:
-                    if set(kind) & set("|="):
-                        raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
+            for kind in [kind for workload in self.study.scenarios for kind in self.factors(name, workload)]:
+                if set(kind) & set("|="):
+                    raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
             for term in one.terms:
                 if term.texts:
                     self._check_column(name, term, workloads)
@@ -151,26 +133,19 @@ class Applications:
         These are the jobs that it takes, their core hours, their share of all core hours, and the share that is taken
         to be its by ``share``.
         """
-        names = list(self.study.applications)
-        n_jobs, hours, assumed = np.zeros(len(names), np.int64), np.zeros(len(names)), np.zeros(len(names))
-        whole = 0.0
+        apps, rows, whole = self.study.applications, [], 0.0
         for jobs in workloads.values():
-            found, load = assign(jobs, self.study.applications), core_seconds(jobs) / 3600
+            found, load = assign(jobs, apps), core_seconds(jobs) / 3600
             whole += float(load.sum())
-            for i, one in enumerate(self.study.applications.values()):
-                n_jobs[i] += int((found.taken == i).sum())
-                hours[i] += float(load[found.taken == i].sum())
-                assumed[i] += float(load[found.unknown[i]].sum()) * (one.share or 0.0)
-        whole = whole or 1.0
-        return pd.DataFrame(
-            {
-                "application": names,
-                "n_jobs": n_jobs,
-                "core_hours": hours.round(1),
-                "load_share": (hours / whole).round(4),
-                "assumed_share": (assumed / whole).round(4),
-            }
-        )
+            for i, (name, one) in enumerate(apps.items()):
+                mine, open_ = found.taken == i, found.unknown[i]
+                assumed = float(load[open_].sum()) * (one.share or 0.0)
+                rows.append((name, int(mine.sum()), float(load[mine].sum()), assumed))
+        table = pd.DataFrame(rows, columns=["application", "n_jobs", "core_hours", "assumed_share"])
+        table = table.groupby("application", sort=False, as_index=False).sum()
+        table.insert(3, "load_share", (table["core_hours"] / (whole or 1.0)).round(4))
+        assumed_share = (table["assumed_share"] / (whole or 1.0)).round(4)
+        return table.assign(core_hours=table["core_hours"].round(1), assumed_share=assumed_share)
 
     def notes(self, workloads: Mapping[str, pd.DataFrame]) -> list[str]:
         """Say what the applications cover, which processors they have no speed for, and what is odd."""
@@ -188,66 +163,16 @@ class Applications:
             by = self.study.applications[str(row.application)].by
             if by is not None and not row.n_jobs:
                 notes.append(f"careful: applications.{row.application}: no job is meant by {by!r}")
-        guessed: dict[str, str] = {}
         for name in self.study.applications:
-            meant = self.meant(name)
-            guessed |= {given: of for given, of in meant.items() if plain_processor(of) != plain_processor(given)}
-            without = [one for one in self.processors if one not in meant.values()]
-            without += self.quotes.loc[self.quotes["processor"].fillna("") == "", "name"].astype(str).tolist()
+            fast = {kind for workload in self.study.scenarios for kind in self.factors(name, workload)}
+            named = zip(self.quotes["name"], self.quotes["processor"].fillna(""), strict=True)
+            without = dict.fromkeys(str(processor or kind) for kind, processor in named if kind not in fast)
             if without:
-                notes.append(f"applications.{name}: no speed on {listed(without)}; there the SPEC number serves")
-            notes += self._odd(name)
-        if guessed:
-            notes.append("applications: taken " + ", ".join(f"{name} for {of}" for name, of in guessed.items()))
+                notes.append(f"applications.{name}: no speed on {listed(list(without))}; there the SPEC number serves")
         return notes
 
     def _key(self, key: str) -> str:
         return f"{self.study.path}: applications.{key}"
-
-    def _only_logged(self, name: str) -> bool:
-        """Tell whether a processor is that of a log, and nobody quotes it."""
-        plain = plain_processor(name)
-        logged = {plain_processor(self.study.logged_processor(one) or "") for one in self.study.scenarios} - {""}
-        return plain in logged and plain not in {plain_processor(one) for one in self.processors}
-
-    def _rate(self, processor: str, application: str) -> Fraction | None:
-        """Return the SPEC number of one core of a quoted processor, or of an existing kind; None where not known."""
-        kinds = self.processors[processor]
-        rates = self.quotes.loc[self.quotes["name"].isin(kinds), "spec_rate"] if "spec_rate" in self.quotes else []
-        found = {exact_speed(rate, f"spec_rate of {processor}") for rate in rates}
-        if self.existing is not None and "speed" in self.existing and not len(list(rates)):
-            found = {exact_speed(one) for one in self.existing.loc[self.existing["kind"].isin(kinds), "speed"]}
-        if len(found) > 1:
-            raise TableError(
-                f"{self._key(application)}.relative_to: types with {processor} have several values of spec_rate"
-            )
-        return next(iter(found), None)
-
-    def _odd(self, name: str) -> list[str]:
-        """Warn where all speeds are far from the SPEC number's: were they relative to something else?"""
-        if self.study.applications[name].relative_to is not None or "spec_rate" not in self.quotes:
-            return []
-        rates = self.quotes.set_index("name")["spec_rate"]
-        off = []
-        for workload in self.study.scenarios:
-            logged = exact_speed(self.study.logged_speed(workload, self.quotes))
-            if logged is not None:
-                off += [
-                    float(factor * logged) / float(rates[kind])
-                    for kind, factor in self.factors(name, workload).items()
-                    if kind in rates and rates[kind] > 0
-                ]
-        if not off or not (max(off) < 1 / _FAR or min(off) > _FAR):
-            return []
-        return [
-            f"careful: applications.{name}: on every processor with a speed {min(off):.2g} to {max(off):.2g} times as "
-            "fast as by the SPEC number; speed is times faster than in the log; "
-            "if it is relative to a processor, say relative_to"
-        ]
-
-
-def _exact(value: float | None) -> Fraction:
-    return Fraction(str(value))
 
 
 def mapper(study: Study) -> Callable[[pd.DataFrame, Workload], pd.DataFrame]:

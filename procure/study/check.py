@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -37,14 +36,13 @@ from procure.workload.gpu_table import propose_mapping
 def plan_size(study: Study) -> dict[str, Any]:
     """Count what a sweep of the study comes to: ``n_packages n_distinct n_sampled n_runs``.
 
-    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more than
-    this; None where no number is known.
+    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more.
     """
     try:
         size = count_packages(study.read_quotes(), study.packages, most=study.sweep.max_packages)
-    except TooManyPackages as error:
-        return {"about_packages": int(error.more_than) or None}
-    n_sampled = rules.check_sample(study, int(size["n_distinct"]))
+    except TooManyPackages:
+        return {"about_packages": study.sweep.max_packages}
+    n_sampled = rules.n_sampled(study, int(size["n_distinct"]))
     found = {name: int(size[name]) for name in ("n_packages", "n_distinct")}
     return found | {"n_sampled": n_sampled, "n_runs": rules.runs_of(study, n_sampled)}
 
@@ -56,10 +54,9 @@ def say_size(study: Study, size: Mapping[str, Any] | None = None) -> str:
         n, sampled = size["n_distinct"], size["n_sampled"]
         which = "all of them" if n == sampled else f"{sampled:,} of them"
         return f"{counted(n, 'distinct package')} within the budget: procure sweep simulates {which}"
-    more = size["about_packages"]
-    runs, share = rules.search_budget(study, more or 0)
+    runs, share = rules.search_budget(study, None)
     most = f"{share:.1%} of them" if runs is None else f"at most {counted(runs, 'run')}"
-    return f"{rules.unlisted(study, more)}: procure sweep searches among them, {most}"
+    return f"{rules.unlisted(study)}: procure sweep searches among them, {most}"
 
 
 def check_study(path: str | Path, settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:
@@ -154,7 +151,6 @@ def gpu_notes(plan: Plan, missing: pd.DataFrame) -> list[str]:
             "the study where they may run, and how many times faster than in the log; what follows is a proposal, "
             "measure your own:",
             *_proposals(plan, lost, offered),
-            *_any_mapping(plan, offered),
         ]
     return notes
 
@@ -193,20 +189,6 @@ def _unasked_notes(plan: Plan) -> list[str]:
         for name in plan.study.gpu_models
         if name != "any" and name.casefold() not in asked
     ]
-
-
-def _any_mapping(plan: Plan, offered: Sequence[str]) -> list[str]:
-    """Propose where jobs without a model may run, where they could take either of two models of one node."""
-    beside = _beside(plan)
-    if not beside or "any" in plan.study.gpu_models:
-        return []
-    jobs = pd.concat([one[["gpus_per_node", "gpu_type"]] for one in plan.logs.values()])
-    try:
-        rules.check_gpu_pools(plan.study, [plan.quotes, plan.existing], jobs[jobs["gpu_type"].str.strip() == ""])
-    except TableError:
-        names = ", ".join(json.dumps(one) for one in offered if one not in beside)
-        return ["[gpu_models.any]  # jobs that name no model: in one node they take the first", f"runs_on = [{names}]"]
-    return []
 
 
 def _beside(plan: Plan) -> dict[str, str]:

@@ -28,7 +28,7 @@ from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import table_digest
-from procure.study.rules import check_gpu_models, check_gpu_pools, check_sample, gpu_models, sample_of
+from procure.study.rules import check_gpu_models, check_gpu_pools, gpu_models, sample_of
 from procure.study.study import Study
 from procure.study.work import works_of
 from procure.study.workloads import Workload
@@ -37,6 +37,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
+from procure.workload.shapes import shape_jobs
 
 OF_CLASS = "class "
 """Begins the names in a plan's fingerprint of the classes that a study defines."""
@@ -59,8 +60,8 @@ class Plan:
     """What the user should know of how the inputs were read."""
     n_swept: int | None = None
     """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
-    searched: float | None = None
-    """The packages are those that searches have simulated, of at least so many; None = all that the rules allow."""
+    searched: bool = False
+    """Whether the packages are only those that searches have simulated, as all are too many to list."""
     logs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """The workloads as logged, before GPU models and applications were mapped."""
 
@@ -76,7 +77,7 @@ class Plan:
     def sampled_rows(self) -> np.ndarray:
         """Rows of the package table that the study simulates: every n-th distinct one."""
         distinct = np.flatnonzero(self.packages["distinct"].to_numpy()[: self.n_swept])
-        return distinct[self.study.sweep.offset :: sample_of(self.study, len(distinct))]
+        return distinct[:: sample_of(self.study, len(distinct))]
 
     @cached_property
     def row_of(self) -> pd.Series:
@@ -166,9 +167,7 @@ def load_plan(study: Study) -> Plan:
     True
     """
     plan = read_inputs(study, study.simulate.policies)
-    packages = list_packages(study, plan.quotes)
-    check_sample(study, int(packages["distinct"].sum()))
-    return replace(plan, packages=packages)
+    return replace(plan, packages=list_packages(study, plan.quotes))
 
 
 def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
@@ -321,7 +320,7 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
         jobs = generate(made.seed, made.n_jobs, made.recipe)
     else:
         assert workload.jobs is not None
-        imported = read_log(workload.jobs, workload)
+        imported = read_log(workload.jobs, workload, shape="tasks")
         jobs = imported.jobs
         if workload.said() or imported.dropped:
             for text in imported.account():
@@ -332,6 +331,10 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     jobs = check(jobs, JOB, f"workload {workload.name}")
+    try:
+        jobs = shape_jobs(jobs, workload.shape, workload.shape_rules, node_cpus=workload.cpus_per_node)
+    except TableError as error:
+        raise TableError(f"workload {workload.name}, shape_rules: {error}") from None
     _check_warm_up(workload.name, jobs, workload.warm_up)
     if workload.begin == "empty":
         return jobs

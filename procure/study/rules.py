@@ -10,7 +10,6 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
 from procure.objectives.constraints import Constraint, parse_all, quantities
-from procure.packages.expand import rounded_down
 from procure.simulator.arrays import gpu_fields
 from procure.study.study import Study
 from procure.text import counted
@@ -75,33 +74,27 @@ def sample_of(study: Study, n_distinct: int) -> int:
     return 1 if runs_of(study, n_distinct) <= MOST_RUN_WHOLE else _USUAL_SAMPLE
 
 
-def check_sample(study: Study, n_distinct: int) -> int:
-    """Return how many of ``n_distinct`` packages a sweep simulates; none is an error."""
-    n_sampled = len(range(study.sweep.offset, n_distinct, sample_of(study, n_distinct)))
-    if not n_sampled:
-        raise TableError(
-            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
-            f"there are {n_distinct} distinct ones; offset must be below that"
-        )
-    return n_sampled
+def n_sampled(study: Study, n_distinct: int) -> int:
+    """Return how many of ``n_distinct`` packages a sweep simulates."""
+    return -(-n_distinct // sample_of(study, n_distinct))
 
 
-def search_budget(study: Study, n_packages: float) -> tuple[int | None, float | None]:
+def search_budget(study: Study, n_packages: int | None) -> tuple[int | None, float | None]:
     """Return the runs, or the share of ``n_packages``, that a search may spend where a call says nothing else.
 
-    ``n_packages`` is 0 where it is not known.
+    ``n_packages`` is None where they are too many to be listed.
     """
     runs, share = study.search.runs, study.search.share
     if runs is not None:
         return runs, None
-    if "share" in study.search.model_fields_set or 0 < share * n_packages <= MOST_SEARCHED:
+    if "share" in study.search.model_fields_set or (n_packages is not None and share * n_packages <= MOST_SEARCHED):
         return None, share
     return MOST_SEARCHED * len(study.scenarios), None
 
 
-def unlisted(study: Study, n_packages: float | None) -> str:
-    """Say how many packages a study without a list of them allows: at least ``n_packages``, None = not known."""
-    return f"more than {rounded_down(max(n_packages or 0, study.sweep.max_packages))} packages, too many to list"
+def unlisted(study: Study) -> str:
+    """Say how many packages a study without a list of them allows."""
+    return f"more than {study.sweep.max_packages:,} packages, too many to list"
 
 
 def check_folds(study: Study, n_sampled: int, n_distinct: int) -> None:

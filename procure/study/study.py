@@ -102,24 +102,17 @@ MOST_SWEPT = 500_000
 
 
 class Sweep(Settings):
-    """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …
+    """Which distinct packages are simulated: the first of every ``sample``.
 
     Without a ``sample``, all are where that is few enough runs, else every tenth: `procure.study.rules.sample_of`.
     Of more than ``max_packages`` there is no list: packages are searched for instead.
     """
 
+    REMOVED: ClassVar[dict[str, str]] = {"offset": "the first of every sample is simulated; leave it out"}
+
     sample: PositiveInt | None = None
-    offset: NaturalInt = 0
     batch_size: NaturalInt = 0
     max_packages: PositiveInt = MOST_SWEPT
-
-    @model_validator(mode="after")
-    def _offset_below_sample(self) -> Sweep:
-        if self.offset and self.sample is None:
-            raise ValueError(f"offset = {self.offset} needs a sample: the first package of every how many?")
-        if self.sample is not None and self.offset >= self.sample:
-            raise ValueError(f"offset must be below sample: {self.offset} and {self.sample} were given")
-        return self
 
 
 class ModelChoice(Settings):

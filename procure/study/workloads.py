@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from procure.errors import TableError
 from procure.files import whole_file
@@ -18,6 +26,7 @@ from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, re
 from procure.tables import write
 from procure.workload.generate import recipe_jobs
 from procure.workload.log_settings import LogSettings
+from procure.workload.shapes import Shape, check_rules
 from procure.workload.speed import logged_processor_speed
 
 
@@ -56,6 +65,9 @@ class Workload(LogSettings):
     of the quote file, or one whose SPECrate 2017 is published) or ``logged_speed`` (any number, in the
     unit of the quotes' ``spec_rate``) says how fast the logged system was; with neither, those of
     ``[simulate]``, else run times are left as logged on every node.
+    ``shape`` says how jobs of several nodes meet nodes of another size: as ``tasks`` wherever there is room, whole-node
+    jobs by their CPUs, or on the nodes ``as-logged``; ``shape_rules`` say it of some jobs, ``"partition=debug"`` or
+    ``"class=gpu"``, see `procure.workload.shapes.shape_jobs`.
     ``weight`` says how much it counts where several workloads are taken together by mean, e.g. the
     number of days that a day stands for.
     """
@@ -69,6 +81,8 @@ class Workload(LogSettings):
     logged_processor: str | None = None
     logged_speed: Speed | None = None
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    shape: Shape = "tasks"
+    shape_rules: Annotated[dict[str, str], AfterValidator(check_rules)] = Field(default_factory=dict)
 
     @field_validator("preset")
     @classmethod
@@ -148,9 +162,9 @@ def write_workloads(
         lines += ["", "[[workloads]]", f'name = "{row.day}"', f'jobs = "jobs-{row.day}.parquet"']
         lines += [f"tz = {json.dumps(tz)}"] if tz is not None else []
         lines += [f"weight = {row.weight}"] if row.weight != 1 else []
-        for key in ("logged_processor", "logged_speed"):
+        for key in ("logged_processor", "logged_speed", "shape"):
             value = getattr(like, key, None)
-            lines += [f"{key} = {json.dumps(str(value))}"] if value is not None else []
+            lines += [f"{key} = {json.dumps(str(value))}"] if value not in (None, "tasks") else []
     with whole_file(folder / "workloads.toml") as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder / "workloads.toml"

@@ -11,30 +11,28 @@ from typing import Any
 
 import pandas as pd
 
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
 from procure.progress import silent
-from procure.study import Study, load_study
-from procure.study.workloads import write_workloads
-from procure.sweep.probe import EVERY, probe_days
+from procure.study import Study, load_plan, load_study
+from procure.study.study import Sweep
+from procure.study.workloads import Workload, write_workloads
+from procure.sweep.run import run_sweep
+from procure.sweep.store import read_results
+from procure.tables import write
 from procure.text import Shown, counted, listed
 from procure.workload.days import choose, day_table, split_days, without_quiet
+
+EVERY = 1_237
+"""By default every 1,237th distinct package is simulated: about a hundred of a hundred thousand."""
 
 
 @dataclass(frozen=True)
 class DayRule:
     """How days are chosen.
 
-    Attributes
-    ----------
-    by
-        ``calendar``: evenly spaced. ``clustering``: groups of similar days, one day of each with the number of days
-        that it stands for as its weight. ``hardest``: the longest waits over a probe. None: the days named.
-    days
-        ``YYYY-MM-DD`` each, without ``by``.
-    n, per_month
-        How many days; under ``calendar`` also how many of each month, instead.
-    seed
-        Of the first centres of ``clustering``.
+    ``by`` ``calendar``: evenly spaced; ``clustering``: groups of similar days, one day of each with the number of days
+    that it stands for as its weight, from centres by ``seed``; ``hardest``: the longest waits over a probe; None: the
+    ``days`` named, ``YYYY-MM-DD``. ``n`` days, or under ``calendar`` ``per_month`` of each month.
 
     Examples
     --------
@@ -68,19 +66,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class ChosenDays(Shown):
-    """A log's days.
+    """A log's days: ``table`` and ``jobs`` by day, the ``quiet`` ones left out, and the ``workloads.toml`` written.
 
-    Attributes
-    ----------
-    table
-        A row per day with jobs: ``day weekday n_jobs cpu_hours …``, ``median_wait`` of a probe, s, ``weight`` and
-        ``chosen``.
-    jobs
-        Job tables by day.
-    quiet
-        Days left out because jobs hardly wait on them.
-    file
-        The ``workloads.toml`` written for a study; None where none was asked for.
+    ``table`` has a row per day with jobs: ``day weekday n_jobs cpu_hours …``, ``median_wait`` of a probe, s, ``weight``
+    and ``chosen``.
     """
 
     table: pd.DataFrame
@@ -171,6 +160,51 @@ def choose_days(
     if out is not None:
         file = write_workloads(parts, chosen, out, study.workloads[0] if study else None, tz)
     return ChosenDays(table, parts, quiet, file)
+
+
+def probe_days(
+    study: Study,
+    days: dict[str, pd.DataFrame],
+    folder: Path,
+    every: int = EVERY,
+    farm: str = "local",
+    *,
+    note: Callable[[str], None] = silent,
+) -> pd.Series:
+    """Simulate every n-th distinct package of a study on each day, under the study's first policy.
+
+    Their job tables are written into the folder, ``jobs-DAY.parquet``, and the results under ``results/probe``: a probe
+    that was interrupted computes only what is missing. Returns by day the median over the packages of the mean wait, s;
+    packages that leave jobs out count with the mean over the jobs that ran. NaN where no job of the day ran anywhere.
+    """
+    like = study.workloads[0]
+    tables = []
+    for day, jobs in days.items():
+        path = folder / f"jobs-{day}.parquet"
+        write(jobs, path)
+        one = Workload(name=day, jobs=path, logged_processor=like.logged_processor, logged_speed=like.logged_speed)
+        tables.append(one)
+    plan = load_plan(
+        study.model_copy(
+            update={
+                "name": "probe", "results": folder / "results", "workloads": tuple(tables), "futures": None,
+                "sweep": Sweep(sample=every),
+                "simulate": study.simulate.model_copy(update={"policies": study.simulate.policies[:1]}),
+            }
+        )
+    )  # fmt: skip
+    run_sweep(plan, farm, note=note)
+    results = read_results(plan.study, plan)
+    # An earlier probe of more packages may have left its rows in the folder.
+    probed = plan.packages["package_id"].iloc[plan.sampled_rows]
+    results = results[results["package_id"].isin(probed)]
+    failed = results[results["status"] != "ok"]
+    for _, first in failed.head(1).iterrows():
+        raise TableError(
+            f"{len(failed):,} runs of the probe failed; the first: {first['package_id']} on {first['workload']}: "
+            f"{first['reason']}"
+        )
+    return results.groupby("workload")["mean_wait_time"].median().astype("float64").reindex(list(days))
 
 
 def _check(rule: DayRule, probe: Probe | None, out: Path | None) -> None:

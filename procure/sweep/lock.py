@@ -52,7 +52,7 @@ def locked_workers(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _held(folder: Path, name: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock file; who holds it alone writes its name into it."""
+    """Hold a lock file; who holds it writes its name into it."""
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,13 +72,10 @@ def _held(folder: Path, name: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
                     f"{folder}: this file system has no locks ({error.strerror}); "
                     "let `results` in the study file name a folder on one that has"
                 ) from None
-            who = "; ".join(_shards(folder)) or _holder(path)
-            raise TableError(f"{folder}: another sweep of this study is running: {who}") from None
-        if how == fcntl.LOCK_EX:
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            stream.truncate()
-            stream.write(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
-            stream.flush()
+            raise TableError(f"{folder}: another sweep of this study is running: {_holder(path)}") from None
+        stream.truncate()
+        stream.write(f"process {os.getpid()} on {socket.gethostname()} since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n")
+        stream.flush()
         yield
 
 
@@ -87,14 +84,3 @@ def _holder(path: Path) -> str:
     words = path.read_text(encoding="utf-8", errors="replace").split()
     ended = len(words) > 3 and words[3] == socket.gethostname() and not psutil.pid_exists(int(words[1]))
     return " ".join(words) if words and not ended else "a process that left no name; `lslocks` names it on its node"
-
-
-def _shards(folder: Path) -> list[str]:
-    found = []
-    for path in sorted(folder.glob(f"{LOCK}.*-of-*")):
-        with path.open(encoding="utf-8") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                found.append(f"shard {path.name.removeprefix(LOCK + '.')}, {_holder(path)}")
-    return found

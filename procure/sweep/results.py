@@ -230,20 +230,20 @@ def load_results(
         plan = swept = _found_by_search(study)
     if most_usd is None:
         most_usd = price_bound(own_constraints(plan.study, plan.quotes))
-    if most_usd is not None and plan.searched is None:
+    if most_usd is not None and not plan.searched:
         plan = with_smaller_packages(plan, most_usd)
     policy = policy_of(plan.study, policy)
     if workload is not None:
         check_in_study("workload", workload, plan.workloads)
     names = [workload] if workload else list(plan.workloads)
     folder, searched = plan.study.folder, pd.DataFrame()
-    if search or plan.searched is not None:
+    if search or plan.searched:
         searched = _searched_runs(plan)
         wanted = (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
         searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
     no_sweep = not (folder / RESULTS).exists() and not part_files(folder)
-    if plan.searched is not None or (len(searched) and no_sweep):
+    if plan.searched or (len(searched) and no_sweep):
         results, searched = searched, searched.iloc[:0]
     else:
         results = read_results(plan.study, swept)
@@ -296,7 +296,7 @@ def _found_by_search(study: Study) -> Plan:
             f"{study.folder}: holds no search of the packages yet, which are too many to list; run: procure sweep "
             f"{study.path}"
         )
-    return replace(plan, packages=package_table(counts, space), searched=space.size())
+    return replace(plan, packages=package_table(counts, space), searched=True)
 
 
 def read_runs(plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = silent) -> pd.DataFrame:

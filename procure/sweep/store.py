@@ -216,17 +216,15 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     return found.frame()
 
 
-def study_status(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+def study_status(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
     """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took.
 
-    ``note`` is called with each file that cannot be read.
+    ``note`` is called with what `verify` finds wrong.
     """
-    refuse_other_inputs(plan)
-
-    def refused(path: Path, why: PartError) -> None:
-        note(f"careful: {path} is {why}; its runs count as missing, procure sweep {plan.study.path} repeats them")
-
-    return _count(plan, stored(plan, refused))
+    counts, problems = verify(plan)
+    for text in problems:
+        note(f"careful: {text}")
+    return counts
 
 
 def _count(plan: Plan, found: Stored) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class OnTree(Parameters):
     """What every place on a tree takes. A job takes its nodes whole, whatever ``exclusive`` says."""
 
     needs_tree: ClassVar[bool] = True
+    takes_tasks: ClassVar[bool] = False
     most_looked_at: ClassVar[int] = 128
     _nodes: pd.DataFrame | None = PrivateAttr(None)
 

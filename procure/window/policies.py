@@ -58,6 +58,7 @@ class ClosestPlace(OnSharedLinks):
 class Closest(Easy):
     """Parameters of `easy` on the closest nodes."""
 
+    takes_tasks: ClassVar[bool] = False
     queue: Annotated[str, OneOf(("easy", "fcfs"))] = Field(
         "easy", description="whether jobs may overtake the first one without delaying it"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes
-from procure.schemas import JOB
+from procure.schemas import JOB, as_logged
 from procure.settings import validated
 from procure.tables import read
 from procure.workload.formats import FORMATS, Format, recognised
@@ -20,6 +21,7 @@ from procure.workload.presets import Preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
+from procure.workload.shapes import Shape
 from procure.workload.units import real_limits
 
 
@@ -30,6 +32,7 @@ def import_log(
     *,
     tz: str | None = None,
     keep_unfinished: bool = False,
+    shape: Shape = "tasks",
     **settings: Any,
 ) -> Imported:
     """Read a log of any known format as a job table.
@@ -47,6 +50,8 @@ def import_log(
         Zone of dates without an offset, e.g. ``America/Chicago``; None is the preset's.
     keep_unfinished
         Keep jobs that never started or have not ended: they stood in the queue, too.
+    shape
+        ``tasks`` keeps the tasks that jobs asked for; ``as-logged`` gives such jobs the nodes that the log shows.
     **settings
         The other settings of `LogSettings`: ``columns clock cpus_per_node mem_unit cluster strict
         skip_bad_rows``.
@@ -70,7 +75,7 @@ def import_log(
     """
     known_format(format)
     given = {"format": format, "preset": preset, "log_tz": tz} | settings
-    return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished)
+    return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished, shape=shape)
 
 
 def guess(path: str | Path) -> Format | None:
@@ -79,7 +84,11 @@ def guess(path: str | Path) -> Format | None:
 
 
 def read_log(
-    path: str | Path, settings: LogSettings | None = None, *, keep_unfinished: bool | LogFormat = False
+    path: str | Path,
+    settings: LogSettings | None = None,
+    *,
+    keep_unfinished: bool | LogFormat = False,
+    shape: Shape = "as-logged",
 ) -> Imported:
     """Read a log, or a job table: the one reader of every command, of studies and of the library.
 
@@ -92,6 +101,8 @@ def read_log(
         How the log is read, see `LogSettings`; also a study's workload, which has these settings.
     keep_unfinished
         Keep jobs that never started or have not ended; a format: only of a log of this one.
+    shape
+        Of jobs that asked for tasks: ``as-logged`` gives them the nodes that the log shows, ``tasks`` keeps the tasks.
 
     Returns
     -------
@@ -109,7 +120,11 @@ def read_log(
     >>> len(procure.read_log("jobs.parquet").jobs)
     400
     """
-    given = settings or LogSettings()
+    found = _read_log(path, settings or LogSettings(), keep_unfinished)
+    return found if shape == "tasks" else replace(found, jobs=as_logged(found.jobs))
+
+
+def _read_log(path: str | Path, given: LogSettings, keep_unfinished: bool | LogFormat) -> Imported:
     path = existing_file(path)
     if is_job_table(path, given):
         jobs = read(path, JOB)
@@ -137,10 +152,11 @@ def read_log(
 def _read(
     path: Path, given: LogSettings, how: LogSettings, preset: Preset, keep_unfinished: bool | LogFormat
 ) -> Imported:
-    rows: dict[str, bool] = {
+    rows: dict[str, Any] = {
         "strict": how.strict,
         "keep_unfinished": keep_unfinished in (True, how.format),
         "skip_bad_rows": how.skip_bad_rows,
+        "asks": how.asks,
     }
     if how.format == "csv":
         return read_csv(

@@ -24,7 +24,8 @@ class Imported:
     ``jobs`` is a checked job table in the log's row order, whose ``attrs["clock"]`` is ``unix`` or
     ``log``. ``n_read`` counts the log's rows, ``dropped`` those not kept, by reason; ``notes`` are
     sentences on how the log was read, ``warnings`` on what looks wrong in it. ``origin`` is the Unix second at
-    which the log's own clock shows 0.
+    which the log's own clock shows 0. ``shape`` are the shares of the core-hours whose jobs asked for ``tasks``, for
+    ``nodes``, and of which that is ``unknown``, for the reason ``unknown``.
     """
 
     jobs: pd.DataFrame
@@ -33,15 +34,23 @@ class Imported:
     notes: list[str]
     origin: int = 0
     warnings: list[str] = field(default_factory=list)
+    shape: dict[str, float] = field(default_factory=dict)
+    unknown: str = ""
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
         return [
             f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept",
             *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
+            *([self._asked()] if self.shape else []),
             *self.notes,
             *(f"careful: {text}" for text in self.warnings),
         ]
+
+    def _asked(self) -> str:
+        tasks, nodes, unknown = (f"{round(100 * self.shape[name])} %" for name in ("tasks", "nodes", "unknown"))
+        why = f" ({self.unknown})" if self.unknown and self.shape["unknown"] else ""
+        return f"{tasks} of the core-hours asked for tasks, {nodes} for nodes, {unknown} unknown{why}"
 
 
 @dataclass
@@ -49,7 +58,8 @@ class Ledger:
     """Which rows of a log are kept, and why the others are not.
 
     ``rows`` are the row numbers that a user sees, one per row of the frame; ``line`` is what
-    such a number is called in this format.
+    such a number is called in this format. ``shape`` is what each row's job asked for, ``tasks``, ``nodes`` or
+    ``unknown``, with the reason of the last.
     """
 
     source: str
@@ -61,6 +71,8 @@ class Ledger:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     keep: np.ndarray = field(init=False)
+    shape: np.ndarray | str = "unknown"
+    unknown: str = ""
 
     def __post_init__(self) -> None:
         self.keep = np.ones(len(self.rows), dtype=bool)
@@ -121,7 +133,16 @@ class Ledger:
                 self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
         jobs = with_clock(check(frame, JOB, self.source), clock)
         warnings = [*self.warnings, *oddities(jobs)]
-        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings)
+        shape = self._shares(jobs)
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings, shape, self.unknown)
+
+    def _shares(self, jobs: pd.DataFrame) -> dict[str, float]:
+        """Return which shares of the core-hours asked for tasks, for nodes, and of which that is unknown."""
+        work = jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"].astype(float)
+        work = work if work.any() else work + 1
+        shape = np.broadcast_to(self.shape, len(self.keep))[self.keep]
+        shares = {name: float(work[shape == name].sum() / work.sum()) for name in ("tasks", "nodes", "unknown")}
+        return shares
 
     def _note_disorder(self, frame: pd.DataFrame) -> None:
         """Count the jobs that are kept though they start before their submission or end before their start."""

@@ -34,6 +34,7 @@ class LogSettings(Settings):
     only where neither ``log_tz`` nor the preset tells one.
     ``cpus_per_node`` is that of every node where a log counts nodes only; in SWF, of processors to a node.
     ``mem_unit`` is how SWF's memory is read, e.g. ``kB:cpu``.
+    ``asks`` is what jobs asked for where the log does not say: ``tasks``, wherever there is room, or ``nodes``.
     ``fields`` names the columns of a file without a header, with commas between.
     ``cluster`` is the one whose jobs are kept of accounting that holds several.
     ``strict`` refuses a log of which rows are dropped; ``skip_bad_rows`` drops unreadable rows, counted.
@@ -48,6 +49,7 @@ class LogSettings(Settings):
     cpus_per_node: PositiveInt | None = None
     mem_unit: str | None = None
     cluster: str | None = None
+    asks: Literal["tasks", "nodes"] | None = None
     fields: str | None = None
     strict: bool = False
     skip_bad_rows: bool = False
@@ -112,6 +114,7 @@ def merged(given: LogSettings, name: str, told: str | None = None) -> tuple[LogS
         "log_tz": given.log_tz or preset.tz or given.tz,
         "cpus_per_node": every_node,
         "mem_unit": given.mem_unit or preset.mem_unit,
+        "asks": given.asks or preset.asks,
     }
     return given.model_copy(update=settings), preset
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.schemas import as_logged
 from procure.text import be, counted, duration, short
 
 _YEAR = 365 * 86_400
@@ -40,7 +41,7 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
             f"{counted(n, 'job')} of {len(jobs):,} ran for more than a year, the first in row {row + 1} "
             f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
         )
-    if len(jobs) and not jobs["mem_mb_per_node"].any():
+    if len(jobs) and not as_logged(jobs)["mem_mb_per_node"].any():
         found.append(
             "no job asks for memory, so memory keeps no job waiting and nodes with little of it look as good as "
             "others; if the log has a column of memory, name it when importing"

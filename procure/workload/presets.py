@@ -41,6 +41,7 @@ class Preset(Settings):
     ``columns`` maps fields of the job table, or `WAIT`, to columns of a CSV log. ``clock`` says what its times
     are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
     ``cpus_per_node`` is that of every node, for a log that counts nodes only; in SWF, of processors to a node.
+    ``asks`` is what the centre's jobs ask for, ``tasks`` wherever there is room or ``nodes``.
     For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
     """
 
@@ -51,6 +52,7 @@ class Preset(Settings):
     tz: str | None = None
     columns: dict[str, ColumnMap] = Field(default_factory=dict)
     mem_unit: str | None = None
+    asks: Literal["tasks", "nodes"] | None = None
     node_field: NaturalInt | None = None
     queue_field: NaturalInt | None = None
     cpus_per_node: int | None = Field(default=None, ge=1, le=LARGEST)

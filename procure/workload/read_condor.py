@@ -43,6 +43,7 @@ def rows(text: str) -> Rows:
             NNodes=1,
             NodeList=host if start else "",
             ReqTRES=f"cpu={max(_whole(ad, 'RequestCpus'), 1)},mem={memory}M,node=1,gres/gpu={gpus}",
+            SubmitLine=f"condor_submit --nodes=1 --ntasks={max(_whole(ad, 'RequestCpus'), 1)}",
         )
     found.note(
         "HTCondor's jobs have no time limit here; a job that was evicted and ran again is taken from its last start"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import check_parquet, read_rows
-from procure.schemas import JOB
+from procure.schemas import JOB, TASKS
 from procure.text import counted, nearest, printable, short
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import (
@@ -44,6 +44,7 @@ def read_csv(
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
+    asks: str | None = None,
 ) -> Imported:
     """Read a CSV log.
 
@@ -66,6 +67,8 @@ def read_csv(
     strict, keep_unfinished, skip_bad_rows
         As in `read_sacct`; a row whose start time is mapped but empty, or to which no node was
         assigned, never started.
+    asks
+        What jobs asked for where no column ``n_tasks`` says it; ``tasks`` are of one CPU, but of jobs with GPUs.
 
     Raises
     ------
@@ -87,6 +90,7 @@ def read_csv(
         values["start_time"] = values["submit_time"] + np.where(wait >= 0, wait, np.nan)
     values["requested_time"] = np.maximum(np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0)
     values |= _amounts(frame, mapping, ledger, cpus_per_node)
+    values |= _tasks(frame, mapping, values, ledger, asks)
     texts = _texts(frame, mapping)
     if "job_id" not in texts:
         ledger.note("no column gives the job's id: jobs bear the numbers of their rows")
@@ -150,7 +154,7 @@ def _mapping(
             f"{source}: column {gone[0][1]!r} (for {gone[0][0]}) is missing; "
             f"{nearest(gone[0][1], frame.columns)}{'; missing too: ' + more[2:] if more else ''}"
         )
-    needed = _NEEDED if cpus_per_node is None else _NEEDED[:-1]
+    needed = _NEEDED if cpus_per_node is None and "n_tasks" not in mapping else _NEEDED[:-1]
     absent = [field for field in needed if field not in mapping]
     if WAIT in mapping:  # in place of start times
         mapping.pop("start_time", None)
@@ -213,7 +217,9 @@ def _amounts(
     n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(frame))), nan=1.0), 1.0)
     for field in AMOUNTS:
         ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
-    if cpus_per_node is None:
+    if cpus_per_node is None and "cpus_per_node" not in mapping:
+        cpus = np.ones(len(frame))
+    elif cpus_per_node is None:
         ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
         cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
     else:
@@ -229,6 +235,42 @@ def _amounts(
         values["gpus_per_node"] = per_node(gpus, mapping["gpus_per_node"].per, n_nodes, cpus)
     values |= {} if types is None else {"gpu_type": types}
     return values | ({"priority": raw["priority"]} if "priority" in raw else {})
+
+
+def _tasks(
+    frame: pd.DataFrame,
+    mapping: dict[str, ColumnMap],
+    values: dict[str, np.ndarray],
+    ledger: Ledger,
+    asks: str | None,
+) -> dict[str, np.ndarray]:
+    """Return the columns of tasks: as mapped, or each CPU one where the user says that jobs ask for tasks."""
+    found = {
+        name: np.nan_to_num(numbers(frame[mapping[name].column], mapping[name].column, ledger))
+        for name in TASKS[:-1]
+        if name in mapping
+    }
+    if found:
+        if "cpus_per_node" not in mapping:
+            each = np.maximum(found.get("cpus_per_task", np.ones(1)), 1)
+            found["cpus_per_node"] = np.ceil(found["n_tasks"] / values["n_nodes"]) * each
+        ledger.shape = np.where(found["n_tasks"] > 0, "tasks", asks or "nodes")
+        return {
+            name: np.maximum(one, 1) if name in ("cpus_per_task", "min_nodes") else one for name, one in found.items()
+        }
+    ledger.shape, ledger.unknown = asks or "unknown", "--set asks=tasks or asks=nodes says it"
+    if asks != "tasks":
+        return {}
+    with_gpu = values.get("gpus_per_node", np.zeros(len(frame))) > 0
+    ledger.shape = np.where(with_gpu, "nodes", "tasks")
+    n_tasks = values["n_nodes"] * values["cpus_per_node"]
+    memory = values.get("mem_mb_per_node", np.zeros(len(frame)))
+    each = np.where(with_gpu, 0, np.ceil(memory * values["n_nodes"] / np.maximum(n_tasks, 1)))
+    return {
+        "n_tasks": np.where(with_gpu, 0, n_tasks),
+        "mem_mb_per_task": each,
+        "mem_mb_per_node": np.where(with_gpu, memory, 0),
+    }
 
 
 _SLURM_MEMORY = re.compile(r"^\s*\d+(?:\.\d+)?[KMGT][cn]?\s*$")
@@ -259,7 +301,7 @@ def _gres(text: pd.Series, column: str, ledger: Ledger) -> tuple[np.ndarray, np.
 
 
 def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, object]:
-    known = set(TIMES) | set(DURATIONS) | set(AMOUNTS) | {"n_nodes", "priority", WAIT}
+    known = set(TIMES) | set(DURATIONS) | set(AMOUNTS) | {"n_nodes", "priority", WAIT, *TASKS[:-1]}
     texts: dict[str, object] = {}
     for field in (name for name in mapping if name not in known):
         text = frame[mapping[field].column].str.strip()

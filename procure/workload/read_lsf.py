@@ -14,6 +14,7 @@ from procure.workload.rows import Rows
 
 _DONE = "64"
 _GPUS = re.compile(r"ngpus(?:_physical|_excl_p|_shared)?\s*=\s*(\d+)|-gpu\s+\S*num=(\d+)")
+_SPAN = re.compile(r"span\[\s*(hosts|ptile)\s*=\s*(\d+)")
 _LIMIT = re.compile(r"#BSUB\s+-W\s+(?:(\d+):)?(\d+)")
 
 
@@ -67,4 +68,13 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=n_nodes,
         NodeList=",".join(slots),
         ReqTRES=f"cpu={cpus},node={n_nodes},gres/gpu={each}",
+        SubmitLine=_line(cpus, f"{fields[13]} {command}"),
     )
+
+
+def _line(slots: int, text: str) -> str:
+    """Write the slots asked for as tasks, on one host or so many on each where span[…] says so."""
+    span = _SPAN.search(text)
+    where = "" if not span else "--nodes=1" if span[1] == "hosts" else f"--ntasks-per-node={min(int(span[2]), slots)}"
+    whole = "--exclusive" if re.search(r"#BSUB\s+-x\b|^bsub\s(?:.*\s)?-x\s", text) else ""
+    return f"bsub --ntasks={slots} {where} {whole}"

@@ -5,6 +5,7 @@ A record is ``date;type;id;key=value …`` (OpenPBS Reference Guide, "Accounting
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
@@ -59,7 +60,24 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=n_nodes,
         NodeList=",".join(hosts),
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
+        SubmitLine=_line(chunks, asked.get("place", "free")) if asked.get("select") else "",
     )
+
+
+def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
+    """Write what was asked for as a command line: each chunk is a task, or a node of its own where they are scattered.
+
+    Chunks that are not alike have no such line.
+    """
+    if len({tuple(sorted(what.items())) for _, what in chunks}) != 1:
+        return ""
+    n, what = sum(number for number, _ in chunks), chunks[0][1]
+    words = [f"qsub --ntasks={n} --cpus-per-task={what.get('ncpus', '1')}"]
+    words += ["--exclusive"] if "excl" in place else []
+    words += [f"--nodes={1 if 'pack' in place else n}"] if re.search(r"pack|scatter", place) else []
+    memory, gpus = _memory(what.get("mem", "")), what.get("ngpus", "0")
+    words += [f"--mem-per-task={math.ceil(memory)}M"] if memory else []
+    return " ".join(words + [f"--gpus-per-task={gpus}"] * (gpus != "0"))
 
 
 def _hosts(text: str) -> tuple[list[str], Counter[str]]:

@@ -24,6 +24,7 @@ from procure.workload.ledger import (
 )
 from procure.workload.rows import Rows
 from procure.workload.sacct_json import json_rows
+from procure.workload.sacct_tasks import Seen, line_columns
 from procure.workload.slurm_text import (
     array_tasks,
     node_names,
@@ -33,7 +34,6 @@ from procure.workload.slurm_text import (
     slurm_duration,
     slurm_memory,
 )
-from procure.workload.submit_line import read_submit_line
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -69,6 +69,7 @@ def read_sacct(
     cluster: str | None = None,
     fields: str | None = None,
     rows: Callable[[str], Rows] | None = None,
+    asks: str | None = None,
 ) -> Imported:
     """Read the output of ``sacct --parsable2``, with its columns in any order, or of ``sacct --json``.
 
@@ -106,6 +107,8 @@ def read_sacct(
         The names of the columns, with commas between, of a file without a header.
     rows
         What turns the text of another format into sacct's fields, see `procure.workload.formats`.
+    asks
+        What jobs asked for of which nothing tells, ``tasks`` or ``nodes``, see `procure.workload.sacct_tasks`.
 
     Raises
     ------
@@ -141,12 +144,13 @@ def read_sacct(
     ledger.drop(np.isnan(times["submit_time"]), "no submit time")
     ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
     refuse_decades(run_time, ledger)
+    amounts, seen = _amounts(frame, ledger, cpus_per_node)
     columns: dict[str, object] = {
         "job_id": job_id.to_numpy(dtype=object),
         "user": _text(frame, "User"),
         "run_time": np.nan_to_num(run_time),
         "requested_time": _limit(frame, ledger),
-        **_amounts(frame, ledger, cpus_per_node),
+        **amounts,
         "partition": _text(frame, "Partition"),
         "account": _text(frame, "Account"),
         "qos": _text(frame, "QOS"),
@@ -161,6 +165,9 @@ def read_sacct(
     if node_ids is not None:
         columns["node_ids"] = node_ids
     columns |= _more(frame, ledger) | _held(frame, ledger, columns)
+    columns = line_columns(
+        columns, seen, _pick(frame, LAST_FIELD), asks or ("nodes" if cpus_per_node else None), ledger
+    )
     imported = ledger.finish(join_het_jobs(columns, ledger), "unix", strict)
     return _with_array_tasks(imported, ledger.source) if keep_unfinished else imported
 
@@ -181,28 +188,10 @@ def _more(frame: pd.DataFrame, ledger: Ledger) -> dict[str, object]:
             values = text.str.strip().where(~text.str.strip().isin(["None", "(null)", "Unknown"]), "")
             if (values != "").any():
                 found[name] = values.to_numpy(dtype=object)
-    found |= _submitted(frame, ledger, found)
     restarts = _pick(frame, "Restarts")
     if restarts is not None and (restarts.str.strip() != "").any():
         found["restarts"] = np.nan_to_num(numbers(restarts, "Restarts", ledger))
     return found
-
-
-def _submitted(frame: pd.DataFrame, ledger: Ledger, found: dict[str, object]) -> dict[str, object]:
-    """Return what only the command line tells: dependencies, tasks of an array at once, whole nodes, licences, nice."""
-    text = _pick(frame, LAST_FIELD)
-    if text is None:
-        return {}
-    *values, bad = by_value(text, read_submit_line, [object, float, object, object, float, bool])
-    if n := int((bad & ledger.keep).sum()):
-        ledger.note(f"{counted(n, 'submit line')} cannot be read: what these jobs depend on is not known")
-    names = ("dependency", "array_limit", "exclusive", "licenses", "nice")
-    told = {
-        name: one
-        for name, one in zip(names, values, strict=True)
-        if name not in found and np.any(one[ledger.keep] != 0)
-    }
-    return {name: one for name, one in told.items() if one.dtype != object or any(one)}
 
 
 def _held(frame: pd.DataFrame, ledger: Ledger, columns: dict[str, object]) -> dict[str, object]:
@@ -384,18 +373,19 @@ def _limit(frame: pd.DataFrame, ledger: Ledger) -> np.ndarray:
     return np.zeros(len(frame))
 
 
-def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> dict[str, np.ndarray]:
-    """Return nodes, and CPUs, memory and GPUs on each of them, as asked for."""
+def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> tuple[dict[str, np.ndarray], Seen]:
+    """Return nodes, and CPUs, memory and GPUs on each of them, as asked for; and what tells tasks from nodes."""
     asked, got = _tres(frame, "ReqTRES", ledger), _tres(frame, "AllocTRES", ledger)
     given = _first(got["node"], _count(frame, ledger, "AllocNodes", "NNodes"))
     wished = _first(asked["node"], _count(frame, ledger, "ReqNodes", "NNodes", "AllocNodes"), got["node"])
     # Slurm writes node=1 for a job that asked for tasks alone: what it got is the shape that the log shows.
     spread = (given > wished) & (wished == 1)
-    if n := int((spread & ledger.keep).sum()):
-        ledger.note(f"{counted(n, 'job')} asked for tasks and got several nodes: as many nodes as they got are taken")
     n_nodes = np.maximum(np.nan_to_num(np.where(spread, given, wished), nan=1.0), 1.0)
     nodes = n_nodes if not np.isnan(wished).all() else wished
     cpus = _first(asked["cpu"], _count(frame, ledger, "ReqCPUS", "AllocCPUS", "NCPUS"), got["cpu"])
+    wanted = (
+        np.zeros(len(frame)) if cpus_per_node is not None else _first(asked["cpu"], _count(frame, ledger, "ReqCPUS"))
+    )
     if cpus_per_node is not None:
         cpus = n_nodes * cpus_per_node
         ledger.note(f"every node of a job counts as {counted(cpus_per_node, 'CPU')}")
@@ -408,24 +398,28 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
     cpus_per_node = np.ceil(np.nan_to_num(cpus) / n_nodes)
     # Of such a job ReqTRES counts the memory of one node.
     memory = np.where(spread, got["mem"], asked["mem"]) / n_nodes
+    of_node = spread & (got["mem"] > asked["mem"])
     text = _pick(frame, "ReqMem")
     if text is not None:
         mb, per = by_value(text, slurm_memory, [float, object])
         ledger.refuse(np.isnan(mb), "ReqMem", text, "memory such as 500M, 4Gn or 4000Mc")
         each = np.select([per == "node", per == "cpu"], [mb, mb * cpus_per_node], mb / n_nodes)
         memory = _first(memory, each)
+        of_node |= per == "node"
     memory = _first(memory, got["mem"] / n_nodes)
     whole = (memory == 0) & (got["mem"] > 0)
     if n := int((whole & ledger.keep).sum()):
         ledger.note(f"{counted(n, 'job')} asked for all memory of their nodes (--mem=0): what they got is taken")
     if whole.any():
         memory = np.where(whole, got["mem"] / n_nodes, memory)
+    wanted, wished, given = (np.nan_to_num(one).astype(np.int64) for one in (wanted, wished, given))
+    seen = Seen(wanted, wished, given, spread, of_node | whole)
     return {
         "n_nodes": n_nodes,
         "cpus_per_node": cpus_per_node,
         "mem_mb_per_node": np.ceil(np.nan_to_num(memory)),
         **_gpus(frame, ledger, asked, got, n_nodes),
-    }
+    }, seen
 
 
 def _gpus(

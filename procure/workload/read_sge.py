@@ -55,6 +55,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         NNodes=1,
         NodeList=fields[1] if start else "",
         ReqTRES=f"cpu={slots},node=1,gres/gpu={gpus[1] if gpus else 0}",
+        SubmitLine="qsub --ntasks=1" if slots == 1 else "",
     )
 
 

@@ -62,6 +62,7 @@ def rows(text: str) -> Rows:
             AllocGRES=row.get("gres_alloc", ""),
             NNodes=row.get("nodes_alloc", ""),
             NodeList=_nodes(row.get("nodelist", "")),
+            SubmitLine=row.get("submit_line", ""),
             Constraints=row.get("constraints", ""),
             Priority=row.get("priority", "") if row.get("priority", "").isdigit() else "",
         )

@@ -44,10 +44,12 @@ def read_swf(
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
+    asks: str | None = None,
 ) -> Imported:
     """Read an SWF 2.2 log; −1 means missing.
 
-    A processor is a CPU. Processors asked for (those got, where the request is missing) become nodes
+    A processor is a task of one CPU, with its share of the memory, unless the jobs ask for nodes. Processors asked
+    for (those got, where the request is missing) become nodes
     by a rule: with ``cpus_per_node`` N, p processors are ⌈p/N⌉ nodes, each with an even share of p,
     rounded up; N = 1 makes every processor a node of its own. Where ``node_field`` names the nodes
     got, their number replaces ⌈p/N⌉. Status 2 to 4 are parts of a job that has a row of its own:
@@ -69,6 +71,8 @@ def read_swf(
         Fields after the 18 standard ones (19, 20, …) with a node list ``{1,1,2}`` and a queue's name.
     strict, keep_unfinished, skip_bad_rows
         As in `read_sacct`; a job without run time never started.
+    asks
+        What jobs asked for: ``tasks``, as without, or ``nodes``.
 
     Raises
     ------
@@ -113,7 +117,18 @@ def read_swf(
             "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
     _look_at_memory(columns, field["requested memory"], mem_unit, frame.shape[1] > len(_NAMES), ledger)
+    ledger.shape = asks or "tasks"
+    if ledger.shape == "tasks":
+        columns |= _tasks(field, columns, mem_unit)
     return ledger.finish(columns, clock, strict, origin)
+
+
+def _tasks(field: dict[str, np.ndarray], columns: dict[str, Any], mem_unit: str) -> dict[str, object]:
+    """Return the processors as tasks, with the memory of each, unless it is of the node."""
+    n_tasks, memory = _processors(field), _memory(field, mem_unit)
+    per = mem_unit.partition(":")[2] or "node"
+    each = np.ceil({"cpu": memory, "job": memory / n_tasks, "node": 0.0 * memory}[per])
+    return {"n_tasks": n_tasks, "mem_mb_per_task": each} | ({} if per == "node" else {"mem_mb_per_node": 0.0 * memory})
 
 
 def _look_at_memory(
@@ -250,10 +265,8 @@ def _amounts(
     mem_unit: str,
     node_field: int | None,
 ) -> dict[str, object]:
-    asked, got = field["requested processors"], field["allocated processors"]
-    processors = np.where(asked >= 1, asked, got)
-    ledger.drop(~(processors >= 1), "no processors")
-    processors = np.ceil(np.where(processors >= 1, processors, 1))
+    ledger.drop(~((field["requested processors"] >= 1) | (field["allocated processors"] >= 1)), "no processors")
+    processors = _processors(field)
     nodes = np.ceil(processors / cpus_per_node)
     columns: dict[str, object] = {}
     if node_field is not None:
@@ -263,10 +276,21 @@ def _amounts(
         named = lists.str.len().to_numpy(dtype="float64")
         nodes = np.where(named >= 1, np.minimum(named, processors), nodes)
     cpus = np.ceil(processors / nodes)
-    unit, _, per = mem_unit.partition(":")
-    memory = memory_mb(np.maximum(np.nan_to_num(field["requested memory"]), 0), unit)
+    per = mem_unit.partition(":")[2]
+    memory = _memory(field, mem_unit)
     return columns | {
         "n_nodes": nodes,
         "cpus_per_node": cpus,
         "mem_mb_per_node": per_node(memory, per or "node", nodes, cpus),
     }
+
+
+def _processors(field: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the processors asked for, else got; 1 where neither is known."""
+    asked, got = field["requested processors"], field["allocated processors"]
+    processors = np.where(asked >= 1, asked, got)
+    return np.ceil(np.where(processors >= 1, processors, 1))
+
+
+def _memory(field: dict[str, np.ndarray], mem_unit: str) -> np.ndarray:
+    return memory_mb(np.maximum(np.nan_to_num(field["requested memory"]), 0), mem_unit.partition(":")[0])

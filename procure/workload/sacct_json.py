@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from procure.errors import TableError
+from procure.workload.asked import script_options
 
 _TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
 
@@ -74,10 +76,22 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     for field in ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Priority"):
         value = job.get(field.lower())
         row[field] = _number(value) if field == "Priority" else _text(value)
+    row["SubmitLine"] = _with_script(_text(job.get("submit_line")), job.get("script"))
     for field, name in _TIMES.items():
         at = _number(time.get(name))
         row[field] = "Unknown" if at in ("", "0") else at
     return row
+
+
+def _with_script(line: str, script: Any) -> str:
+    """Return a command line with the options of its batch script, where that is kept, before its own."""
+    try:
+        options = script_options(script) if isinstance(script, str) else {}
+    except ValueError:
+        options = {}
+    command, _, rest = line.partition(" ")
+    words = [f"--{name}={value}" for name, (value, _) in options.items() if value and name != "hetjob"]
+    return f"{command or 'sbatch'} {shlex.join(words)} {rest}".strip() if words else line
 
 
 def _part(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,0 +1,190 @@
+"""The list and the picture of all packages, live: bounds are typed in, and answered from what was simulated."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from procure.errors import ArgumentError, TableError
+from procure.page.html import as_json, render
+from procure.page.vega import library, picture
+from procure.progress import silent
+from procure.recommender.criteria import criteria_of
+from procure.recommender.learning import Note, learn_values, values_of
+from procure.recommender.rank import ranking_table
+from procure.recommender.recommendation import Recommendation
+from procure.recommender.recommender import recommend
+from procure.reports import pictures
+from procure.reports.purchase import page_data, title_of
+from procure.study import Study, load_study
+
+_FOLDER = Path(__file__).parent
+MOST_LISTED = 200
+"""The longest list that a page shows."""
+
+
+class Explorer:
+    """Answers under other bounds about every package of a study, without a simulation.
+
+    Parameters
+    ----------
+    study
+        A study that was swept or bought.
+    note
+        Called with what takes time.
+
+    Raises
+    ------
+    TableError
+        There are no results yet, or too few to learn from.
+    """
+
+    def __init__(self, study: str | Path | Study, note: Note = silent) -> None:
+        """Load the results and learn from them."""
+        self._study = load_study(study)
+        self._lists: dict[float, Recommendation] = {}
+        self._lock = threading.Lock()
+        self._done = self._of_budget(None, note)
+
+    def _of_budget(self, budget: float | None, note: Note = silent) -> Recommendation:
+        """Return the packages of a budget with what is known of them, from a list that is made once."""
+        own = self._study.packages.budget_usd
+        usd = own if budget is None else budget
+        if not 0 < usd <= own:
+            raise ArgumentError("budget", f"US$ {usd:,.2f} was given; packages of the study cost up to US$ {own:,.2f}")
+        if usd not in self._lists:
+            bounds = [] if usd == own else [f"price_usd<={usd}"]
+            self._lists[usd] = recommend(
+                self._study, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
+            )
+        return self._lists[usd]
+
+    def answer(
+        self, *, budget: float | None = None, constraints: Sequence[str] = (), k: int | None = None
+    ) -> dict[str, Any]:
+        """Rank all packages again.
+
+        Parameters
+        ----------
+        budget
+            US$ that the servers may cost, at most the study's. One that is new is listed and predicted, in seconds.
+        constraints
+            As `procure.recommend` reads them.
+        k
+            Length of the list; default: the study's.
+
+        Returns
+        -------
+        dict
+            As `procure.reports.purchase.page_data`, the predicted packages among them, and ``n_packages``, ``n_kept``
+            (which keep the bounds).
+
+        Raises
+        ------
+        TableError
+            A bound cannot be read, or no package keeps them all.
+        """
+        length = self._done.k if k is None else k
+        if not 1 <= length <= MOST_LISTED:
+            raise ArgumentError("k", f"{length} was given; a list has 1 to {MOST_LISTED} packages")
+        with self._lock:  # a list that is made and a model that is fitted are kept for the next question
+            of_budget = self._of_budget(budget)
+            results, values = of_budget.results, of_budget.package_values
+            criteria = criteria_of(self._study, constraints=constraints)
+            bounds = (*criteria.constraints, *(one for one in of_budget.criteria.constraints if budget is not None))
+            criteria = replace(criteria, constraints=tuple(dict.fromkeys(bounds)))
+            if missing := set(criteria.result_columns) - set(values.results):
+                more = values_of(results, criteria)
+                values.results |= {name: more.results[name] for name in missing}
+            learn_values(values, results, criteria, verify=False)
+            ranking = ranking_table(values, criteria)
+        kept = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
+        done = replace(of_budget, criteria=criteria, ranking=ranking, k=min(length, max(kept, 1)), confidence=None)
+        return page_data(done, predicted=True) | {"n_packages": len(ranking), "n_kept": kept}
+
+    def page(self) -> str:
+        """Return the page; it asks the server that it came from, and nothing else."""
+        study, data = self._done.results.plan.study, self.answer()
+        label = "Price and mean wait of the packages"
+        return str(
+            render(
+                _FOLDER / "explore.html",
+                script=library() + (_FOLDER / "purchase.js").read_text(encoding="utf-8"),
+                title=title_of(study),
+                budget=study.packages.budget_usd,
+                bounds=study.recommend.constraints,
+                cloud=picture("cloud", label, pictures.cloud(data), ["packages"]),
+                data=data,
+            )
+        )
+
+
+def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
+    """Serve a page on loopback until it is interrupted.
+
+    The address holds a secret, so that others on the same machine read nothing.
+
+    Parameters
+    ----------
+    port
+        0 = any that is free.
+    opened
+        Called with the address.
+
+    Raises
+    ------
+    TableError
+        The port is taken.
+    """
+    secret, page = secrets.token_urlsafe(16), explorer.page().encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            if self.headers.get("Host") != here.removeprefix("http://"):  # another name that leads to this machine
+                self._send(403, "text/plain", b"wrong host")
+            elif url.path == f"/{secret}/":
+                self._send(200, "text/html; charset=utf-8", page)
+            elif url.path == f"/{secret}/answer":
+                self._send(200, "application/json", _answer(explorer, parse_qs(url.query)))
+            else:
+                self._send(404, "text/plain", b"not here")
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise ArgumentError("port", f"{port} cannot be used: {error.strerror}; leave it out for a free one") from None
+    here = f"http://127.0.0.1:{server.server_port}"
+    with server:
+        opened(f"{here}/{secret}/")
+        server.serve_forever()
+
+
+def _answer(explorer: Explorer, asked: dict[str, list[str]]) -> bytes:
+    """Answer a query as JSON; what cannot be answered as ``error``."""
+    try:
+        budget, k = asked.get("budget", [""])[0], asked.get("k", [""])[0]
+        constraints = [one for text in asked.get("constraints", []) for one in text.split(";") if one.strip()]
+        answer = explorer.answer(
+            budget=float(budget) if budget else None, constraints=constraints, k=int(k) if k else None
+        )
+    except (TableError, ValueError) as error:
+        answer = {"error": str(error)}
+    return str(as_json(answer)).encode()

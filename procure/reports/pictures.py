@@ -1,0 +1,272 @@
+"""The pictures that stand first in a purchase report: price and wait, waits by class, the weeks, the next dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.page.names import servers
+from procure.page.vega import BLUE, GREEN, GREY, ORANGE, time_axis
+from procure.recommender.recommendation import Recommendation
+from procure.reports.memo import Compared
+from procure.sweep.trial import replayed
+from procure.text import duration
+from procure.workload.clock import has_dates
+
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_MOST_CLASSES = 6
+_N_PERIODS = 160
+_STEPS = np.array([1, 2.5, 5, 10])
+_MOST_STEPS = 20
+_STILL = 1500
+"""How many packages are drawn where no script can show them all."""
+
+
+def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw price against wait of the packages, with those that no other beats on both.
+
+    Parameters
+    ----------
+    data
+        From `procure.reports.purchase.page_data`. The page's script fills ``packages`` anew as the reader filters, and
+        sets ``chosen``, the ids of the packages that are compared, and ``here``, the one that the keyboard is on.
+    """
+    keys = ["package_id", *(one["key"] for one in data["axes"])]
+    rows = [dict(zip(keys, one, strict=True)) for one in data["packages"] if one[0] not in set(data["apart"])]
+    first = data["list"][0]["package_id"]
+    price, wait = "price_usd", "mean_wait_time"
+    y = time_axis("mean wait", [one[wait] for one in rows])
+    some = set(np.linspace(0, len(rows) - 1, min(len(rows), _STILL)).astype(int).tolist())
+    still, least, guessed = [], np.inf, set(data["guessed"])
+    for place, row in enumerate(sorted(rows, key=lambda one: (one[price], one[wait]))):
+        if row[wait] < least or row["package_id"] == first or place in some:
+            still.append(row | {"front": row[wait] < least, "guessed": row["package_id"] in guessed})
+        least = min(least, row[wait])
+    kinds = ["a package", "no other is cheaper and waits less", "first choice"]
+    tooltip = [
+        {"field": "servers", "type": "nominal", "title": "package"},
+        {"field": "price_usd", "type": "quantitative", "format": ",.0f", "title": "price, US$"},
+        {"field": "wait", "type": "nominal", "title": "mean wait"},
+        {"field": "total_cpus", "type": "quantitative", "format": ",", "title": "CPUs"},
+        {"field": "total_mem_gb", "type": "quantitative", "format": ",.0f", "title": "memory, GB"},
+        {"field": "total_gpus", "type": "quantitative", "format": ",", "title": "GPUs"},
+    ]
+
+    def layer(kind: str, mark: dict[str, Any], *transforms: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "mark": mark,
+            "transform": list(transforms),
+            "encoding": {"color": {"datum": kind}, "tooltip": tooltip},
+        }
+
+    front = {"filter": "datum.front"}
+    known, predicted = {"filter": "!datum.guessed"}, {"filter": "datum.guessed"}
+    ring = {"type": "point", "size": 160, "filled": False, "strokeWidth": 2.5}
+    return {
+            "data": {"name": "packages"},
+            "datasets": {"packages": still},
+            "params": [{"name": "chosen", "value": []}, {"name": "here", "value": ""}],
+            "encoding": {
+                "x": {"field": price, "type": "quantitative", "title": "price, US$", "scale": {"zero": False},
+                      "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
+                "y": {"field": wait, "type": "quantitative", **y},
+                "color": {"type": "nominal", "scale": {"domain": kinds, "range": [GREY, GREEN, ORANGE]}},
+            },
+            "layer": [
+                layer(kinds[0], {"type": "point", "filled": True, "size": 14, "opacity": 0.45}, known),
+            layer(kinds[0], {"type": "point", "size": 16, "opacity": 0.45, "strokeWidth": 0.7}, predicted),
+                layer(kinds[1], {"type": "line", "interpolate": "step-after", "strokeWidth": 1.2}, front),
+                layer(kinds[1], {"type": "point", "filled": True, "size": 40, "opacity": 1}, front),
+                layer(kinds[2], {"type": "point", "filled": True, "size": 150, "shape": "diamond", "opacity": 1},
+                      {"filter": {"field": "package_id", "equal": first}}),
+                {"mark": {**ring, "stroke": BLUE},
+                 "transform": [{"filter": "indexof(chosen, datum.package_id) >= 0"}]},
+                {"mark": {**ring, "stroke": "black", "size": 260},
+                 "transform": [{"filter": "datum.package_id == here"}]},
+            ],
+    }  # fmt: skip
+
+
+def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
+    """Draw how waits spread: of each class of jobs and each system the median, the middle half, and 5 to 95 %."""
+    rows: list[dict[str, Any]] = []
+    order: list[str] = []
+    for _, what, part in waits.parts(own)[:_MOST_CLASSES]:
+        name = f"{what} ({len(part):,})"
+        order.append(name)
+        for column, system in waits.names.items():
+            held = part[part[column].notna()]
+            if len(held):
+                shares = np.quantile(
+                    held[column].to_numpy(dtype="float64"), _SHARES, weights=held["weight"].to_numpy(dtype="float64"),
+                    method="inverted_cdf",
+                )  # fmt: skip
+                found = dict(zip(("p5", "p25", "p50", "p75", "p95"), map(float, shares), strict=True))
+                texts = {f"{share} text": duration(value) for share, value in found.items()}
+                rows.append({"class": name, "system": system} | found | texts)
+    names = list(waits.names.values())
+    colours = {"wait": ORANGE, "today": GREY, "middle": BLUE}
+    axis = time_axis("wait", [one[share] for one in rows for share in ("p5", "p95")])
+    tooltip = [{"field": "system", "title": "on"}, {"field": "class", "title": "jobs"}] + [
+        {"field": f"{share} text", "title": f"{share[1:]} % within"} for share in ("p5", "p25", "p50", "p75", "p95")
+    ]
+
+    def layer(mark: dict[str, Any], low: str, high: str = "") -> dict[str, Any]:
+        x: dict[str, Any] = {"x": {"field": low, "type": "quantitative", **axis}}
+        return {"mark": mark, "encoding": x | ({"x2": {"field": high}} if high else {})}
+
+    return {
+            "data": {"values": rows},
+            "height": 10 + (14 * len(waits.names) + 8) * len(order),
+            "encoding": {
+                "y": {"field": "class", "type": "nominal", "sort": order, "title": None, "axis": {"labelLimit": 170},
+                      "scale": {"paddingInner": 0.35}},
+                "yOffset": {"field": "system", "sort": names, "scale": {"paddingInner": 0.3}},
+                "color": {"field": "system", "type": "nominal", "scale": {
+                    "domain": names, "range": [colours[one] for one in waits.names]}},
+                "tooltip": [one | {"type": "nominal"} for one in tooltip],
+            },
+            "layer": [
+                layer({"type": "rule", "strokeWidth": 1.5}, "p5", "p95"),
+                layer({"type": "bar", "opacity": 0.75, "minBandSize": 4}, "p25", "p75"),
+                layer({"type": "tick", "thickness": 3}, "p50"),
+            ],
+    }  # fmt: skip
+
+
+def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw the share of CPUs in use and the jobs that wait, over the time of the longest workload.
+
+    Returns
+    -------
+    tuple
+        The picture of the share in use and that of the queue; of the purchase, and of today's nodes or, for the queue,
+        the log.
+    """
+    results = done.results
+    name = max(results.cases, key=lambda one: len(results.plan.workloads[one.name])).name
+    jobs, first = results.plan.workloads[name], results.counts[int(done.ranking["row"].iloc[0])]
+    used: list[dict[str, Any]] = []
+    queued: list[dict[str, Any]] = []
+    systems = {"this purchase": first}
+    if results.plan.existing is not None and len(results.plan.existing):
+        systems["today's nodes alone"] = np.zeros_like(first)
+    begin, end = int(jobs["submit_time"].min()), int(jobs["submit_time"].max()) + 1
+    edges = np.linspace(begin, end, _N_PERIODS + 1)
+    cpus = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
+    submit = jobs["submit_time"].to_numpy(dtype="float64")
+
+    def add(into: list[dict[str, Any]], system: str, values: np.ndarray) -> None:
+        into.extend({"time": t, "system": system, "value": v} for t, v in zip(edges[:-1], values, strict=True))
+
+    for system, counts in systems.items():
+        run, nodes = replayed(results.plan, counts, name, results.policy)
+        start, stop = (
+            run.schedule[column].astype("float64").to_numpy(na_value=np.nan) for column in ("start_time", "end_time")
+        )
+        ran = ~np.isnan(start)
+        if ran.any():
+            share = _mean_level(start[ran], stop[ran], cpus[ran], edges) / float(nodes["cpus"].sum())
+            add(used, system, share.round(4))
+            add(queued, system, _mean_level(submit[ran], start[ran], np.ones(int(ran.sum())), edges).round(2))
+    if len(systems) == 1 and "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
+        known = jobs["start_time"].notna().to_numpy()
+        logged = jobs["start_time"].to_numpy(dtype="float64", na_value=np.nan)[known]
+        add(queued, "in the log", _mean_level(submit[known], logged, np.ones(len(logged)), edges).round(2))
+    dated = has_dates(jobs)
+    return (
+        _over_time(used, "CPUs in use", {"axis": {"format": ".0%"}, "scale": {"domain": [0, 1]}}, dated),
+        _over_time(queued, "jobs that wait", {"axis": {"format": ",~r"}}, dated),
+    )
+
+
+def _mean_level(begin: np.ndarray, end: np.ndarray, amount: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return the mean over each period of what intervals hold: float64[len(edges) - 1]."""
+    moments = np.concatenate([begin, end])
+    steps = np.concatenate([amount, -amount])
+    order = np.argsort(moments, kind="stable")
+    moments, level = moments[order], np.cumsum(steps[order])
+    area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(moments))])
+    # Before the first moment nothing is held, and after the last nothing again.
+    whole = np.interp(edges, moments, area)
+    return np.diff(whole) / np.diff(edges)
+
+
+def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dated: bool) -> dict[str, Any]:
+    begin = rows[0]["time"] if rows else 0.0
+    values = [
+        one | {"time": 1000 * one["time"]} if dated else one | {"time": (one["time"] - begin) / 86_400} for one in rows
+    ]
+    hours = bool(rows) and rows[-1]["time"] - begin < 2 * 86_400
+    axes: dict[str, Any] = {"labelOverlap": True, "grid": False}
+    x: dict[str, Any] = {"type": "quantitative", "title": "days since the first submission", "axis": axes}
+    if dated:
+        axes |= {"format": "%H:%M" if hours else "%e %b"}
+        x = {"type": "temporal", "scale": {"type": "utc"}, "title": "UTC", "axis": axes}
+    systems = list(dict.fromkeys(one["system"] for one in rows))
+    return {
+            "data": {"values": values},
+            "height": 150,
+            "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4},
+            "encoding": {
+                "x": {"field": "time", **x},
+                "y": {"field": "value", "type": "quantitative", "title": title, **axis},
+                "color": {"field": "system", "type": "nominal",
+                          "scale": {"domain": systems, "range": [ORANGE, GREY][: len(systems)]}},
+                "tooltip": [{"field": "system", "type": "nominal"},
+                            {"field": "value", "type": "quantitative", "title": title, "format": ",.2~f"}],
+            },
+    }  # fmt: skip
+
+
+def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+    """Draw the least simulated wait for each sum of money; None where fewer than three sums differ.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``budget_usd mean_wait_time package_id saved_seconds``: the sums at which another package becomes the best.
+    dict
+        The picture.
+    """
+    able = done.ranking[done.ranking["simulated"] & (done.ranking["jobs_left_out"] == 0)]
+    price, wait = (able[name].to_numpy(dtype="float64") for name in ("price_usd", "mean_wait_time"))
+    if len(able) < 3 or not price.max() > price.min():
+        return None
+    span = price.max() - price.min()
+    sizes = (10.0 ** np.arange(2, 10)[:, None] * _STEPS).ravel()
+    step = float(sizes[np.searchsorted(sizes, span / _MOST_STEPS)])
+    sums = np.arange(np.ceil(price.min() / step), np.ceil(price.max() / step) + 1) * step
+    best = [int(np.flatnonzero(price <= one)[np.argmin(wait[price <= one])]) for one in sums]
+    table = pd.DataFrame(
+        {"budget_usd": sums, "mean_wait_time": wait[best], "package_id": able["package_id"].to_numpy()[best]}
+    )
+    table["saved_seconds"] = -table["mean_wait_time"].diff()
+    if len(table) < 3:
+        return None
+    rows = [
+        row | {"servers": servers(row["package_id"]), "wait": duration(row["mean_wait_time"]),
+               "saved": "–" if np.isnan(row["saved_seconds"]) else duration(row["saved_seconds"])}
+        for row in table.to_dict(orient="records")
+    ]  # fmt: skip
+    spec = {
+            "data": {"values": rows},
+            "height": 200,
+            "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 45}, "color": ORANGE},
+            "encoding": {
+                "x": {"field": "budget_usd", "type": "quantitative", "title": "spent on servers, US$",
+                      "scale": {"zero": False}, "axis": {"format": ",.0f", "tickCount": 6, "labelOverlap": True}},
+                "y": {"field": "mean_wait_time", "type": "quantitative",
+                      **time_axis("least mean wait", table["mean_wait_time"])},
+                "tooltip": [
+                    {"field": "budget_usd", "type": "quantitative", "format": ",.0f", "title": "US$"},
+                    {"field": "servers", "type": "nominal", "title": "package"},
+                    {"field": "wait", "type": "nominal", "title": "mean wait"},
+                    {"field": "saved", "type": "nominal", "title": "less than one step before"},
+                ],
+            },
+    }  # fmt: skip
+    return table[table["package_id"] != table["package_id"].shift()], spec

@@ -1,0 +1,240 @@
+"""What a job asked for: the options of sbatch, srun and salloc, on a line that sacct keeps or in a batch script."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from procure.workload.slurm_text import slurm_memory_limit
+
+_SHORT = {
+    "c": "cpus-per-task", "n": "ntasks", "N": "nodes", "t": "time", "p": "partition", "b": "begin", "d": "dependency",
+    "a": "array", "G": "gpus", "L": "licenses", "C": "constraint", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_BARE = {"exclusive": "1", "nice": "100"} | dict.fromkeys(
+    "contiguous get-user-env hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable pty quiet reboot "
+    "requeue spread-job test-only use-min-nodes verbose wait H k O s Q v W h V E X Z".split(),
+    "",
+)
+"""Options that stand alone, so that what follows one may be the script; and what they then mean."""
+
+
+class Unreadable(ValueError):
+    """The text of an option ``name`` cannot be read, and why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        """Take the option, and what is wrong with it."""
+        super().__init__(why)
+        self.name = name
+
+
+def read_options(words: Sequence[str]) -> dict[str, str]:
+    """Read options up to a script as sbatch does: ``--name=value``, ``--name value``, ``-x value``, ``-xvalue``."""
+    found: dict[str, str] = {}
+    left = list(words)
+    while left and left[0].startswith("-"):
+        word = left.pop(0)
+        if word.startswith("--"):
+            name, given, value = word[2:].partition("=")
+        else:
+            name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
+            given = value
+        if not given:
+            value = _BARE[name] if name in _BARE else left.pop(0) if left and left[0][:1] != "-" else ""
+        found[name] = value
+    return found
+
+
+def line_options(line: str) -> dict[str, str]:
+    """Read the options of a command such as ``sbatch -n 16 --array=0-9%2 run.sh``; none of an empty or ``(null)`` one.
+
+    Raises
+    ------
+    ValueError
+        The line's quotation marks do not match.
+    """
+    return {} if line in ("", "(null)", "Unknown") else read_options(shlex.split(line)[1:])
+
+
+def script_options(script: str) -> dict[str, tuple[str, int]]:
+    """Read the #SBATCH lines of a batch script up to its first command: each option's text and its line's number.
+
+    ``hetjob`` is one where a further component begins; what stands behind is not read.
+
+    Raises
+    ------
+    Unreadable
+        A quotation mark is not closed; its name is the line's number.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(script.splitlines(), 1):
+        if not line.startswith("#SBATCH"):
+            if line.strip() and not line.startswith("#"):
+                break
+            continue
+        try:
+            words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        except ValueError:
+            raise Unreadable(str(number), "a quotation mark is not closed") from None
+        if words[:1] in (["hetjob"], ["packjob"]):
+            found["hetjob"] = ("", number)
+            break
+        found |= {name: (value, number) for name, value in read_options(words).items()}
+    return found
+
+
+class Asked(NamedTuple):
+    """What a job asked for; 0 is nothing said, but for ``mem_mb_per_node`` −1.
+
+    ``shape`` is ``tasks``; ``nodes`` where each of ``min_nodes`` nodes gets ``tasks_per_node`` tasks; empty: unknown.
+    """
+
+    shape: str = ""
+    n_tasks: int = 0
+    cpus_per_task: int = 1
+    tasks_per_node: int = 0
+    min_nodes: int = 1
+    max_nodes: int = 0
+    mem_mb_per_task: int = 0
+    mem_mb_per_node: int = -1
+    gpus_per_task: int = 0
+    gpus_per_node: int = 0
+    gpu_type: str = ""
+    exclusive: bool = False
+
+
+def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
+    """Return what options ask for, with Slurm's defaults where they do not say.
+
+    Parameters
+    ----------
+    options
+        From `read_options`. Beyond sbatch's, ``mem-per-task`` is memory of each task.
+    cpus
+        CPUs asked for as the accounting counts them, for what only the script said; 0 = the options say all.
+
+    Raises
+    ------
+    Unreadable
+        An option's text is no number or amount.
+    """
+    n, c, wide = (_whole(options, name) for name in ("ntasks", "cpus-per-task", "ntasks-per-node"))
+    low, high = _nodes(options)
+    gpus, model = _gpus(options)
+    whole = options.get("exclusive") == "1"
+    n = n or (gpus["gpus"] // gpus["gpus-per-task"] if gpus["gpus-per-task"] else 0)
+    c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
+    least = max(low, 1) * max(wide, 1)
+    if cpus and (n or least) * (c or 1) != cpus:
+        n, c = _completed(n, c, least if low or wide else 0, cpus)
+        if not n:
+            return Asked(gpu_type=model, exclusive=whole)
+    n, c = n or least, c or 1
+    low = max(low, -(-n // wide) if wide else 1)
+    even = (wide * low == n and high in (0, low)) or (low == high and low in (1, n))
+    memory = _amount(options, "mem-per-task") or c * _amount(options, "mem-per-cpu")
+    asked = Asked(
+        shape="nodes" if even else "tasks",
+        n_tasks=n,
+        cpus_per_task=c,
+        tasks_per_node=n // low if even else wide,
+        min_nodes=low,
+        max_nodes=high,
+        mem_mb_per_task=memory or _amount(options, "mem-per-gpu") * gpus["gpus-per-task"],
+        mem_mb_per_node=-1 if memory else _amount(options, "mem") or -1,
+        gpus_per_task=gpus["gpus-per-task"],
+        gpus_per_node=0 if gpus["gpus-per-task"] else gpus["gpus-per-node"],
+        gpu_type=model,
+        exclusive=whole,
+    )
+    return asked if asked.gpus_per_task or asked.gpus_per_node else _shared_out(asked, gpus["gpus"])
+
+
+def _completed(n: int, c: int, least: int, cpus: int) -> tuple[int, int]:
+    """Return tasks and CPUs of each that make up the CPUs counted, of which one was not said; 0, 0 where none do."""
+    if n and not c and cpus % n == 0:
+        return n, cpus // n
+    if c and not n and cpus % c == 0:
+        return cpus // c, c
+    if least and not n and not c and cpus % least == 0:
+        return least, cpus // least
+    return 0, 0
+
+
+def _shared_out(asked: Asked, gpus: int) -> Asked:
+    """Give the GPUs of a whole job to its tasks, or each GPU as many tasks as there are to it, as one; else unknown."""
+    n = asked.n_tasks
+    if not gpus:
+        return asked
+    if asked.shape == "nodes":
+        return asked._replace(gpus_per_node=-(-gpus // asked.min_nodes))
+    if gpus % n == 0:
+        return asked._replace(gpus_per_task=gpus // n)
+    k = n // gpus
+    if n % gpus or asked.tasks_per_node % k:
+        return Asked(gpu_type=asked.gpu_type, exclusive=asked.exclusive)
+    return asked._replace(
+        n_tasks=gpus,
+        cpus_per_task=asked.cpus_per_task * k,
+        mem_mb_per_task=asked.mem_mb_per_task * k,
+        tasks_per_node=asked.tasks_per_node // k,
+        gpus_per_task=1,
+    )
+
+
+def _nodes(options: Mapping[str, str]) -> tuple[int, int]:
+    """Read ``--nodes=2`` or ``2-4``: the fewest and the most; 0 = not said."""
+    text = options.get("nodes", "")
+    found = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7}))?", text)
+    if text and not found:
+        raise Unreadable("nodes", "is not a number of nodes, such as 2 or 2-4")
+    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if low > high:
+        raise Unreadable("nodes", "has more nodes at least than at most")
+    return low, high
+
+
+def _gpus(options: Mapping[str, str]) -> tuple[dict[str, int], str]:
+    """Read ``--gpus=a100:2`` and the like, and ``--gres=gpu:a100:2``, which is of each node; and the model."""
+    counts, model = {}, ""
+    for name in ("gpus", "gpus-per-node", "gpus-per-task"):
+        kind, _, number = options.get(name, "").rpartition(":")
+        counts[name] = _whole({name: number}, name)
+        model = kind or model
+    for item in options.get("gres", "").split(","):
+        parts = item.removeprefix("gres/").replace("=", ":").split(":")
+        if parts[0] == "gpu":
+            number = parts[-1].split("(")[0]
+            counts["gpus-per-node"] = max(counts["gpus-per-node"], int(number) if number.isdigit() else 1)
+            model = next((part for part in parts[1:] if not part[:1].isdigit()), model)
+    return counts, model
+
+
+def _whole(options: Mapping[str, str], name: str) -> int:
+    text = options.get(name, "")
+    if text and not re.fullmatch(r"\d{1,9}", text):
+        raise Unreadable(name, "is not a whole number")
+    return int(text or 0)
+
+
+def _amount(options: Mapping[str, str], name: str) -> int:
+    return amount(options, name, slurm_memory_limit)
+
+
+def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) -> int:
+    """Read an option's amount, 0 where it is not there."""
+    try:
+        return read(options[name]) if options.get(name) else 0
+    except ValueError as error:
+        raise Unreadable(name, f"cannot be read: {error}") from None
+
+
+def ahead(options: Mapping[str, str]) -> tuple[str, int, str, int]:
+    """Return a job's dependency, how many tasks of its array may run at once (0 = all), its licences and nice value."""
+    at_once = re.search(r"%(\d{1,9})$", options.get("array", ""))
+    nice = options.get("nice") or "0"
+    if not re.fullmatch(r"-?\d{1,10}", nice):
+        raise Unreadable("nice", "is not a whole number")
+    return options.get("dependency", ""), int(at_once[1]) if at_once else 0, options.get("licenses", ""), int(nice)

@@ -1,0 +1,124 @@
+"""Which of sacct's jobs asked for tasks: by their command lines, else by what was counted beside what they got."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.text import counted, short
+from procure.workload.asked import Asked, ahead, asked_for, line_options
+from procure.workload.ledger import Ledger
+from procure.workload.units import by_value
+
+
+class Seen(NamedTuple):
+    """What the accounting counts of each job: CPUs asked for (0 = not said), nodes wished and given, and two signs."""
+
+    cpus: np.ndarray
+    wished: np.ndarray
+    given: np.ndarray
+    spread: np.ndarray
+    """It asked for tasks alone, which is counted as one node, and got several."""
+    per_node: np.ndarray
+    """Its memory is that of each node."""
+
+
+def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
+    """Read a line beside the CPUs and nodes counted: `Asked`, what `ahead` says, and whether it is unreadable."""
+    try:
+        options = line_options(line)
+        if nodes > 1 and not options.keys() & {"nodes", "ntasks-per-node"}:
+            options["nodes"] = str(nodes)
+        asked = asked_for(options, cpus) if cpus or options.keys() & _SIZES else Asked()
+        return *asked, *ahead(options), False
+    except ValueError:
+        return *Asked(), "", 0, "", 0, True
+
+
+def _read_key(key: str) -> tuple[Any, ...]:
+    cpus, nodes, *line = key.split(" ", 2)
+    return read_line("".join(line), int(cpus), int(nodes))
+
+
+_SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node"}
+_FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, object, np.int64, object, np.int64, bool]
+
+
+def line_columns(
+    columns: dict[str, Any], seen: Seen, lines: pd.Series | None, asks: str | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Return the columns with what each job's command line tells: its tasks, dependency, array, licences, nice.
+
+    Parameters
+    ----------
+    columns
+        Of the job table, with the shape of nodes that the log shows.
+    seen
+        From the accounting's other fields.
+    lines
+        The command lines, where the log has them.
+    asks
+        What jobs asked for of which nothing tells: ``tasks`` or ``nodes``; None = unknown, their logged shape is kept.
+    ledger
+        Takes the notes, and what each job asked for.
+    """
+    text = pd.Series("", index=range(len(seen.cpus))) if lines is None else lines.reset_index(drop=True).str.strip()
+    keys = pd.Series(seen.cpus.astype(str)) + " " + seen.wished.astype(str) + " " + text
+    fields = by_value(keys, _read_key, _FIELDS)
+    asked = dict(zip(Asked._fields, fields, strict=False))
+    bad = fields[-1] & ledger.keep
+    if bad.any():
+        first = text.iloc[int(np.argmax(bad))]
+        ledger.note(
+            f"{counted(int(bad.sum()), 'submit line')} cannot be read, first {short(first)}: the shape that the log "
+            "shows is taken, and what these jobs depend on is not known"
+        )
+    for name, values in zip(("dependency", "array_limit", "licenses", "nice"), fields[-5:-1], strict=True):
+        if name not in columns and any(values[ledger.keep]):
+            columns[name] = values
+    if asked["exclusive"].any():
+        columns["exclusive"] = asked["exclusive"]
+    shape = _shapes(asked, seen, asks, columns["job_id"])
+    why = "no SubmitLine" if lines is None else "no command line or script tells"
+    ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
+    return columns | _tasks(columns, asked, seen, shape == "tasks")
+
+
+def _shapes(asked: dict[str, np.ndarray], seen: Seen, asks: str | None, job_id: Any) -> np.ndarray:
+    shape = asked["shape"].copy()
+    component = pd.Series(job_id, dtype=object).astype(str).str.contains("+", regex=False).to_numpy(bool)
+    shape[component] = "nodes"
+    rest = shape == ""
+    shape[rest & (seen.wished > 1)] = "nodes"
+    alone = rest & (seen.spread | ((asks == "tasks") & (seen.wished <= 1)))
+    shape[alone] = "tasks"
+    asked["n_tasks"][alone] = np.maximum(seen.cpus, 1)[alone]
+    shape[(shape == "") & (asks == "nodes")] = "nodes"
+    shape[shape == ""] = "unknown"
+    return shape
+
+
+def _tasks(columns: dict[str, Any], asked: dict[str, np.ndarray], seen: Seen, tasks: np.ndarray) -> dict[str, Any]:
+    """Return the columns of jobs of tasks, and the nodes that they got; those of nodes stay as they are."""
+    if not tasks.any():
+        return {}
+    n_tasks = np.maximum(asked["n_tasks"], 1)
+    nodes, memory = np.asarray(columns["n_nodes"], float), np.asarray(columns["mem_mb_per_node"], float)
+    got = np.where(seen.given > 0, seen.given, np.maximum(nodes, asked["min_nodes"]))
+    cpus = np.ceil(n_tasks * asked["cpus_per_task"] / got)
+    said = (asked["mem_mb_per_task"] > 0) | (asked["mem_mb_per_node"] >= 0)
+    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node, 0, np.ceil(memory * nodes / n_tasks)))
+    of_node = np.where(said, np.maximum(asked["mem_mb_per_node"], 0), np.where(each > 0, 0, memory))
+    gpus_said = asked["gpus_per_task"] + asked["gpus_per_node"] > 0
+    gpus = np.where(gpus_said, asked["gpus_per_node"], columns["gpus_per_node"])
+    default = Asked()
+    own = {
+        name: np.where(tasks, n_tasks if name == "n_tasks" else asked[name], getattr(default, name))
+        for name in ("n_tasks", "cpus_per_task", "gpus_per_task", "tasks_per_node", "min_nodes", "max_nodes")
+    }
+    changed = {"n_nodes": got, "cpus_per_node": cpus, "mem_mb_per_node": of_node, "gpus_per_node": gpus}
+    changed = {name: np.where(tasks, values, columns[name]) for name, values in changed.items()}
+    model = np.where((columns["gpu_type"] == "") & tasks, asked["gpu_type"], columns["gpu_type"])
+    return own | changed | {"mem_mb_per_task": np.where(tasks, each, 0), "gpu_type": model}

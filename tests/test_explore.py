@@ -1,0 +1,90 @@
+"""``procure explore``: its answers are the library's, and nobody but its own page is answered."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+from small_study import swept
+
+import procure
+from procure.errors import ArgumentError, TableError
+from procure.reports.explore import Explorer, serve
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Explorer:
+    return Explorer(swept())
+
+
+@pytest.fixture(scope="module")
+def address(explorer: Explorer) -> Iterator[str]:
+    """A server of its own, as a user starts it."""
+    opened: list[str] = []
+    threading.Thread(target=serve, args=(explorer, 0, opened.append), daemon=True).start()
+    end = time.monotonic() + 30
+    while not opened and time.monotonic() < end:
+        time.sleep(0.05)
+    yield opened[0]
+
+
+def asked(address: str, **query: str) -> dict:
+    with urlopen(f"{address}answer?{urlencode(query, quote_via=quote)}") as got:
+        return json.load(got)
+
+
+@pytest.mark.parametrize(
+    ("budget", "constraints"), [(None, []), (66_000, []), (None, ["total_gpus>=1"]), (67_000, ["mean_wait<=10d"])]
+)
+def test_what_is_typed_in_is_answered_as_ask_answers_it(explorer: Explorer, budget, constraints):
+    """The list, its order and its waits, and how many packages keep the bounds."""
+    try:
+        told = procure.ask(swept(), budget=budget, constraints=constraints, k=5)
+    except TableError as error:
+        with pytest.raises(TableError, match=re.escape(str(error)[:40])):
+            explorer.answer(budget=budget, constraints=constraints, k=5)
+        return
+    answer = explorer.answer(budget=budget, constraints=constraints, k=5)
+    top = told.ranking.head(told.k)
+    assert [one["package_id"] for one in answer["list"]] == top["package_id"].tolist()
+    assert [one["mean_wait_time"] for one in answer["list"]] == top["mean_wait_time"].tolist()
+    assert answer["n_packages"] == len(told.ranking)
+    ids = {one[0] for one in answer["packages"]}
+    assert set(answer["guessed"]) <= ids and set(top["package_id"]) <= ids
+
+
+def test_only_the_page_is_answered(address: str):
+    """Without the secret, or under another name of this machine, there is nothing."""
+    host = re.match(r"http://(127\.0\.0\.1:\d+)/[\w-]{20,}/$", address)[1]
+    with urlopen(address) as got:
+        page = got.read().decode()
+    assert "connect-src 'self'" in page and 'id="ask"' in page
+    for url, headers in ((f"http://{host}/", {}), (address, {"Host": "evil.example"}), (address + "../etc", {})):
+        with pytest.raises(HTTPError) as refused:
+            urlopen(Request(url, headers=headers))
+        assert refused.value.code in (403, 404)
+
+
+def test_bad_bounds_are_one_line(address: str):
+    """What cannot be read, and what nothing keeps, is said; the server goes on."""
+    for query in (
+        {"constraints": "mean_wait<=soon"},
+        {"budget": "-1"},
+        {"k": "0"},
+        {"constraints": "total_cpus>=1000000"},
+    ):
+        assert len(asked(address, **query)["error"]) > 10
+    assert asked(address, k="2")["list"][0]["rank"] == 1
+
+
+def test_a_port_that_is_taken_is_said(explorer: Explorer, address: str):
+    port = int(address.split(":")[2].split("/")[0])
+    with pytest.raises(ArgumentError, match=f"{port} cannot be used"):
+        serve(explorer, port, print)
