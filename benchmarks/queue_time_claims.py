@@ -137,8 +137,6 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
         answer |= {label: ours.mean()} | {f"{label}_{key}": value for key, value in whole.items()}
     inside = metrics.covered(wait, said.interval)
     answer |= {"coverage": inside.mean(), "coverage_by_burst": metrics.by_burst(inside, burst).mean()}
-    row = next(row for row in found.rows if row["split"] == split and row["method"] == "procure")
-    answer |= {name: value for name, value in row.items() if name.endswith("_over_a_day")}
     return answer | _true_coverage(Distribution(stated.curve[at]), burst)
 
 

@@ -21,7 +21,7 @@ from procure.queue_time.evaluation import evaluate, verdict
 from procure.queue_time.explain import drifts
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
-from procure.queue_time.metrics import Forecast, beats, judge
+from procure.queue_time.metrics import Forecast, beats
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,
@@ -318,20 +318,9 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]
     assert rows.groupby(["split", "method"])["pinball"].first().notna().all()
-    assert {"mae_over_a_day", "coverage_over_a_day", "coverage_90_by_burst"} <= set(rows)
+    assert "coverage_90_by_burst" in rows
     words = verdict(found).splitlines()[0]
     assert words.startswith("chronological: procure's pinball loss is")
-
-
-def test_waits_over_a_day_are_judged_apart() -> None:
-    """Error, coverage and means of the jobs that waited over a day are those of these jobs alone; None without one."""
-    wait, day = np.array([10.0, 90_000.0, 200_000.0]), 86_400.0
-    said = Forecast(np.array([10.0, 80_000.0, 100_000.0]), None, np.array([[0, 20], [0, 95_000], [0, 150_000]]))
-    row = judge(wait, said, {"mean": day}, wait)[0]
-    assert (row["n_over_a_day"], row["mae_over_a_day"], row["coverage_over_a_day"]) == (2, 55_000, 0.5)
-    assert (row["mean_over_a_day"], row["stated_mean_over_a_day"]) == (145_000, 90_000)
-    none = judge(wait[:1], Forecast(wait[:1]), {"mean": day}, wait)[0]
-    assert none["n_over_a_day"] == 0 and none["mae_over_a_day"] is none["coverage_over_a_day"] is None
 
 
 def test_few_bursts_make_no_winner() -> None:

@@ -242,14 +242,12 @@ def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(r
 
 
 def test_ways_stay_within_what_jobs_of_the_partition_asked_for(site) -> None:  # type: ignore[no-untyped-def]
-    """No way but the one asked for has more CPUs, nodes or a longer limit than any job of its partition had."""
+    """No way but the one asked for has a longer limit than any job of its partition had."""
     jobs = site.history
     for limit in (3600, int(0.9 * jobs["requested_time"].max())):
         rows = room.what_if(site, Request(16, limit, partition="batch"), queue_of(site))
         for way in rows[~rows["as_asked"]].itertuples():
-            there = jobs[jobs["partition"] == way.partition]
-            assert way.cpus <= (there["n_nodes"] * there["cpus_per_node"]).max()
-            assert way.requested_time <= there["requested_time"].max()
+            assert way.requested_time <= jobs.loc[jobs["partition"] == way.partition, "requested_time"].max()
         assert len(rows) > 1
 
 

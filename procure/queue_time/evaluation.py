@@ -197,7 +197,7 @@ def _ours(found: Evaluation, split: Split, settings: Settings, every: float) -> 
         said = Distribution(stated.curve[np.searchsorted(asked, split.test)])
     quantiles, deadlines = said.quantile(LEVELS), _deadlines(found, split).values()
     chances = {deadline: said.chance(deadline) for deadline in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, said.mean())
+    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances)
 
 
 def verdict(found: Evaluation) -> str:

@@ -286,8 +286,8 @@ def what_if(
 ) -> pd.DataFrame:
     """Rank the same work in other sizes, times and partitions by its expected start.
 
-    Sizes keep CPUs × time; the soonest median is first. A way beside the job as asked stays within what jobs of its
-    partition asked for in the history that the model keeps: no more CPUs, nodes or memory, no longer a limit.
+    Sizes keep CPUs × time; the soonest median is first. No way has a longer limit than any job of the partition asked
+    for in the history that the model keeps, unless the job as asked has.
     ``doubt`` tells how much wider than stated each forecast is made, see `answer.doubt_in`.
     """
     choices = [request]
@@ -302,8 +302,12 @@ def what_if(
         for name in site.partitions[:6]
         if name and name != (request.partition or usual_partition(site))
     ]
+    longest = site.history.groupby("partition")["requested_time"].max()
     choices = [
-        one for one in dict.fromkeys(choices) if can_run(site, one, state) and (one == request or _was_seen(site, one))
+        one
+        for one in dict.fromkeys(choices)
+        if one == request
+        or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
     ]
     found, features = situations(site, choices, state, now)
     said = stated(site, features)
@@ -313,16 +317,6 @@ def what_if(
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
-
-
-def _was_seen(site: SiteModel, request: Request) -> bool:
-    """Return whether no amount of a request is beyond the largest that jobs of its partition asked for."""
-    most = site.largest.get(partition_of(site, request.partition))
-    asked = {
-        "cpus": request.cpus, "nodes": request.nodes, "mem": request.nodes * request.mem_mb,
-        "limit": request.requested_time,
-    }  # fmt: skip
-    return most is not None and all(asked[name] <= most[name] for name in asked)
 
 
 def conclude(choices: pd.DataFrame) -> str:

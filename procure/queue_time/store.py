@@ -65,21 +65,6 @@ class SiteModel:
         """The partitions of the history, those of most jobs first."""
         return [str(name) for name in self.history["partition"].value_counts().index]
 
-    @cached_property
-    def largest(self) -> dict[str, dict[str, float]]:
-        """The most ``cpus nodes mem limit`` that a job of the history asked for, by partition."""
-        jobs = self.history
-        table = pd.DataFrame(
-            {
-                "cpus": jobs["n_nodes"] * jobs["cpus_per_node"],
-                "nodes": jobs["n_nodes"],
-                "mem": jobs["n_nodes"] * jobs["mem_mb_per_node"],
-                "limit": jobs["requested_time"],
-            }
-        )
-        most = table.groupby(jobs["partition"].astype(str)).max()
-        return {str(name): {key: float(value) for key, value in row.items()} for name, row in most.iterrows()}
-
 
 def recent(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the last jobs of a log in submission order: those that the next job's features need."""

@@ -218,7 +218,7 @@ class Live:
         now = int(self.facts.get("looked", clock.time()))
         with closing(Store(self.place.database)) as store:
             counted = ledger.counted(store, now, days, self.hide)
-        return about | counted | {"last_training": self.facts.get("last_training")}
+        return about | counted
 
 
 def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
