@@ -389,6 +389,17 @@ def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, ca
     asyncio.run(run())
 
 
+def test_before_a_job_is_known_no_question_is_answered(place: Place, tmp_path: Path) -> None:
+    """The first look of a collector may be written before it has seen a job: 503, and no failure."""
+    for path in (place.database, place.model):
+        shutil.copy(path, tmp_path)
+    mine = Place(tmp_path, place.service)
+    pd.read_parquet(place.queue).head(0).to_parquet(mine.queue)
+    guard, service = application(mine)
+    service.live.refresh()
+    assert ask(SimpleNamespace(guard=guard, service=service), QUESTION)[0] == 503
+
+
 def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
     """A model that was put into an empty folder answers from its own history."""
     mine = Place(tmp_path, Service(source=Source(kind="slurm")))
