@@ -48,7 +48,7 @@ from procure.window.network import SCHEMA as NETWORK
 from procure.workload import generate, import_log, read_log
 
 ROWS = np.random.default_rng(1).random((60, 4)).astype(np.float32)
-FEW_TREES = Settings(rounds=4, max_pairs=2000, leaves=8, holdout=0.2)
+FEW_TREES = Settings(rounds=4, holdout=0.2)
 SECONDS, MEMORY = 30, 4 * 10**9
 LONGEST = 3000
 """Characters of an error; what is wrong is shown cut."""

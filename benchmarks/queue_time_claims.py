@@ -23,10 +23,10 @@ from procure.queue_time import metrics, predict, store, training
 from procure.queue_time.booster import fit_plain
 from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.evaluation import Evaluation, evaluate, queue_jobs
+from procure.queue_time.evaluation import Evaluation, evaluate
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
-from procure.queue_time.log import wait_times
+from procure.queue_time.log import queue_jobs, wait_times
 from procure.queue_time.model import Settings
 from procure.queue_time.splits import bursts
 from procure.schemas import JOB
@@ -85,7 +85,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
         taken = []
         for _ in range(30):
             began = time.process_time()
-            answers.answer(site, request, queue, deadline=7200.0)
+            answers.predict_queue(site, request, queue, deadline=7200.0)
             taken.append(1000 * (time.process_time() - began))
         answer[name] = float(np.median(taken))
     return answer  # type: ignore[return-value]
@@ -137,8 +137,6 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
         answer |= {label: ours.mean()} | {f"{label}_{key}": value for key, value in whole.items()}
     inside = metrics.covered(wait, said.interval)
     answer |= {"coverage": inside.mean(), "coverage_by_burst": metrics.by_burst(inside, burst).mean()}
-    row = next(row for row in found.rows if row["split"] == split and row["method"] == "procure")
-    answer |= {name: value for name, value in row.items() if name.endswith("_over_a_day")}
     return answer | _true_coverage(Distribution(stated.curve[at]), burst)
 
 

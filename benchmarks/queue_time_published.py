@@ -20,9 +20,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import check_parquet
 from procure.queue_time.booster import fit_booster
-from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
-from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.splits import Split, chronological, random_split
 from procure.workload.clock import moment as moment_of
 
@@ -57,7 +55,6 @@ class Direct:
         wait: np.ndarray,
         split: Split,
         deadlines: Sequence[float],
-        quantiles: np.ndarray,
         seed: int,
     ) -> Forecast:
         """Learn from the training rows and answer for the test rows; move quantiles that a chance contradicts."""
@@ -69,10 +66,14 @@ class Direct:
             fitted = (fit_booster(train, target, self.rounds, seed + one, **settings) for one in range(self.members))
             return np.mean([member.predict(test) for member in fitted], axis=0)
 
-        if self.power:
-            point = np.maximum(averaged("reg:squarederror", waited**self.power), 0) ** (1 / self.power)
-        else:
-            point = 10.0 ** averaged("reg:squarederror", np.log10(np.maximum(waited, 1)))
+        def waits(said: np.ndarray) -> np.ndarray:
+            return np.maximum(said, 0) ** (1 / self.power) if self.power else 10.0**said
+
+        target = waited**self.power if self.power else np.log10(np.maximum(waited, 1))
+        how = self.boosting | {"objective": "reg:quantileerror", "quantile_alpha": LEVELS}
+        fitted = fit_booster(train, target, self.rounds, seed, **how)
+        quantiles = np.sort(waits(fitted.predict(test)), axis=1)
+        point = waits(averaged("reg:squarederror", target))
         stated = np.array([averaged("binary:logistic", (waited <= one).astype(float)) for one in deadlines])
         chances = dict(zip(deadlines, np.maximum.accumulate(stated), strict=True))
         if self.moves:
@@ -89,15 +90,6 @@ def agree(quantiles: np.ndarray, levels: np.ndarray, chances: dict[float, np.nda
     return quantiles
 
 
-BY_TIME = Settings(
-    power=0.0, rounds=150, leaves=16, eta=0.08, max_pairs=400_000, least_weight=200, colsample=0.3
-)  # fmt: skip
-"""For rows on later days: log scale, shallow trees, large leaves."""
-AT_RANDOM = Settings(
-    power=0.25, rounds=120, leaves=1024, eta=0.2, max_pairs=400_000, least_weight=1, colsample=1.0,
-    subsample=0.9, reg_lambda=1.0, max_rows=1_000_000,
-)  # fmt: skip
-"""For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
 DIRECT_BY_TIME = Direct(
     power=0.0, moves=False, rounds=300, members=5,
     boosting={
@@ -244,14 +236,12 @@ def evaluate_ready(
     seeds: tuple[int, ...] = (0,),
     test_from: int | None = None,
     deadline: float | None = None,
-    settings: Settings | None = None,
 ) -> list[dict]:
     """Evaluate our model on ready-made features; return rows as `evaluation.evaluate` does, with ``seed``.
 
     ``random`` is one random split a seed, plain and with duplicate feature rows kept on one side; ``chronological``
     tests predictions from ``test_from`` (Unix s) on. ``deadline``, s, stands in place of the training rows' mean wait.
     """
-    settings = settings or (AT_RANDOM if split == "random" else BY_TIME)
     rows: list[dict] = []
     for seed in seeds:
         if split == "random":
@@ -264,18 +254,12 @@ def evaluate_ready(
             made = [chronological(ready.moment, ready.started - ready.moment, test_from)]
         for one in made:
             features = ready.features if one.cut is None else ready.features[not_dates(ready)]
-            model = QueueTimeModel(replace(settings, seed=seed))
-            moment = np.arange(len(ready.wait)) if ready.moment is None or split == "random" else ready.moment
-            model.fit(features.iloc[one.train], ready.wait[one.train], moment[one.train])
-            curve = model.curve(features.iloc[one.test])
             base, wait = ready.wait[one.train], ready.wait[one.test]
             deadlines = {"mean": float(base.mean()) if deadline is None else deadline}
             deadlines |= {f"{hours}h": hours * 3600.0 for hours in HOURS}
             direct = DIRECT_AT_RANDOM if one.cut is None else DIRECT_BY_TIME
             said = {
-                "procure": direct.forecast(
-                    features, ready.wait, one, sorted(set(deadlines.values())), quantiles_at(curve, LEVELS), seed
-                ),
+                "procure": direct.forecast(features, ready.wait, one, sorted(set(deadlines.values())), seed),
                 "zero": Forecast(np.zeros(len(wait))), "mean": Forecast(np.full(len(wait), base.mean())),
                 "median": Forecast(np.full(len(wait), np.median(base))),
             }  # fmt: skip

@@ -9,10 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
+from procure.queue_time import explain, features
 from procure.queue_time import log as log_module
+from procure.queue_time.booster import Booster
 from procure.queue_time.events import NEVER, Events, Line, Queue
-from procure.queue_time.features import BACKLOG, Laid, features_in, site_features
+from procure.queue_time.features import BACKLOG, FEATURES, Feature, describe_features, features_of, site_features
 from procure.queue_time.log import read_jobs
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.predict import Request, situations
+from procure.queue_time.training import train
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -148,7 +153,6 @@ def test_grouped_sums_and_windows() -> None:
     asked, who = np.array([30, 31, 31]), np.array([0, 0, 1])
     assert events.total(["v"], asked, who)[0].tolist() == [1, 5, 2]
     assert events.within(["v"], asked, 5, who)[0].tolist() == [0, 4, 0]
-    assert events.mean_of_last(["v"], asked, 1, who)[0].tolist() == [1, 4, 2]
 
 
 def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
@@ -200,8 +204,7 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
         }
         for one in last.itertuples()
     ]
-    laid = Laid(log, most)
-    found = features_in(laid, laid.numbered(log.asking(now, asked)))
+    found = features_of(log, log.asking(now, asked), most)
     for place in range(2):
         one = last.iloc[[place]].assign(submit_time=now, start_time=pd.NA, end_time=pd.NA)
         whole = site_features(pd.concat([jobs, one.astype(jobs.dtypes)], ignore_index=True), most)
@@ -228,33 +231,6 @@ def test_the_last_jobs_tell_what_a_whole_log_tells(monkeypatch: pytest.MonkeyPat
     first, last = (one[own].tail(100).reset_index(drop=True) for one in (whole, tail))
     pd.testing.assert_frame_equal(first, last, check_exact=True)
     assert last["like_before_1_ago"].max() <= max(seconds, n * 90) and last["user_before_1_ago"].isna().any()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_sums_that_are_kept_say_what_sums_laid_out_anew_say(seed: int) -> None:
-    """Question after question, known and unknown users, partitions and sizes: the same bits as from a fresh layout."""
-    jobs = random_jobs(seed, 300, 6000)
-    log, now, rng = read_jobs(jobs), int(jobs["submit_time"].max()) + 1, np.random.default_rng(seed)
-    most = {"cpus": 5.0, "mem": 1e9, "gpus": 1e4}
-    kept = Laid(log, most)
-    for n in (1, 3, 40):
-        asked = [
-            {
-                "cpus": int(rng.integers(1, 700)),
-                "mem": int(rng.integers(0, 9000)),
-                "gpus": int(rng.integers(0, 2)),
-                "nodes": 1,
-                "limit": int(rng.integers(0, 90_000)),
-                "user": str(rng.choice([*jobs["user"].unique(), "nobody", ""])),
-                "partition": str(rng.choice([*jobs["partition"].unique(), "none"])),
-                "model": "",
-            }
-            for _ in range(n)
-        ]
-        found = features_in(kept, kept.numbered(log.asking(now, asked)))
-        anew = Laid(log, most, keep=False)
-        again = features_in(anew, anew.numbered(log.asking(now, asked)))
-        pd.testing.assert_frame_equal(found, again, check_exact=True)
 
 
 def test_recent_quantiles_agree_with_a_slow_twin() -> None:
@@ -313,3 +289,19 @@ def test_a_partition_that_uses_no_cpu_has_a_backlog_that_is_a_number() -> None:
     }
     jobs = check(pd.DataFrame(frame | {"requested_time": 100, "cpus_per_node": 0, "gpus_per_node": 1}), JOB)
     assert np.isfinite(site_features(jobs)[BACKLOG]).all()
+
+
+def test_a_feature_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row added to the table is in the model, in the table of the docs, and in what is said of its topic."""
+    row = Feature("lucky", "CPUs asked for, times seven", "CPUs", "clock", lambda v: 7 * v.ask.cpus)
+    monkeypatch.setattr(features, "FEATURES", [*FEATURES, row])
+    monkeypatch.setattr(explain, "TOPICS", {one.name: one.topic for one in features.FEATURES})
+    jobs = random_jobs(3, 150, 40_000)
+    site = train(jobs, settings=Settings(rounds=3, holdout=0.0))
+    assert isinstance(site.model, QueueTimeModel) and "lucky" in site.model.names
+    assert describe_features(["lucky"])["unit"].tolist() == ["CPUs"]
+    moved = np.array([[float(name == "lucky") for name in site.model.names]])
+    monkeypatch.setattr(Booster, "contributions", lambda *_: moved)
+    [here], _ = situations(site, [Request(4, 600, user="a")])
+    assert explain.topics(site, here)["clock"] > 0.1
+    assert any("at this hour" in text for text in explain.because(site, here))

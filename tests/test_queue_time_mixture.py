@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from procure.queue_time import recent
 from procure.queue_time.calibrate import GRID, LEAST, SHARE
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.experts import NAMES, PRIORS, stack
 from procure.queue_time.features import BACKLOG
-from procure.queue_time.log import UNKNOWN, Outcomes
+from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs
 from procure.queue_time.metrics import covered
 from procure.queue_time.mixture import EVERY, HALF_LIFE, N_PRIOR, POWER, Mixture, combine
 from procure.schemas import JOB

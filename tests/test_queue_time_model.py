@@ -16,18 +16,19 @@ import pytest
 
 from procure.errors import TableError
 from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
-from procure.queue_time.booster import Booster, fit_chances, fit_published
-from procure.queue_time.drift import warnings
-from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
+from procure.queue_time.booster import fit_published
+from procure.queue_time.evaluation import evaluate, verdict
+from procure.queue_time.explain import drifts
 from procure.queue_time.features import PUBLISHED, site_features
-from procure.queue_time.log import UNKNOWN, wait_times
-from procure.queue_time.metrics import Forecast, beats, judge
-from procure.queue_time.model import QueueTimeModel, Settings, _through
+from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
+from procure.queue_time.metrics import Forecast, beats
+from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,
     check_request,
-    forecast,
-    situation,
+    read_off,
+    situations,
+    stated,
     what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
@@ -35,7 +36,7 @@ from procure.queue_time.training import growth, train, update
 from procure.schemas import JOB
 from procure.tables import check
 
-NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
+NAIVE = ("zero", "mean", "median", "last_like", "partition_5", "recent")
 QUICK = Settings(rounds=15, max_pairs=5000, holdout=0.2)
 
 
@@ -93,19 +94,6 @@ def curves_of(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(np.expm1(rng.uniform(0, 12, (n, len(calibrate.GRID)))), axis=1)
 
 
-@pytest.mark.parametrize("share_at_once", [0.0, 0.3, 0.97])
-def test_a_curve_through_quantiles_stays_between_them(share_at_once: float) -> None:
-    """Whatever shape is lent, a curve holds the five quantiles, rises, and ends within the longest wait there is."""
-    rng = np.random.default_rng(0)
-    shape = np.sort(rng.lognormal(9, 2, (200, len(calibrate.GRID))), axis=1)
-    shape = np.where(share_at_once >= calibrate.GRID, 0.0, shape)
-    shape[:, -1] = 1e7
-    five = np.sort(rng.lognormal(9, 2, (200, 5)), axis=1)
-    curve = _through(five, shape)
-    assert np.allclose(calibrate.quantiles_at(curve, metrics.LEVELS), five)
-    assert (np.diff(curve, axis=1) >= 0).all() and np.allclose(curve[:, -1], np.maximum(five[:, -1], 1e7))
-
-
 def test_the_published_confusion_matrix() -> None:
     """Recall is TP/(TP+FN), and the published counts give the published figures."""
     wait = np.repeat([0.0, 2.0, 0.0, 2.0], [107208, 1490, 3366, 33594])
@@ -124,7 +112,7 @@ def test_metrics_by_hand() -> None:
 
 
 def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
-    """Bursts stay whole; a chronological model trains on what had started; months follow each other."""
+    """Bursts stay whole; a chronological model trains on what had started."""
     wait, submit = wait_times(jobs), jobs["submit_time"].to_numpy()
     number = splits.bursts(jobs)
     by_burst = splits.random_split(len(jobs), 0, number)
@@ -133,14 +121,11 @@ def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
     one = splits.chronological(submit, wait)
     assert (submit[one.train] + wait[one.train] < submit[one.test].min()).all()
     assert len(one.test) == len(jobs) - int(0.8 * len(jobs))
-    months = splits.rolling(submit, wait, least=100)
-    for split in months:
-        assert (submit[split.train] + wait[split.train]).max() < split.cut <= submit[split.test].min()
 
 
 @pytest.mark.slow
-def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: Path) -> None:
-    """Groups of more than 100 rows get a model; a sweep goes on after what is done, and names a wrong file."""
+def test_the_published_pipeline_fits_its_groups(tmp_path: Path) -> None:
+    """Groups of more than 100 rows get a model, and a number of groups is chosen."""
     rng = np.random.default_rng(5)
     features = pd.DataFrame({name: rng.integers(0, 5, 1200).astype(float) for name in PUBLISHED})
     features["cpus"] += np.repeat([0, 1000], 600)
@@ -148,16 +133,10 @@ def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: 
     model = Published(2).fit(features, wait)
     assert len(model.boosters) == 2
     assert np.abs(model.predict(features) - wait).mean() < 50
-    log = tmp_path / "ks"
-    whole = sweep_k(features, wait, [2, 3, 4])
-    sweep_k(features, wait, [2], log_file=log)
     seen: list[int] = []
-    resumed = sweep_k(features, wait, [2, 3, 4], log_file=log, progress=lambda k, rmse: seen.append(k))
-    pd.testing.assert_frame_equal(whole, resumed)
-    assert seen == [2, 3, 4]
-    assert best_k(whole) in (2, 3, 4)
-    with pytest.raises(TableError, match="other rows"):
-        sweep_k(features[:600], wait[:600], [2], log_file=log)
+    curve = sweep_k(features, wait, [2, 3, 4], progress=lambda k, rmse: seen.append(k))
+    assert seen == [2, 3, 4] == curve["k"].to_list()
+    assert best_k(curve) in (2, 3, 4)
 
 
 @pytest.mark.slow
@@ -185,13 +164,12 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     again = store.load(path)
     assert isinstance(again.model, QueueTimeModel)
     assert isinstance(site.model, QueueTimeModel)
-    assert set(again.model.boosters) == {"quantile", "chance", "hgb", "again"}
+    assert set(again.model.boosters) == {"seconds", "chance", "again"}
     features = site_features(jobs)
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
-    assert forecast(again, situation(again, request).features, 3600.0) == forecast(
-        site, situation(site, request).features, 3600.0
-    )
+    one, other = (read_off(stated(each, situations(each, [request])[1]), 0, 3600.0) for each in (again, site))
+    assert one == other
     assert path.stat().st_size < 20e6
     with zipfile.ZipFile(path) as archive:
         assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"json", "npz"}
@@ -206,7 +184,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
 
 def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
     """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = forecast(site, situation(site, Request(32, 86400, user="a")).features, 3600.0)
+    said = read_off(stated(site, situations(site, [Request(32, 86400, user="a")])[1]), 0, 3600.0)
     ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
     assert ends == sorted(ends)  # type: ignore[type-var]
     assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]
@@ -253,13 +231,6 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
     assert mixed.until > now
 
 
-def test_a_log_that_leaps_ahead_is_told_to_refit() -> None:
-    """Who continues a model after over 60 days is told to train again, not to do what was just done."""
-    assert warnings({}, pd.DataFrame(), (0, 86400), 61 * 86400) == []
-    (line,) = warnings({}, pd.DataFrame(), (0, 86400), 91 * 86400)
-    assert "90 days before" in line and "--refit" in line
-
-
 @pytest.mark.slow
 def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     """Newer rows join the history, each once however often the log has it; a log without any is refused."""
@@ -276,21 +247,6 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     assert growth(later, jobs.iloc[900:]) == pytest.approx((later.about["n_rows"] - learnt) / learnt, rel=0.02)
     with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
-
-
-@pytest.mark.slow
-def test_a_lean_update_learns_what_a_whole_one_learns(jobs: pd.DataFrame) -> None:
-    """Without drift and trend, the mixture, the history and what is known of the site are the same."""
-    site = train(jobs.iloc[:1000], settings=QUICK)
-    whole, _, _ = update(deepcopy(site), jobs.iloc[900:])
-    lean, drifts, n_new = update(site, jobs.iloc[900:], lean=True)
-    assert (drifts, n_new) == ([], 500)
-    one, other = (each.model.mixture.weights(np.zeros(1, bool)) for each in (whole, lean))  # type: ignore[union-attr]
-    np.testing.assert_array_equal(one, other)
-    pd.testing.assert_frame_equal(whole.history, lean.history)
-    assert lean.about == whole.about
-    again, _, _ = update(lean, jobs.iloc[900:], lean=True)  # no new job
-    assert again.about["most"] == lean.about["most"]
 
 
 @pytest.mark.slow
@@ -318,11 +274,11 @@ def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeyp
     given: list[pd.DataFrame] = []
     monkeypatch.setattr(training, "train", lambda table, *_, **__: given.append(queue_jobs(table)))
     for first, n, n_waiting in ((1000, 1500, 1), (999, 1500, 0), (0, 1500, 0)):
-        _, _, n_new = update(site, jobs.iloc[first:], refit=True)
-        assert n_new == 500 and len(given[-1]) == n
+        training.refit(site, jobs.iloc[first:])
+        assert len(given[-1]) == n
         assert int(given[-1]["start_time"].isna().sum()) == n_waiting
     older = jobs.iloc[:10].assign(submit_time=lambda table: table["submit_time"] - 86400)
-    update(site, pd.concat([older, jobs.iloc[1000:]]), refit=True)
+    training.refit(site, pd.concat([older, jobs.iloc[1000:]]))
     assert len(given[-1]) == 1510
 
 
@@ -357,28 +313,14 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
     rows = pd.DataFrame(found.rows)
     assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
-    assert {"procure", "kmeans-gbt", "gbt", "rival", "hgb", *NAIVE} == set(rows["method"])
+    assert {"procure", "kmeans-gbt", "gbt", "rival", *NAIVE} == set(rows["method"])
     assert (rows.groupby(["split", "method"]).size() == 5).all()
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]
-    weights = weights_by_month(found, "chronological")
-    assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in weights.values())
     assert rows.groupby(["split", "method"])["pinball"].first().notna().all()
-    assert {"mae_over_a_day", "coverage_over_a_day", "coverage_90_by_burst"} <= set(rows)
+    assert "coverage_90_by_burst" in rows
     words = verdict(found).splitlines()[0]
-    assert words.startswith("chronological: procure's pinball loss is") and "90 % interval held" in words
-    assert "bursts" in words or "burst," in words
-
-
-def test_waits_over_a_day_are_judged_apart() -> None:
-    """Error, coverage and means of the jobs that waited over a day are those of these jobs alone; None without one."""
-    wait, day = np.array([10.0, 90_000.0, 200_000.0]), 86_400.0
-    said = Forecast(np.array([10.0, 80_000.0, 100_000.0]), None, np.array([[0, 20], [0, 95_000], [0, 150_000]]))
-    row = judge(wait, said, {"mean": day}, wait)[0]
-    assert (row["n_over_a_day"], row["mae_over_a_day"], row["coverage_over_a_day"]) == (2, 55_000, 0.5)
-    assert (row["mean_over_a_day"], row["stated_mean_over_a_day"]) == (145_000, 90_000)
-    none = judge(wait[:1], Forecast(wait[:1]), {"mean": day}, wait)[0]
-    assert none["n_over_a_day"] == 0 and none["mae_over_a_day"] is none["coverage_over_a_day"] is None
+    assert words.startswith("chronological: procure's pinball loss is")
 
 
 def test_few_bursts_make_no_winner() -> None:
@@ -405,9 +347,9 @@ def test_a_job_joins_the_queue_when_it_may_start(jobs: pd.DataFrame) -> None:
     found = queue_jobs(held).set_index("job_id")
     assert set(jobs["job_id"]) - set(found.index) == {jobs["job_id"][7], jobs["job_id"][9]}
     assert found.loc[jobs["job_id"][5], "submit_time"] == eligible[5]
-    said = " ".join(evaluation.left_out(held))
+    said = " ".join(left_out(held))
     assert "1 job left out: the start is before" in said and "1 job left out: held" in said
-    assert evaluation.left_out(jobs) == []
+    assert left_out(jobs) == []
     without = queue_jobs(jobs.drop(columns="end_time"))
     assert (without["end_time"] == without["start_time"] + without["run_time"]).all()
 
@@ -420,23 +362,15 @@ def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
         update(site, later)
-    assert update(site, later, refit=True)[2] > 0
+    assert training.refit(site, later).about["n_rows"] > len(later)
 
 
 def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
     """200 jobs where training saw 1 to 198 raise no caution, 400 do."""
-    bounds, window = {"queue_depth": [1.0, 198.0]}, (0, 100)
-    assert warnings(bounds, pd.DataFrame({"queue_depth": [200.0]}), window, 100) == []
-    [line] = warnings(bounds, pd.DataFrame({"queue_depth": [400.0]}), window, 100)
+    bounds = {"queue_depth": [1.0, 198.0]}
+    assert drifts(bounds, pd.DataFrame({"queue_depth": [200.0]})) == []
+    [line] = drifts(bounds, pd.DataFrame({"queue_depth": [400.0]}))
     assert line == "jobs in the queue 400 now, 1 to 198 in training"
-
-
-@pytest.mark.parametrize("answer", [0.0, 1.0])
-def test_chances_that_were_all_the_same_stay_finite(answer: float) -> None:
-    """Where every job of a log met every deadline, what was learnt is written, read again, and all but certain."""
-    rows = np.arange(80, dtype=np.float32).reshape(-1, 2)
-    kept = Booster.from_bytes(fit_chances(rows, np.full(len(rows), answer), 3, seed=1).content, "x")
-    np.testing.assert_allclose(kept.predict(rows), answer, atol=1e-4)
 
 
 def test_sums_in_doubles_are_those_of_the_booster() -> None:
@@ -450,7 +384,7 @@ def test_sums_in_doubles_are_those_of_the_booster() -> None:
 def test_each_naive_rule_has_its_own_errors_of_the_time_before(jobs: pd.DataFrame) -> None:
     """A rule that says zero states the quantiles of the training rows' waits; no rule states one number alone."""
     found = evaluate(jobs.iloc[:400], ["chronological"], ["gbt"], k=2)
-    [split] = found.splits["chronological"]
+    split = found.splits["chronological"]
     known = np.expm1(np.quantile(np.log1p(found.wait[split.train]), metrics.LEVELS))
     losses = {row["method"]: row["pinball"] for row in found.rows}
     for name in NAIVE:
@@ -473,32 +407,10 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
     assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
 
 
-def test_each_fitted_rival_has_its_own_errors_of_jobs_unknown_to_it(jobs: pd.DataFrame) -> None:
-    """No fitted rival states one number at every level, be the split in time or drawn; its point stays as it was."""
-    found = evaluate(jobs.iloc[:400], ["chronological", "random"], ["gbt", "kmeans-gbt"], k=2)
-    losses = {(row["split"], row["method"]): row["pinball"] for row in found.rows}
-    for split in ("chronological", "random"):
-        for name in ("gbt", "kmeans-gbt", "hgb"):
-            rows, one = found.forecasts[split, name]
-            assert one.quantiles is not None and (one.quantiles[:, 0] < one.quantiles[:, -1]).all()
-            assert losses[split, name] == pytest.approx(metrics.pinball(found.wait[rows], one.quantiles))
-
-
-def test_the_window_after_friday_night_is_on_saturday(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trend is called for the weekday and the hour at which the window after the log's last one begins."""
-    saturday = int(pd.Timestamp("2020-09-12").timestamp())
-    jobs = busy_site(300).assign(submit_time=saturday - trend.WINDOW * np.arange(300, 0, -1))
-    asked: list[pd.DataFrame] = []
-    monkeypatch.setattr(trend, "chance_of_rise", lambda fitted, row: asked.append(row) or np.array([0.5]))
-    jobs["start_time"] = jobs["submit_time"] + 10
-    trend.call_now({}, jobs, training.site_features(jobs))
-    assert asked[0]["hour"].item() == 0 and asked[0]["weekday"].item() == 5
-
-
 def test_a_refit_keeps_the_settings_of_the_model(jobs: pd.DataFrame) -> None:
     """Boosters trained again are as many, and as large, as those of the model that is continued."""
     site = train(jobs.iloc[:300], settings=QUICK)
-    again = training.update(site, jobs.iloc[:400], refit=True)[0]
+    again = training.refit(site, jobs.iloc[:400])
     assert isinstance(again.model, QueueTimeModel) and again.model.settings == QUICK
 
 
@@ -509,7 +421,7 @@ def test_a_trend_of_noise_is_called_noise() -> None:
     jobs["start_time"] = jobs["submit_time"] + rng.integers(0, 1000, len(jobs))
     jobs["end_time"] = jobs["start_time"] + jobs["run_time"]
     judged = trend.judge_trend(jobs)
-    assert set(judged["method"]) == {"published", "seasonal_naive", "procure"}
+    assert set(judged["method"]) == {"published", "seasonal_naive"}
     line = judged[(judged["method"] == "published") & (judged["split"] == "random")].iloc[0]
     assert line["p_value"] > 0.001
     assert line["accuracy_as_published"] == (line["tp"] + line["fp"]) / line["n_test"]
@@ -528,15 +440,3 @@ def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> Non
     model = QueueTimeModel(QUICK).fit(features, wait_times(jobs), jobs["submit_time"].to_numpy())
     shuffled = features[features.columns[::-1]]
     np.testing.assert_array_equal(model.curve(features[:50]), model.curve(shuffled[:50]))
-
-
-def test_months_of_a_report_begin_by_the_sites_clock():
-    """A job of the last evening of a month in UTC is of the next month where midnight has passed."""
-    evening = int(pd.Timestamp("2024-01-31 23:30", tz="UTC").timestamp())
-    jobs = pd.DataFrame({"submit_time": [evening, evening + 7200]})
-    rows, held = np.arange(2), np.array([True, False])
-    assert coverage_by(jobs, rows, held, "M")["period"].tolist() == ["2024-01", "2024-02"]
-    there = coverage_by(jobs, rows, held, "M", "Europe/Berlin")
-    assert there.to_dict("records") == [{"period": "2024-02", "n": 2, "coverage": 0.5}]
-    undated = pd.DataFrame({"submit_time": [0, 31 * 86_400]})
-    assert coverage_by(undated, rows, held, "M")["period"].tolist() == ["days 0–29", "days 30–59"]

@@ -21,12 +21,12 @@ from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_mod
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.features import site_features
-from procure.queue_time.metrics import brier, covered, pinball
+from procure.queue_time.metrics import brier, covered
 from procure.serve import ledger, sources
 from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.engine import Snapshot
-from procure.serve.keeper import ENDS, Keeper, losses
+from procure.serve.keeper import Keeper
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import JOB_COLUMNS, Store
 
@@ -127,43 +127,6 @@ def test_shares_are_of_what_was_in_use_as_in_training(log: pd.DataFrame) -> None
     whole = site_features(odd, asked=np.arange(301, 320))[names].to_numpy()
     tail = site_features(odd.iloc[100:].reset_index(drop=True), site.seen, asked=np.arange(201, 220))[names].to_numpy()
     np.testing.assert_array_equal(whole, tail)
-
-
-@pytest.mark.parametrize(("factor", "takes_over"), [(0.9, True), (1.01, True), (1.1, False)])
-def test_a_new_model_takes_over_only_if_it_is_no_worse(
-    replayed: Place, log: pd.DataFrame, tmp_path: Path, factor: float, takes_over: bool
-) -> None:
-    """Its loss on the last waits is held against that of the forecasts given out; 2 % is luck."""
-    place = Place(tmp_path, replayed.service)
-    shutil.copy(replayed.database, place.database)
-    shutil.copy(replayed.model, place.model)
-    store = Store(place.database, writer=True)
-    keeper = Keeper(place, store, lambda code, text: None, wait=False)
-    old, now = keeper.site, int(store.fact("looked"))
-    keeper.training, keeper.updated = Future(), now  # no update is due
-    keeper.training.set_result((quick_model(log, now), (factor * 50.0, 50.0)))
-    assert keeper.look(now) is takes_over
-    assert (keeper.site is not old) is takes_over
-    assert store.fact("last_training")["replaced"] is takes_over
-
-
-def test_losses_are_compared_on_the_same_jobs(tmp_path: Path) -> None:
-    """Of two sets of forecasts those that were late, or are about other jobs, count on neither side."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    names = [str(n) for n in range(90)]
-    given = pd.DataFrame({"job_id": names, "submit_time": 100, "source": ["poll"] * 60 + ["late"] * 30})
-    store.put_forecasts(given.assign(**dict.fromkeys(ENDS, 10.0)))
-    store.put_jobs(jobs_of(*((name, 100, 120, None) for name in names)))
-    store.settle()
-    keeper = Keeper(slurm_place(tmp_path), store, lambda code, text: None, wait=False)
-    record = keeper._record(0)
-    assert record["job_id"].to_list() == sorted(names[:60])
-    made = pd.DataFrame({"job_id": names[10:], "submit_time": 100, "wait": 20.0} | dict.fromkeys(ENDS, 10.0))
-    made.loc[made["job_id"].isin(names[60:]), "upper_90"] = 1e9
-    new, old = losses(made, record)
-    assert new == pytest.approx(old) == pytest.approx(pinball(np.full(50, 20.0), np.full((50, 5), 10.0)))
-    assert losses(made[1:], record) is None
-    assert keeper._record(101).empty
 
 
 def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place, tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ import pytest
 from serve_cases import HOSTILE, ask, ask_json, keep_model, make_log, make_place, over_socket, quick_model
 
 from procure.errors import TableError
-from procure.queue_time.answer import answer
-from procure.queue_time.features import Laid
+from procure.queue_time.answer import predict_queue
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import ledger, page
 from procure.serve.collector import Collector
@@ -82,7 +81,7 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
     site = snapshot.site.__class__(**(vars(snapshot.site) | proven | {"history": history}))
     snapshot = Snapshot(site, snapshot.table, snapshot.now)
     for one, request in zip(snapshot.answer(asked), asked, strict=True):
-        want = answer(site, request, snapshot.open, snapshot.now)
+        want = predict_queue(site, request, snapshot.open, now=snapshot.now)
         assert one.median == pytest.approx(want["median"], rel=1e-4)
         assert one.interval(90) == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
         assert one.interval(50) == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
@@ -102,19 +101,6 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
     rows = body.decode().splitlines()[1:] if mine["jobs"] else []
     assert [row.split()[0] for row in rows[: len(mine["jobs"])]] == [job["job_id"] for job in mine["jobs"]]
     assert "\u202e" not in body.decode() and "none of your jobs" in written_jobs(mine | {"jobs": []})
-
-
-def test_sums_laid_out_once_answer_as_for_each_question(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look's answers are, to the bit, those of a layout made anew for each question, alone or together."""
-    one = app.live.snapshot
-    monkeypatch.setattr("procure.serve.engine.Laid", lambda log, most: Laid(log, most, keep=False))
-    slow = Snapshot(one.site, one.table, one.now)
-    asked = [
-        Request(cpus, limit, 1000, user=user) for cpus in (1, 3, 8) for limit in (60, 9000) for user in (ME, "new")
-    ]
-    answers = one.answer(asked)
-    assert answers == slow.answer(asked) == [slow.answer([request])[0] for request in asked]
-    assert len({found.median for found in answers}) > 3
 
 
 def test_what_cannot_run_is_a_sentence(app: Any) -> None:
@@ -401,6 +387,17 @@ def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, ca
         raise AssertionError(caplog.text)
 
     asyncio.run(run())
+
+
+def test_before_a_job_is_known_no_question_is_answered(place: Place, tmp_path: Path) -> None:
+    """The first look of a collector may be written before it has seen a job: 503, and no failure."""
+    for path in (place.database, place.model):
+        shutil.copy(path, tmp_path)
+    mine = Place(tmp_path, place.service)
+    pd.read_parquet(place.queue).head(0).to_parquet(mine.queue)
+    guard, service = application(mine)
+    service.live.refresh()
+    assert ask(SimpleNamespace(guard=guard, service=service), QUESTION)[0] == 503
 
 
 def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:

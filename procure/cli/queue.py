@@ -16,7 +16,7 @@ class Queue(LazyGroup):
         "watch": ("queue_predict", "Show your pending jobs and when each may start, again every minute."),
         "evaluate": (
             "queue_evaluate",
-            "Judge predictions of a log's waits on splits by time, by month or at random.",
+            "Judge predictions of a log's waits on splits by time or at random.",
         ),
     }
 

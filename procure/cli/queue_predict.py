@@ -15,15 +15,13 @@ from rich.console import Console
 
 from procure.cli import common
 from procure.cli.queue_options import ModelOption, TzOption, deadline_of
-from procure.errors import TableError
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.answer import answer, doubt_in
-from procure.queue_time.cautions import age_of
+from procure.queue_time.answer import doubt_in, predict_queue
+from procure.queue_time.explain import age_of
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
-from procure.queue_time.trend import describe_call
 from procure.settings import LARGEST
 from procure.text import duration, roughly
 from procure.workload.clock import FIRST_DATE, utc_text
@@ -46,10 +44,6 @@ def predict(
     deadline: Annotated[str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")] = None,
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
-    trend: Annotated[
-        bool,
-        typer.Option("--trend", help="Only: does the mean wait of the next four hours rise?"),
-    ] = False,
     what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
     tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -62,12 +56,8 @@ def predict(
     procure queue predict job.sh --model site.model --live
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
-    procure queue predict --model site.model --trend
     """
     site = store.load(model)
-    if trend:
-        _trend(site, model, output)
-        return
     given: dict[str, Any] = {"cpus": cpus, "gpus": gpus}
     given["partition"] = partition or None
     if time is not None:
@@ -104,7 +94,7 @@ def predict(
         if output is common.Format.TABLE:
             common.echo(room.conclude(choices))
         return
-    said = answer(site, request, queue, now, seconds)
+    said = predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
     elif output is common.Format.CSV:
@@ -170,16 +160,6 @@ def _between(said: Any, share: int) -> str:
         return low
     # below 1 s the interval leaves out nobody who starts sooner, so that it says what "within" says
     return f"within {high}" if said[f"lower_{share}"] < 1 else f"{low} to {high}"
-
-
-def _trend(site: store.SiteModel, model: Path, output: common.Format) -> None:
-    """Say whether the mean wait of the next four hours rises, and how accurate past calls were."""
-    if not site.trend:
-        raise TableError(f"{model}: its log was too short to learn a trend from")
-    answer = describe_call(site.trend)
-    if answer["record_p_value"] > 0.05:
-        common.note("careful: past calls were no better than chance (permutation p > 0.05)")
-    common.print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
 
 
 _EVERY, _SHOWN = 60, 30

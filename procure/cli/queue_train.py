@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from procure.cli import common, log_options
 from procure.cli.queue_options import LogArgument, TzOption
 from procure.queue_time import store, training
-from procure.queue_time.evaluation import Method, left_out
+from procure.queue_time.evaluation import Method
+from procure.queue_time.log import left_out
 from procure.settings import MOST_COUNTED
 from procure.workload.log_settings import LogSettings
 
@@ -31,12 +31,11 @@ def train(
         typer.Option(
             "--update",
             metavar="MODEL",
-            help="Continue this model with a newer log: recent past, intervals, "
-            "trend; it is trained anew when the known waits have grown by 20 % and are all at hand.",
+            help="Continue this model with a newer log: recent past and intervals.",
         ),
     ] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="--update: train anew on the history kept and the log given, in any case.")
+        bool, typer.Option("--refit", help="--update: train anew on the history kept and the log given.")
     ] = False,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
     k: Annotated[
@@ -67,9 +66,9 @@ def train(
     for text in left_out(jobs):
         common.note(text)
     if known is not None:
-        site = training.continue_training(known, jobs, refit=refit or None, note=common.note)
+        site = training.continue_training(known, jobs, again=refit, note=common.note)
     else:
-        chosen = groups[0] if len(groups) == 1 else _chosen(jobs, groups, out.with_name(out.name + ".ks"))
+        chosen = groups[0] if len(groups) == 1 else training.choose_k(jobs, groups, _told)
         site = training.train(jobs, method, chosen)
     store.save(site, out)
     _print_model(site, out, output)
@@ -83,16 +82,8 @@ def _groups(text: str) -> range:
     return range(least, most + 1, int(match[3] or 1))
 
 
-def _chosen(jobs: pd.DataFrame, ks: range, sweep_log: Path) -> int:
-    """Choose k on a validation part; what is finished stays in a file beside the model, and a second call goes on."""
-    chosen = training.choose_k(
-        jobs,
-        ks,
-        sweep_log,
-        lambda k, rmse: common.note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part"),
-    )
-    common.note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
-    return chosen
+def _told(k: int, rmse: float) -> None:
+    common.note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part")
 
 
 def _print_model(site: store.SiteModel, path: Path, output: common.Format) -> None:

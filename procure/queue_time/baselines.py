@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,13 @@ import pandas as pd
 from procure.queue_time import recent
 from procure.queue_time.experts import guess
 from procure.queue_time.metrics import LEVELS, Forecast
+from procure.queue_time.splits import Split
 
 _WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 
 
-def guesses(
-    jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> dict[str, Forecast]:
-    """Make every naive forecast for the test rows.
+def naive(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, split: Split) -> dict[str, Forecast]:
+    """Make every naive forecast for the test rows, with the quantiles of its errors on the training rows.
 
     Parameters
     ----------
@@ -25,56 +24,37 @@ def guesses(
         The job table; ``slurm_wait`` (seconds, the scheduler's own estimate at submission) is used if logged.
     features
         Of `site_features`: recent waits known at submission.
-    wait, train, test
-        Waits in seconds and rows by position.
+    wait, split
+        Waits in seconds, and rows by position.
 
     Returns
     -------
     dict
-        ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``user_5`` and ``partition_5`` (means of the last
-        five waits), ``recent`` (median of the week's starts in the partition) and, where logged, ``slurm``.
+        ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``partition_5`` (mean of the last five waits),
+        ``recent`` (median of the week's starts in the partition) and, where logged, ``slurm``. Errors are ratios of 1 +
+        seconds, of what is below 0 as of 0.
     """
-    known = wait[train]
-    n = len(test)
+    known = wait[split.train]
     middle = float(np.median(known))
-    found = {
-        "zero": Forecast(np.zeros(n)),
-        "mean": Forecast(np.full(n, known.mean())),
-        "median": Forecast(_by_partition(jobs, wait, train, test, middle)),
+    medians = pd.Series(known).groupby(jobs["partition"].to_numpy()[split.train]).median()
+
+    def filled(values: pd.Series) -> np.ndarray:
+        return pd.to_numeric(values, errors="coerce").fillna(middle).to_numpy(dtype=float)
+
+    rules: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "zero": lambda rows: np.zeros(len(rows)),
+        "mean": lambda rows: np.full(len(rows), known.mean()),
+        "median": lambda rows: filled(jobs["partition"].iloc[rows].map(medians)),
+        "last_like": lambda rows: guess(features.iloc[rows], "last_like", middle),
+        "partition_5": lambda rows: guess(features.iloc[rows], "partition_5", middle),
+        "recent": lambda rows: filled(np.expm1(features[_WEEK].iloc[rows].astype(float))),
     }
-    asked = features.iloc[test]
-    for name in ("last_like", "user_5", "partition_5"):
-        found[name] = Forecast(guess(asked, name, middle))
-    if _WEEK in features.columns:
-        week = np.expm1(asked[_WEEK].to_numpy(dtype=float))
-        found["recent"] = Forecast(np.where(np.isnan(week), middle, week))
     if "slurm_wait" in jobs.columns:
-        estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[test]
-        found["slurm"] = Forecast(np.where(np.isnan(estimate), middle, np.nan_to_num(estimate)))
+        rules["slurm"] = lambda rows: filled(jobs["slurm_wait"].iloc[rows])
+    found = {}
+    for name, rule in rules.items():
+        point, before = rule(split.test), np.maximum(rule(split.train), 0.0)
+        errors = np.quantile(np.log1p(known) - np.log1p(before), LEVELS)
+        five = np.expm1(np.log1p(np.maximum(point, 0.0))[:, None] + errors)
+        found[name] = Forecast(point, np.maximum(five, 0.0))
     return found
-
-
-def with_errors(said: Forecast, before: np.ndarray, wait: np.ndarray) -> Forecast:
-    """Give a rule that says a number the quantiles of its own errors, learnt from the time before.
-
-    Parameters
-    ----------
-    said
-        What the rule says of the jobs that are judged; its point stays.
-    before, wait
-        What it said of jobs whose wait was known by then, and these waits; seconds. Errors are ratios of 1 + seconds,
-        of what is below 0 as of 0.
-    """
-    point, before = np.maximum(said.point, 0.0), np.maximum(before, 0.0)
-    errors = np.quantile(np.log1p(wait) - np.log1p(before), LEVELS)
-    return replace(said, quantiles=np.maximum(np.expm1(np.log1p(point)[:, None] + errors), 0.0))
-
-
-def _by_partition(
-    jobs: pd.DataFrame, wait: np.ndarray, train: np.ndarray, test: np.ndarray, middle: float
-) -> np.ndarray:
-    if "partition" not in jobs.columns:
-        return np.full(len(test), middle)
-    partition = jobs["partition"].to_numpy()
-    medians = pd.Series(wait[train]).groupby(partition[train]).median()
-    return pd.Series(partition[test]).map(medians).fillna(middle).to_numpy(dtype=float)

@@ -1,4 +1,4 @@
-"""The one door to XGBoost, which fits boosters for quantiles, for chances and for the published pipeline."""
+"""The one door to XGBoost, which fits boosters for quantiles and for the published pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from procure.files import load_booster
 from procure.progress import Step, step, worked
 
 PLAIN_ROUNDS = 100
-_SMALLEST_CHANCE = 1e-6
 LEAFWISE: dict[str, object] = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
 MAX_BIN = 64
 """Steps into which a feature's values are sorted: as good as XGBoost's 256 on the logs tried, in half of the time."""
@@ -76,36 +75,13 @@ class Booster:
         self.content = content
 
 
-def fit_quantiles(
-    features: np.ndarray, target: np.ndarray, levels: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> Booster:
-    """Boost all quantiles of a target at once with the pinball loss.
-
-    Parameters
-    ----------
-    features
-        (n, m) float32, NaN where unknown.
-    target
-        (n,) float64.
-    levels
-        (q,) in (0, 1), ascending.
-    n_rounds, seed
-        Boosting rounds; the seed of the row and column sampling.
-    **settings
-        Further XGBoost parameters.
-    """
-    return fit_booster(
-        features, target, n_rounds, seed, objective="reg:quantileerror", quantile_alpha=levels, **settings
-    )
-
-
 def fit_chances(features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
-    settings |= {"objective": "binary:logistic", "monotone_constraints": monotone}
+    how: dict[str, object] = {"objective": "binary:logistic", "monotone_constraints": monotone, "min_child_weight": 40}
     if (share := float(np.mean(happened))) in (0.0, 1.0):  # XGBoost's own start is 0.5, or an infinite logit
-        settings |= {"base_score": float(np.clip(share, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE))}
-    return fit_booster(features, happened, n_rounds, seed, **settings)
+        how |= {"base_score": float(np.clip(share, 1e-6, 1 - 1e-6))}
+    return fit_booster(features, happened, n_rounds, seed, **(LEAFWISE | settings | how))
 
 
 def fit_plain(

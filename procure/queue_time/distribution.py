@@ -30,10 +30,6 @@ class Distribution:
         found = quantiles_at(self.curve, levels)
         return found[:, 0] if np.ndim(level) == 0 else found
 
-    def mean(self) -> np.ndarray:
-        """Return the mean of each distribution, (n,) seconds, its ends of half a percent cut off."""
-        return np.asarray(self.quantile((np.arange(100) + 0.5) / 100).mean(axis=1))
-
     def interval(self, share: float = SHARE) -> np.ndarray:
         """Return the ends of each row's interval of a share, (n, 2) seconds; see `calibrate.interval_levels`."""
         return quantiles_at(self.curve, interval_levels(share, at_once(self.curve)))

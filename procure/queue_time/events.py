@@ -7,7 +7,7 @@ came first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,37 +101,6 @@ class Events:
 
     def _between(self, names: Sequence[str], begin: np.ndarray, end: np.ndarray) -> list[np.ndarray]:
         return [self.sums[name][end] - self.sums[name][begin] for name in names]
-
-    def mean_of_last(
-        self,
-        names: list[str],
-        time: np.ndarray,
-        n_last: int,
-        group: np.ndarray | None = None,
-        since: np.ndarray | None = None,
-    ) -> list[np.ndarray]:
-        """Average values over each group's last few events before each moment; NaN where there is none.
-
-        Events before ``since`` (n,) do not count.
-        """
-        [means] = self.means_of_last(names, time, (n_last,), group, since)
-        return means
-
-    def means_of_last(
-        self,
-        names: list[str],
-        time: np.ndarray,
-        counts: Sequence[int],
-        group: np.ndarray | None = None,
-        since: np.ndarray | None = None,
-    ) -> Iterator[list[np.ndarray]]:
-        """Do as `mean_of_last` for several numbers of events, with one search."""
-        end = self.before(time, group)
-        first = self.begin(len(time), group) if since is None else self.before(since, group)
-        for n_last in counts:
-            begin = np.maximum(end - n_last, first)
-            count = np.where(end > begin, end - begin, np.nan)
-            yield [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
 
 
 def by_group(group: np.ndarray, n_groups: int) -> np.ndarray:

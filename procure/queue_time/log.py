@@ -13,6 +13,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.queue_time.events import NEVER
 from procure.queue_time.splits import bursts
+from procure.text import counted
 
 LOOK_BACK, LOOK_SPAN = 20_000, 7 * 86_400
 """Jobs, and seconds, before a submission: what is older than both is not looked at as the last wait or job before."""
@@ -68,7 +69,7 @@ class Log:
 
     @cached_property
     def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
-        """What the jobs of a shape and of a kind have in common, see `meanings`."""
+        """What the jobs of a shape and of a kind have in common, see `features.WHOSE`."""
         width = np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64)
         length = (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64)
         return {
@@ -91,7 +92,7 @@ class Log:
     def asking(self, now: int, asked: Sequence[Mapping[str, Any]]) -> Log:
         """Return questions that come at a moment, Unix s, after the jobs that were submitted by then.
 
-        Each has ``cpus mem gpus nodes limit`` and ``user partition model`` by name; `numbered` gives shapes and kinds.
+        Each has ``cpus mem gpus nodes limit`` and ``user partition model`` by name.
         """
         n = len(asked)
         amounts = ("cpus", "mem", "gpus", "nodes", "limit")
@@ -102,10 +103,14 @@ class Log:
         submit, never = np.full(n, now - self.origin), np.full(n, NEVER)
         row = np.full(n, int(np.searchsorted(self.submit, now - self.origin, side="right")))
         moments: dict[str, Any] = {"submit": submit} | dict.fromkeys(("start", "end", "left", "due"), never)
-        unknown: dict[str, Any] = dict.fromkeys(("shape", "like"), np.zeros(n, np.int64))
         optional = {name: np.full(n, np.nan) for name in self.optional}
         moments["since"] = _since(self.submit, row, submit)
-        return replace(self, **moments, **of, **unknown, row=row, order=np.arange(n), optional=optional)
+        ask = replace(self, **moments, **of, row=row, order=np.arange(n), optional=optional)
+        kinds = ask.kinds
+        for label, known in self.numbers.items():  # what no job has is one group without a past
+            common = zip(*(values.tolist() for values in kinds[label]), strict=True)
+            moments[label] = np.array([known.get(one, len(known)) for one in common], np.int64)
+        return replace(ask, shape=moments["shape"], like=moments["like"])
 
     def one(self, place: int) -> Log:
         """Return one of several questions."""
@@ -116,6 +121,7 @@ class Log:
         kept = self._rows(np.flatnonzero(~left_out))
         return replace(kept, row=np.arange(kept.n))
 
+    @cached_property
     def numbers(self) -> dict[str, dict[tuple[int, ...], int]]:
         """Return the code of each shape and kind of job, by what its jobs have in common."""
         kinds, found = self.kinds, {}
@@ -124,14 +130,6 @@ class Log:
             common = zip(*(values[first].tolist() for values in kinds[label]), strict=True)
             found[label] = dict(zip(common, codes.tolist(), strict=True))
         return found
-
-    def numbered(self, ask: Log, numbers: Mapping[str, Mapping[tuple[int, ...], int]]) -> Log:
-        """Number the shapes and kinds of questions by `numbers`; what no job has is one group without a past."""
-        kinds, codes = ask.kinds, {}
-        for label, known in numbers.items():
-            asked = zip(*(values.tolist() for values in kinds[label]), strict=True)
-            codes[label] = np.array([known.get(one, len(known)) for one in asked], np.int64)
-        return replace(ask, shape=codes["shape"], like=codes["like"])
 
 
 _ARRAYS = tuple(one.name for one in fields(Log) if one.name not in ("origin", "names", "optional"))
@@ -193,6 +191,62 @@ def without_starts(jobs: pd.DataFrame) -> pd.DataFrame:
         return jobs
     gave_up = jobs["state"].astype(str).str.upper().str.startswith("CANCELLED") & (jobs["run_time"] == 0)
     return jobs.assign(start_time=jobs["start_time"].mask(gave_up.to_numpy()))
+
+
+def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the jobs whose time in the queue is known: started, ended without a start, or still pending.
+
+    A job cancelled in the queue has not started; it stands there until it gives up. Where the log has
+    ``eligible_time``, a job joins the queue then, as its ``submit_time`` says from here on: until it is held no more,
+    its begin time has come and its dependency is met, it does not wait for room. A job that is not yet eligible is left
+    out, and one that starts before it is submitted; `left_out` says so.
+
+    Raises
+    ------
+    TableError
+        No job has a start time.
+    """
+    if "start_time" not in jobs.columns or jobs["start_time"].isna().all():
+        raise TableError("the log has no start times; waits cannot be learnt from it")
+    if "end_time" not in jobs.columns:
+        jobs = jobs.assign(end_time=(jobs["start_time"] + jobs["run_time"]).astype("Int64"))
+    known = jobs["start_time"].notna() | jobs["end_time"].notna()
+    if "state" in jobs.columns:
+        known |= jobs["state"].astype(str).str.upper().isin(["PENDING", "PD"])
+    kept = without_starts(jobs)[(known & ~_too_early(jobs) & ~_held(jobs)).to_numpy()]
+    if "eligible_time" in kept.columns:
+        at = kept["eligible_time"].astype("Int64").fillna(kept["submit_time"])
+        left = kept["start_time"].fillna(kept["end_time"]).astype("Int64")
+        joins = at.clip(lower=kept["submit_time"]).where(~(at > left).fillna(False), kept["submit_time"])
+        kept = kept.assign(submit_time=joins.astype("int64"))
+    return kept.sort_values("submit_time", kind="stable").reset_index(drop=True)
+
+
+def _too_early(jobs: pd.DataFrame) -> pd.Series:
+    return (jobs["start_time"] < jobs["submit_time"]).fillna(False).astype(bool)
+
+
+def _held(jobs: pd.DataFrame) -> pd.Series:
+    if "eligible_time" not in jobs.columns or jobs["eligible_time"].isna().all():
+        return pd.Series(False, index=jobs.index)
+    left = jobs[[name for name in ("start_time", "end_time") if name in jobs.columns]].notna().any(axis=1)
+    return jobs["eligible_time"].isna() & ~left
+
+
+def left_out(jobs: pd.DataFrame) -> list[str]:
+    """Say what `queue_jobs` leaves out of a log, or counts from another moment, a sentence each."""
+    found: list[str] = []
+    if "start_time" not in jobs.columns:
+        return found
+    if n := int(_too_early(jobs).sum()):
+        found.append(f"{counted(n, 'job')} left out: the start is before the submission")
+    if n := int(_held(jobs).sum()):
+        found.append(f"{counted(n, 'job')} left out: held, or waiting for a begin time or a dependency")
+    if "eligible_time" in jobs.columns:
+        n = int((jobs["eligible_time"] > jobs["submit_time"]).fillna(False).sum())
+        if n:
+            found.append(f"{counted(n, 'job')} could start only some time after submission: waits count from then")
+    return found
 
 
 def wait_times(jobs: pd.DataFrame) -> np.ndarray:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 """The quantiles over which the pinball loss is averaged."""
-A_DAY = 86_400
 HOURS = (1, 4, 8, 12)
 """The deadlines that a report shows beside the mean wait, in hours."""
 
@@ -20,14 +18,14 @@ class Forecast:
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
     and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
-    ``mean`` (n,) of the distribution, s.
+    ``about`` is added to its rows.
     """
 
     point: np.ndarray
     quantiles: np.ndarray | None = None
     interval: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
-    mean: np.ndarray | None = None
+    about: dict[str, int] = field(default_factory=dict)
 
 
 def pinball(wait: np.ndarray, quantiles: np.ndarray) -> float:
@@ -89,30 +87,9 @@ def brier(chance: np.ndarray, happened: np.ndarray) -> float:
     return float(np.mean((chance - happened) ** 2))
 
 
-def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
-    """Compare stated and observed chances in ten equal bins of the stated one.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``bin, n, share, stated, observed, gap`` for bins with a row; ``gap`` in points.
-    """
-    number = np.minimum((chance * 10).astype(int), 9)
-    frame = pd.DataFrame({"bin": number, "stated": chance, "observed": happened.astype(float)})
-    bins = frame.groupby("bin").agg(n=("stated", "size"), stated=("stated", "mean"), observed=("observed", "mean"))
-    bins.insert(1, "share", bins["n"] / len(chance))
-    bins["gap"] = 100 * (bins["observed"] - bins["stated"])
-    return bins.reset_index()
-
-
 def _quantiles(forecast: Forecast) -> np.ndarray:
     """Return a forecast's quantiles at `LEVELS`; a number without known errors is stated at each."""
     return np.repeat(forecast.point[:, None], len(LEVELS), 1) if forecast.quantiles is None else forecast.quantiles
-
-
-def _means(forecast: Forecast) -> np.ndarray:
-    """Return the mean of each stated distribution, (n,) seconds; of a number, or five quantiles, the number."""
-    return forecast.point if forecast.mean is None else forecast.mean
 
 
 def beats(
@@ -145,7 +122,7 @@ def judge(
     """
     point = forecast.point
     quantiles, interval = _quantiles(forecast), forecast.interval
-    error, long = np.abs(point - wait), wait > A_DAY
+    error = np.abs(point - wait)
     inside = None if interval is None else covered(wait, interval)
     burst = np.arange(len(wait)) if burst is None else burst
     common = {
@@ -157,11 +134,6 @@ def judge(
         "pinball": pinball(wait, quantiles),
         "coverage_90": None if inside is None else float(inside.mean()),
         "coverage_90_by_burst": None if inside is None else float(by_burst(inside, burst).mean()),
-        "n_over_a_day": int(long.sum()),
-        "mae_over_a_day": float(error[long].mean()) if long.any() else None,
-        "coverage_over_a_day": float(inside[long].mean()) if inside is not None and long.any() else None,
-        "mean_over_a_day": float(wait[long].mean()) if long.any() else None,
-        "stated_mean_over_a_day": float(_means(forecast)[long].mean()) if long.any() else None,
         "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
     }
     rows = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +14,11 @@ from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
-from procure.queue_time.features import Laid, features_in, features_of
+from procure.queue_time.features import features_of
 from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import counted, nearest, roughly
-
-MOST_LIKE = 20
-"""Like jobs of a user at either end of a row of them that bound what is said of a new one."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class Situation:
     request, now
         What it asks for, and Unix seconds.
     log
-        All jobs that are known, laid out for the features: of `past`.
+        All jobs that are known, laid out for the features.
     ask
         The job as a question to it.
     features
@@ -139,49 +136,6 @@ class Situation:
     features: pd.DataFrame
 
 
-def past(site: SiteModel, state: pd.DataFrame | None = None) -> Log:
-    """Lay out all jobs that are known, once for any number of questions.
-
-    Parameters
-    ----------
-    site
-        The model, whose history stands for the recent past.
-    state
-        The queue now, of `state.read_state`.
-
-    Returns
-    -------
-    log.Log
-        The history; with a state, its jobs that have ended, and those of the state. Give it to `situation`.
-    """
-    return site.laid_out if state is None else read_jobs(_known(site, state))
-
-
-def situation(
-    site: SiteModel,
-    request: Request,
-    state: pd.DataFrame | None = None,
-    now: int | None = None,
-    log: Log | None = None,
-) -> Situation:
-    """Put a job that is submitted now into the queue.
-
-    Parameters
-    ----------
-    site
-        The model, whose history stands for the recent past.
-    request
-        The job; without a partition it goes to the most used one.
-    state
-        The queue now, from `state.read_state`; without it the end of the model's history is now.
-    now
-        Unix seconds; by default `moment_of`.
-    log
-        Of `past`, if it is laid out already.
-    """
-    return situations(site, [request], state, now, log)[0][0]
-
-
 def situations(
     site: SiteModel,
     requests: Sequence[Request],
@@ -189,13 +143,32 @@ def situations(
     now: int | None = None,
     log: Log | None = None,
 ) -> tuple[list[Situation], pd.DataFrame]:
-    """Put jobs into the queue, each without the others, see `situation`; beside them all features, a row each."""
+    """Put jobs that are submitted now into the queue, each without the others.
+
+    Parameters
+    ----------
+    site
+        The model, whose history stands for the recent past.
+    requests
+        The jobs; one without a partition goes to the most used one.
+    state
+        The queue now, of `state.read_state`; without it the end of the model's history is now.
+    now
+        Unix seconds; by default `moment_of`.
+    log
+        All jobs that are known, if they are laid out already.
+
+    Returns
+    -------
+    tuple
+        The jobs in the queue, and their features, a row each.
+    """
     now = moment_of(site, state) if now is None else now
-    log = past(site, state) if log is None else log
+    if log is None:
+        log = site.laid_out if state is None else read_jobs(_known(site, state))
     requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
-    laid = Laid(log, site.seen)
-    ask = laid.numbered(log.asking(now, [one.amounts for one in requests]))
-    features = features_in(laid, ask)
+    ask = log.asking(now, [one.amounts for one in requests])
+    features = features_of(log, ask, site.seen)
     found = [
         Situation(one, now, log, ask.one(place), features.iloc[place : place + 1]) for place, one in enumerate(requests)
     ]
@@ -229,29 +202,6 @@ def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
 
 
-def forecast(
-    site: SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0
-) -> dict[str, float | None]:
-    """Predict when a job that is submitted now starts: seconds from now.
-
-    Parameters
-    ----------
-    site, features
-        The model, and one row of features.
-    deadline
-        Seconds from now; None = no chance is asked for.
-    doubt
-        Of `cautions.Caution`, in all: how much wider than stated the distribution is made.
-
-    Returns
-    -------
-    dict
-        ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
-        `calibrate.interval_levels`; a point method knows only the first.
-    """
-    return read_off(stated(site, features), 0, deadline, doubt)
-
-
 def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray:
     """Return what the model states of jobs: their distributions, or where the method has none its points (n,), s."""
     if isinstance(site.model, QueueTimeModel):
@@ -259,24 +209,31 @@ def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray
     return np.maximum(site.model.predict(features), 0.0)
 
 
-def medians(said: Distribution | np.ndarray) -> np.ndarray:
-    """Read the medians (n,), s, off what is `stated`, as `read_off` does one by one."""
-    return said.quantile(0.5) if isinstance(said, Distribution) else said
-
-
 def read_off(
-    said: Distribution | np.ndarray,
-    row: int,
-    deadline: float | None = None,
-    doubt: float = 0.0,
-    least: np.ndarray | float = 0.0,
+    said: Distribution | np.ndarray, row: int = 0, deadline: float | None = None, doubt: float = 0.0
 ) -> dict[str, float | None]:
-    """Read what `forecast` returns of one job off what is `stated` of several, at ``least`` as `no_sooner` has it."""
+    """Read when a job starts, seconds from now, off what is `stated` of several.
+
+    Parameters
+    ----------
+    said, row
+        What is stated, and of which of the jobs it is asked.
+    deadline
+        Seconds from now; None = no chance is asked for.
+    doubt
+        Of `explain.doubt_of`: how much wider than stated the distribution is made.
+
+    Returns
+    -------
+    dict
+        ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
+        `calibrate.interval_levels`; a point method knows only the first.
+    """
     if not isinstance(said, Distribution):
         empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
-        return {"median": float(np.maximum(said[row], least).max())} | empty | {"p_before_deadline": None}
+        return {"median": float(said[row])} | empty | {"p_before_deadline": None}
     one = Distribution(said.curve[[row]])
-    one = Distribution(np.maximum(widened(one, doubt).curve if doubt else one.curve, least))
+    one = widened(one, doubt) if doubt else one
     values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
     for share in (50, 90):
         values[f"lower_{share}"], values[f"upper_{share}"] = one.interval(share / 100)[0].tolist()
@@ -329,8 +286,8 @@ def what_if(
 ) -> pd.DataFrame:
     """Rank the same work in other sizes, times and partitions by its expected start.
 
-    Sizes keep CPUs × time; the soonest median is first. A way beside the job as asked stays within what jobs of its
-    partition asked for in the history that the model keeps: no more CPUs, nodes or memory, no longer a limit.
+    Sizes keep CPUs × time; the soonest median is first. No way has a longer limit than any job of the partition asked
+    for in the history that the model keeps, unless the job as asked has.
     ``doubt`` tells how much wider than stated each forecast is made, see `answer.doubt_in`.
     """
     choices = [request]
@@ -345,56 +302,50 @@ def what_if(
         for name in site.partitions[:6]
         if name and name != (request.partition or usual_partition(site))
     ]
+    longest = site.history.groupby("partition")["requested_time"].max()
     choices = [
-        one for one in dict.fromkeys(choices) if can_run(site, one, state) and (one == request or _was_seen(site, one))
+        one
+        for one in dict.fromkeys(choices)
+        if one == request
+        or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
     ]
     found, features = situations(site, choices, state, now)
-    said, least = stated(site, features), no_sooner(site, state, choices, now)
+    said = stated(site, features)
     rows = []
     for place, (choice, here) in enumerate(zip(choices, found, strict=True)):
-        expected = read_off(said, place, deadline, doubt(choice, here), least[place])
+        expected = read_off(said, place, deadline, doubt(choice, here))
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
 
 
-def _was_seen(site: SiteModel, request: Request) -> bool:
-    """Return whether no amount of a request is beyond the largest that jobs of its partition asked for."""
-    most = site.largest.get(partition_of(site, request.partition))
-    asked = {
-        "cpus": request.cpus, "nodes": request.nodes, "mem": request.nodes * request.mem_mb,
-        "limit": request.requested_time,
-    }  # fmt: skip
-    return most is not None and all(asked[name] <= most[name] for name in asked)
-
-
 def conclude(choices: pd.DataFrame) -> str:
     """Say in a sentence which of the ways of `what_if` to take.
 
-    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and by more than the model's
-    own noise: three in four such jobs are to start before the median of the job as asked, that is, the stated interval
-    of one in two ends before it. Of the ways that do, the soonest is named; a point method states no interval.
+    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and three in four such jobs
+    are to start before the median of the job as asked. Of the ways that do, the soonest is named.
     """
     asked = choices[choices["as_asked"]].iloc[0]
     saves = asked["median"] - choices["median"]
     worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
     if not worth.any():
-        when = roughly(asked["median"])
-        when = when if when == "at once" else f"in about {when}"
-        return f"Ask as you did, to start {when}: no other way to do the same work is likely to start much sooner."
+        return (
+            f"Ask as you did, to start {_when(asked)}: no other way to do the same work is likely to start much sooner."
+        )
     best = choices[worth].iloc[0]
-    when = roughly(best["median"])
-    when = when if when == "at once" else f"in about {when}"
-    saved = asked["median"] - best["median"]
     less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
     limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
     limit += ", if your job ends by then" if less else ""
     where = f" in {best['partition']}" if best["partition"] != asked["partition"] else ""
-    sure = "" if best["upper_90"] is None or best["upper_90"] < asked["median"] else ", though not surely so"
     return (
-        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {when}, {roughly(saved)} sooner "
-        f"than as asked{sure}."
+        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {_when(best)}, "
+        f"{roughly(asked['median'] - best['median'])} sooner than as asked."
     )
+
+
+def _when(choice: pd.Series) -> str:
+    text = roughly(choice["median"])
+    return text if text == "at once" else f"in about {text}"
 
 
 def pending_waits(
@@ -407,98 +358,35 @@ def pending_waits(
 ) -> pd.DataFrame:
     """Predict when a user's pending jobs start, given how long each has waited.
 
-    All of them, the first ``most``, or the one of a ``job_id``. A job is never stated to start before one of the same
-    request that was submitted before it, of which for a ``job_id`` the first ``most`` are looked at: each of its
-    quantiles is at least that of the other.
+    All of them, the first ``most``, or the one of a ``job_id``. In a list a job is never stated to start before one of
+    the same request that was submitted before it: each of its quantiles is at least that of the other.
 
     Returns
     -------
     pandas.DataFrame
-        ``job_id cpus requested_time partition waited`` and what `forecast` returns, s from now; a row per job, in
+        ``job_id cpus requested_time partition waited`` and what `read_off` returns, s from now; a row per job, in
         order of submission.
     """
     now = moment_of(site, state) if now is None else now
-    rows = []
-    for job, waited, said in _pending(site, state, user, now, lambda jobs: _looked_at(jobs, job_id, most)):
-        if job_id is not None and str(job.job_id) != job_id:
-            continue
-        request = Request.of(job)
-        about = {
-            "job_id": str(job.job_id),
-            "cpus": request.cpus,
-            "requested_time": request.requested_time,
-            "partition": request.partition,
-            "waited": waited,
-        }
-        rows.append(about | read_off(Distribution(said) if said.ndim == 2 else said, 0))
-    return pd.DataFrame(rows)
-
-
-def no_sooner(
-    site: SiteModel, state: pd.DataFrame | None, requests: Sequence[Request], now: int | None = None
-) -> list[np.ndarray | float]:
-    """Return what is stated at least of new jobs: what `pending_waits` says of their user's like jobs that wait, s.
-
-    Of each request the quantiles at `calibrate.GRID`, or 0 where no like job waits. Of a row of like jobs the first and
-    the last `MOST_LIKE` are looked at.
-    """
-    found: dict[tuple[Any, ...], np.ndarray] = {}
-    kinds = [replace(one, partition=partition_of(site, one.partition)).kind for one in requests]
-    user = requests[0].user
-
-    def like(jobs: Sequence[Any]) -> list[int]:
-        own = [place for place, job in enumerate(jobs) if Request.of(job).kind in kinds]
-        return sorted({*own[:MOST_LIKE], *own[-MOST_LIKE:]})
-
-    if state is not None and user:
-        mine = in_its_terms(site, state[(state["user"] == user) & state["start_time"].isna()])
-        if like(list(mine.itertuples())):
-            now = moment_of(site, state) if now is None else now
-            found = {Request.of(job).kind: said for job, _, said in _pending(site, state, user, now, like)}
-    return [found.get(kind, 0.0) for kind in kinds]
-
-
-def _pending(
-    site: SiteModel, state: pd.DataFrame, user: str, now: int, looked_at: Callable[[Sequence[Any]], list[int]]
-) -> Iterator[tuple[Any, int, np.ndarray]]:
-    """Go through a user's pending jobs that are looked at: each, how long it has waited, s, and what is said of it.
-
-    That is what remains, s from now, (1, len(calibrate.GRID)) quantiles or a number (1,), and no less than of a like
-    job before it.
-    """
     table = _known(site, state)
     log = read_jobs(table)
     waits, submit = (log.left == NEVER) & (log.submit <= now - log.origin), log.submit + log.origin
-    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy()[log.order])
-    jobs = list(table.iloc[log.order[mine]].itertuples())
-    kept = looked_at(jobs)
-    if not kept:
-        return
-    jobs, mine = [jobs[place] for place in kept], mine[kept]
-    submitted = features_of(log, log.take(log.order[mine]), site.seen)
-    soonest = dict[tuple[Any, ...], np.ndarray]()
-    for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
-        job, waited = jobs[place], max(now - int(submit[row]), 0)
-        request = Request.of(job)
+    names = table["job_id"].astype(str).to_numpy()[log.order]
+    mine = waits & (table["user"] == user).to_numpy()[log.order] & (names == (job_id or names))
+    looked_at = np.flatnonzero(mine)[:most]
+    submitted = features_of(log, log.take(log.order[looked_at]), site.seen)
+    rows, soonest = [], dict[tuple[Any, ...], np.ndarray]()
+    for place, row in enumerate(track(looked_at.tolist(), "looking at pending jobs", "job")):
+        waited = max(now - int(submit[row]), 0)
+        request = Request.of(next(table.iloc[[log.order[row]]].itertuples()))
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
-        fresh = situation(site, request, now=now, log=others).features
+        _, fresh = situations(site, [request], now=now, log=others)
+        said = stated(site, fresh)
         if isinstance(site.model, QueueTimeModel):
-            said = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
-        else:
-            said = medians(stated(site, fresh))
-        said = soonest[request.kind] = np.maximum(said, soonest.get(request.kind, 0.0))
-        yield job, waited, said
-
-
-def _looked_at(jobs: Sequence[Any], job_id: str | None, most: int | None) -> list[int]:
-    """Return which of a user's pending jobs are looked at: the first, or the one of an id and the first ones like it.
-
-    These are of the same request and were submitted before it.
-    """
-    if job_id is None:
-        return list(range(len(jobs)))[:most]
-    own = [place for place, job in enumerate(jobs) if str(job.job_id) == job_id]
-    like = [
-        place for place in range(max(own, default=0)) if Request.of(jobs[place]).kind == Request.of(jobs[own[-1]]).kind
-    ]
-    return sorted({*like[:most], *own})
+            said = rest(site.model, submitted.iloc[[place]], fresh, waited)
+        values = said.curve if isinstance(said, Distribution) else said
+        values = soonest[request.kind] = np.maximum(values, soonest.get(request.kind, 0.0))
+        about = {"job_id": names[row], "cpus": request.cpus, "requested_time": request.requested_time}
+        about |= {"partition": request.partition, "waited": waited}
+        rows.append(about | read_off(Distribution(values) if values.ndim == 2 else values))
+    return pd.DataFrame(rows)

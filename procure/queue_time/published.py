@@ -7,16 +7,12 @@ five-fold cross-validation searched an empty grid, so that it never changed a mo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
-from procure.files import from_json
 from procure.queue_time.booster import Booster, fit_published
 from procure.queue_time.features import PUBLISHED, picked
 
@@ -98,7 +94,6 @@ def sweep_k(
     wait: np.ndarray,
     ks: Sequence[int],
     seed: int = 1,
-    log_file: Path | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> pd.DataFrame:
     """Measure the published pipeline for many k on a validation part of its own training rows.
@@ -111,8 +106,6 @@ def sweep_k(
         Which numbers of groups.
     seed
         Of the split and of k-means.
-    log_file
-        A file of one JSON line per finished k; a sweep that was cut off goes on after them.
     progress
         Called with each k and its RMSE.
 
@@ -121,41 +114,17 @@ def sweep_k(
     pandas.DataFrame
         ``k, n_groups, rmse``: the elbow curve.
     """
-    done = _finished(log_file, len(wait), seed)
     validation = np.random.default_rng(seed).random(len(wait)) < 0.2
     train, train_wait = features[~validation], wait[~validation]
-    base = None
+    base, rows = None, []
     for k in ks:
-        if k not in done:
-            model = Published(k, seed).fit(train, train_wait, base)
-            base = model.base
-            error = model.predict(features[validation]) - wait[validation]
-            done[k] = {"k": k, "n_groups": len(model.boosters), "rmse": float(np.sqrt(np.mean(error**2)))}
-            if log_file is not None:
-                with log_file.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps(done[k] | {"n_rows": len(wait), "seed": seed}) + "\n")
+        model = Published(k, seed).fit(train, train_wait, base)
+        base = model.base
+        error = model.predict(features[validation]) - wait[validation]
+        rows.append({"k": k, "n_groups": len(model.boosters), "rmse": float(np.sqrt(np.mean(error**2)))})
         if progress is not None:
-            progress(k, float(done[k]["rmse"]))
-    return pd.DataFrame([done[k] for k in ks])
-
-
-def _finished(log_file: Path | None, n_rows: int, seed: int) -> dict[int, dict[str, float]]:
-    if log_file is None or not log_file.is_file():
-        return {}
-    done = {}
-    lines = log_file.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            row = from_json(line)
-            known = row.pop("n_rows"), row.pop("seed")
-            done[int(row["k"])] = row
-        except (ValueError, KeyError, TypeError, AttributeError):
-            if number == len(lines):
-                break
-            raise TableError(f"{log_file}, line {number}: not a line of a k sweep; remove the file") from None
-        if known != (n_rows, seed):
-            raise TableError(f"{log_file}: belongs to a sweep over other rows or another seed; name a new file")
-    return done
+            progress(k, rows[-1]["rmse"])
+    return pd.DataFrame(rows)
 
 
 def best_k(curve: pd.DataFrame) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from procure.queue_time.events import NEVER, Events
@@ -32,36 +30,29 @@ def columns(kind: str) -> list[str]:
     return [f"{PREFIX}{kind}_{round(100 * level):02d}" for level in LEVELS]
 
 
-def sorted_waits(log: Log, starts: Events) -> np.ndarray:
-    """Return the natural logarithm of 1 + wait of a log's starts as they are sorted, and a 0 after them."""
-    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
-    return np.append(log_wait[starts.order], 0.0)
-
-
-def recent_waits(ask: Log, starts: Mapping[str, tuple[Events, np.ndarray]]) -> np.ndarray:
-    """Return quantiles of the recent waits that were known when each job was submitted.
+def recent_waits(log: Log, starts: Events, now: np.ndarray, own: np.ndarray, seconds: int) -> np.ndarray:
+    """Return quantiles of the waits of the jobs of each question's group that started within so many seconds.
 
     Parameters
     ----------
-    ask
-        The jobs asked about.
-    starts
-        The log's starts sorted by each grouping, and `sorted_waits` of them.
+    log, starts
+        All jobs, and their starts sorted by groups.
+    now, own
+        (n,) the moments of the questions and their groups.
+    seconds
+        How far back.
 
     Returns
     -------
     numpy.ndarray
-        (n, len(KINDS), len(LEVELS)) float32, the natural logarithm of 1 + seconds; NaN without a start in the
-        window.
+        (n, len(LEVELS)) float32, the natural logarithm of 1 + seconds; NaN without a start in the window.
     """
-    found = np.full((ask.n, len(KINDS), len(LEVELS)), np.nan, np.float32)
-    for position, (label, seconds) in enumerate(KINDS.values()):
-        (events, values), own = starts[label], getattr(ask, label)
-        begin, end = events.before(ask.submit - seconds, own), events.before(ask.submit, own)
-        for first in range(0, ask.n, _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            found[rows, position] = _quantiles(values, begin[rows], end[rows])
-    return found
+    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
+    values = np.append(log_wait[starts.order], 0.0)
+    begin, end = starts.before(now - seconds, own), starts.before(now, own)
+    parts = [slice(first, first + _BLOCK) for first in range(0, len(now), _BLOCK)]
+    found = [_quantiles(values, begin[rows], end[rows]).astype(np.float32) for rows in parts]
+    return np.concatenate([np.zeros((0, len(LEVELS)), np.float32), *found])
 
 
 def _quantiles(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:

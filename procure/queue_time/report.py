@@ -11,10 +11,10 @@ from markupsafe import Markup
 from procure.errors import TableError
 from procure.page.html import render, write_page
 from procure.page.names import heading
-from procure.page.vega import BLUE, GREY, ORANGE, PALETTE, column, records, still, time_axis
-from procure.queue_time.evaluation import Evaluation, coverage_by, verdict
+from procure.page.vega import BLUE, ORANGE, column, records, still, time_axis
+from procure.queue_time.evaluation import Evaluation, verdict
 from procure.queue_time.features import PUBLISHED
-from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
+from procure.queue_time.metrics import confusion
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 from procure.text import counted, duration
 from procure.workload.clock import has_dates, local_times
@@ -50,15 +50,12 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
     text = render(
         Path(__file__).with_name("report.html"),
         about=_about(len(evaluation.jobs), known),
-        lines=_answer(rows),
+        lines=[(line, "methods") for line in verdict(evaluation).splitlines()],
         methods=rows.loc[rows["deadline_label"] == "mean", _METHODS],
         correlations=_correlations(evaluation),
         deadlines=rows.loc[rows["method"].isin(["procure", "kmeans-gbt", "gbt"]), _DEADLINES],
         elbows={name: _elbow(name, curve) for name, curve in evaluation.curves.items()},
         use=_use(evaluation, tz),
-        intervals=_intervals(evaluation, tz),
-        clock=f" ({tz or 'UTC'})" if has_dates(evaluation.jobs) else "",
-        verdict=verdict(evaluation).splitlines(),
         trend=_trend(evaluation, seed),
     )
     return write_page(path, text)
@@ -70,30 +67,6 @@ def _about(n_jobs: int, known: np.ndarray) -> str:
     return f"{counted(n_jobs, 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on average, " + (
         f"half of them under {duration(half)}" if half else "most start at once"
     )
-
-
-def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Say how far off predictions are on jobs that came later, or else on the split that there is.
-
-    Each sentence with the section that it rests on.
-    """
-    whole = rows[rows["deadline_label"] == "mean"]
-    split = "chronological" if (whole["split"] == "chronological").any() else whole["split"].iloc[0]
-    here = whole[whole["split"] == split].dropna(subset=["mae"]).sort_values("mae", kind="stable")
-    if here.empty:
-        return [("no method could be judged", "methods")]
-    best = here.iloc[0]
-    where = "on jobs that came later" if split == "chronological" else f"on the {split} split"
-    lines = [f"{where}, {best['method']} is nearest: off by {duration(best['mae'])} on average"]
-    if len(here) > 1:
-        last = here.iloc[-1]
-        lines.append(f"farthest off is {last['method']}: {duration(last['mae'])}")
-    ranged = here[here["coverage_90"].notna()] if "coverage_90" in here else here.iloc[:0]
-    lines += [
-        f"{one.coverage_90:.0%} of the waits lay inside the range that {one.method} gave with 90 % confidence"
-        for one in ranged.head(1).itertuples()
-    ]
-    return [(line, "methods") for line in lines]
 
 
 def _correlations(evaluation: Evaluation) -> pd.DataFrame:
@@ -142,52 +115,6 @@ def _use(evaluation: Evaluation, tz: str | None) -> Markup:
         },
     }
     return still("use", "CPUs and memory in use", spec)
-
-
-def _intervals(evaluation: Evaluation, tz: str | None) -> list[dict[str, object]]:
-    """Draw coverage by week and the calibration of chances, for each forecast that has quantiles."""
-    parts: list[dict[str, object]] = []
-    for (split, method), (rows, forecast) in evaluation.forecasts.items():
-        if forecast.interval is None:
-            continue
-        wait = evaluation.wait[rows]
-        inside = covered(wait, forecast.interval)
-        weeks = coverage_by(evaluation.jobs, rows, inside, "W", tz)
-        n = len(weeks)
-        level = {"mark": {"type": "line", "color": GREY}, "data": {"values": records(week=[0, n - 1], inside=90.0)}}
-        by_week = {"data": {"values": records(week=range(n), inside=100 * weeks["coverage"])}, "mark": "line"}
-        over_weeks = {
-            "encoding": {
-                "x": column("week", title="week of the test part"),
-                "y": column("inside", title="waits inside the 90 % interval (%)", scale={"zero": False}),
-            },
-            "layer": [level, by_week],
-        }
-        shares = records(stated=[0, 1], observed=[0, 1], deadline="exact")
-        names = ["exact"]
-        for hours in HOURS:
-            chance = (forecast.chances or {}).get(hours * 3600.0)
-            if chance is not None:
-                bins = calibration_bins(chance, wait <= hours * 3600)
-                bins = bins[bins["share"] > 0.01]
-                names.append(f"{hours} h")
-                shares += records(stated=bins["stated"], observed=bins["observed"], deadline=names[-1])
-        colours = {"domain": names, "range": [GREY, *PALETTE][: len(names)]}
-        calibration = {
-            "data": {"values": shares},
-            "mark": {"type": "line", "point": {"size": 15}},
-            "encoding": {
-                "x": column("stated", title="stated chance of a start by the deadline"),
-                "y": column("observed", title="observed share"),
-                "color": {"field": "deadline", "type": "nominal", "sort": names, "scale": colours},
-            },
-        }
-        about = f"{split}-{method}"
-        chart = still(f"weeks-{about}", f"coverage by week, {split}", over_weeks)
-        chart += still(f"chances-{about}", f"calibration, {split}", calibration)
-        months = coverage_by(evaluation.jobs, rows, inside, "M", tz)
-        parts.append({"split": split, "chart": chart, "months": months})
-    return parts
 
 
 def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:

@@ -22,7 +22,6 @@ class Split:
     train: np.ndarray
     test: np.ndarray
     cut: int | None = None
-    label: str = ""
 
 
 def bursts(jobs: pd.DataFrame) -> np.ndarray:
@@ -63,19 +62,3 @@ def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None) 
             "test; at least 20 and 1 are needed: give a longer log or another cut"
         )
     return Split("chronological", train, test, cut)
-
-
-def rolling(submit: np.ndarray, wait: np.ndarray, least: int = 500) -> list[Split]:
-    """Cut at the first of every calendar month (UTC): train on what had started, test on that month."""
-    month = pd.to_datetime(submit, unit="s").to_period("M")
-    splits = []
-    start_from = np.quantile(submit, 0.2)
-    for period in sorted(month.unique()):
-        cut = int(period.start_time.timestamp())
-        train = np.flatnonzero((submit < cut) & (submit + wait < cut))
-        test = np.flatnonzero(month == period)
-        if cut >= start_from and len(train) >= least and len(test) >= 20:
-            splits.append(Split("rolling", train, test, cut, str(period)))
-    if not splits:
-        raise TableError(f"no month has {least} started jobs before it; rolling origins need a longer log")
-    return splits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from procure.queue_time.log import Log, Outcomes, read_jobs
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/10"
+SCHEMA = "procure-queue-time/11"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
 GROWN = 0.2
@@ -46,7 +46,6 @@ class SiteModel:
     model: QueueTimeModel | Published
     about: dict[str, Any]
     history: pd.DataFrame
-    trend: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def laid_out(self) -> Log:
@@ -65,21 +64,6 @@ class SiteModel:
     def partitions(self) -> list[str]:
         """The partitions of the history, those of most jobs first."""
         return [str(name) for name in self.history["partition"].value_counts().index]
-
-    @cached_property
-    def largest(self) -> dict[str, dict[str, float]]:
-        """The most ``cpus nodes mem limit`` that a job of the history asked for, by partition."""
-        jobs = self.history
-        table = pd.DataFrame(
-            {
-                "cpus": jobs["n_nodes"] * jobs["cpus_per_node"],
-                "nodes": jobs["n_nodes"],
-                "mem": jobs["n_nodes"] * jobs["mem_mb_per_node"],
-                "limit": jobs["requested_time"],
-            }
-        )
-        most = table.groupby(jobs["partition"].astype(str)).max()
-        return {str(name): {key: float(value) for key, value in row.items()} for name, row in most.iterrows()}
 
 
 def recent(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +91,6 @@ def save(site: SiteModel, path: Path) -> None:
         "method": site.method,
         "settings": settings,
         "about": site.about,
-        "trend": site.trend,
     }
     arrays |= {name: np.frombuffer(booster.content, np.uint8) for name, booster in boosters.items()}
     write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
@@ -133,7 +116,7 @@ def load(path: Path) -> SiteModel:
     head = archive.head
     try:
         model = _assemble(head["method"], head["settings"], archive, str(path))
-        return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays), head["trend"])
+        return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays))
     except TableError:
         raise
     except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
@@ -144,7 +127,7 @@ def _parts(
     model: QueueTimeModel | Published,
 ) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
-        arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest), "usual": model.usual}
+        arrays = {"usual": model.usual, "deadlines": model.deadlines}
         arrays |= {f"mixture_{name}": getattr(model.mixture, name) for name in _STATE}
         arrays |= {f"jobs_{name}": values for name, values in vars(model.mixture.jobs).items()}
         boosters = {f"booster_{name}": booster for name, booster in model.boosters.items()}
@@ -180,7 +163,7 @@ def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: s
         counts = settings.pop("mixture")
         again_until = float(settings.pop("again_until"))
         most_waiting = [float(value) for value in settings.pop("most_waiting")]
-        model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
+        model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"])
         model.usual, model.most_waiting = arrays["usual"], most_waiting
         model.again_until = again_until
         kept = [name for name in arrays if name.startswith("booster_")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,12 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.progress import silent, step, work
-from procure.queue_time.drift import bounds, warnings
-from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.explain import bounds, drifts
 from procure.queue_time.features import NEEDED_SECONDS, site_features
-from procure.queue_time.log import UNKNOWN, Outcomes, wait_times
+from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.store import GROWN, SiteModel, recent
-from procure.queue_time.trend import fit_trend
 from procure.text import be, counted, roughly
 
 _KEYS = ["job_id", "submit_time"]
@@ -69,9 +66,7 @@ def train(
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
     about = _about(jobs, features, len(rows), method)
     about |= {"trained_rows": n_learnt, "rows_since": 0}
-    with step("learning the trend"):
-        trend = fit_trend(jobs, features)
-    return SiteModel(method, model, about, recent(jobs), trend)
+    return SiteModel(method, model, about, recent(jobs))
 
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
@@ -106,86 +101,67 @@ def _known_until(outcomes: Outcomes) -> float:
     return float(max(outcomes.submit.max(), outcomes.left[outcomes.left < UNKNOWN].max(initial=0))) + 1
 
 
-def update(
-    site: SiteModel, jobs: pd.DataFrame, refit: bool = False, lean: bool = False, now: float | None = None
-) -> tuple[SiteModel, list[str], int]:
+def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tuple[SiteModel, list[str], int]:
     """Continue a model from a newer log.
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
-    that waited is filled in; our model's mixture learns from both. With ``refit`` the boosters are trained again on the
-    history and the whole log given. A service that continues its model every hour does so ``lean``, without a look for
-    drift and with the trend as it was, and says what is the time, ``now``: what happened since the last time is learnt
-    then, from what was stated until then, as `evaluation.evaluate` does between two updates.
+    that waited is filled in; our model's mixture learns from both. A service that continues its model every hour says
+    what is the time, ``now``: what happened since the last time is learnt then, from what was stated until then, as
+    `evaluation.evaluate` does between two updates.
 
     Returns
     -------
     tuple
-        The new model, drift warnings against the old training window, and how many jobs were new.
+        The new model, in what its loads are unlike those of the training, and how many jobs were new.
     """
     jobs = queue_jobs(jobs)
-    new = _new(site, jobs)
     unended = site.history[site.history["end_time"].isna()]
     if jobs["submit_time"].max() < site.about["last"] and not _among(jobs, unended).any():
         raise TableError(
             "the log ends before the model's own does and has no job that waited or ran then; nothing to continue with"
         )
     gap = int(jobs["submit_time"].min()) - int(site.about["end"])
-    if gap > NEEDED_SECONDS and not refit:
+    if gap > NEEDED_SECONDS:
         raise TableError(
             f"the log begins {roughly(gap)} after the model's ends: what came between is not known; give the log from "
             "then on, or train again on it with --refit"
         )
-    if refit:
-        both = _joined(site.history, jobs, np.ones(len(jobs), bool))
-        waits = both["start_time"].isna() & both["end_time"].isna()
-        both = both.assign(state=np.where(waits, "PENDING", ""))
-        k, own = (site.model.k, None) if isinstance(site.model, Published) else (0, site.model.settings)
-        return train(both, site.method, k, own), [], int(new.sum())
-    joined = _joined(site.history, jobs, new)
+    joined = _joined(site.history, jobs, _new(site, jobs))
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
-    # With no new job the last one stands in, so that the loads of now are known.
-    looked_at = np.arange(min(len(joined) - len(fresh), len(joined) - 1) if lean else 0, len(joined))
-    features = site_features(joined, site.seen, looked_at)
-
-    def features_at(rows: np.ndarray) -> pd.DataFrame:
-        if not lean or np.array_equal(rows, fresh):
-            return features.iloc[rows - looked_at[0]]
-        return site_features(joined, site.seen, rows)
-
-    window = (site.about["first"], site.about["last"])
-    end = int(joined["submit_time"].iloc[-1])
-    drifts = [] if lean else warnings(site.about["bounds"], features, window, end)
+    features = site_features(joined, site.seen)
     if isinstance(site.model, QueueTimeModel):
-        _learn_more(site.model, joined, features_at, fresh, now)
+        _learn_more(site.model, joined, features, fresh, now)
     n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about["rows_since"] = site.about["rows_since"] + n_known
-    about |= {
-        name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows") if name in site.about
-    }
+    about |= {name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows")}
     for kind, before in (("most", site.about["most"]), ("seen", site.seen)):
         about[kind] = {name: max(value, before[name]) for name, value in about[kind].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
-    trend = site.trend if lean else fit_trend(joined, features) or site.trend
-    return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
+    made = SiteModel(site.method, site.model, about, recent(joined))
+    return made, drifts(site.about["bounds"], features), len(fresh)
+
+
+def refit(site: SiteModel, jobs: pd.DataFrame) -> SiteModel:
+    """Train a model's boosters again, on its history and a whole newer log."""
+    jobs = queue_jobs(jobs)
+    both = _joined(site.history, jobs, np.ones(len(jobs), bool))
+    waits = both["start_time"].isna() & both["end_time"].isna()
+    k, own = (site.model.k, None) if isinstance(site.model, Published) else (0, site.model.settings)
+    return train(both.assign(state=np.where(waits, "PENDING", "")), site.method, k, own)
 
 
 def continue_training(
-    site: SiteModel,
-    jobs: pd.DataFrame,
-    *,
-    refit: bool | None = None,
-    note: Callable[[str], None] = silent,
+    site: SiteModel, jobs: pd.DataFrame, *, again: bool = False, note: Callable[[str], None] = silent
 ) -> SiteModel:
-    """Continue a model from a newer log as `update` does, and train its boosters again when that is due.
+    """Continue a model from a newer log as `update` does, or train it ``again`` as `refit` does.
 
     Parameters
     ----------
     site, jobs
         The model; a checked job table that follows its log.
-    refit
-        Train the boosters again, or not; None does once 20 % more waits are known, provided that the model and the log
-        hold all of them.
+    again
+        Train the boosters again, on the model's history and the log.
     note
         Called with what was done and with warnings of drift.
 
@@ -194,50 +170,28 @@ def continue_training(
     >>> import procure
     >>> ran = procure.read_log("ran.parquet").jobs
     >>> model = procure.train_queue(ran.iloc[:300], method="gbt")
-    >>> procure.update_queue(model, ran, refit=False).about["n_rows"] > 300
+    >>> procure.update_queue(model, ran).about["n_rows"] > 300
     True
     """
-    if refit is None:
-        refit = _is_due(site, jobs, note)
-    site, drifts, n_new = update(site, jobs, refit)
-    if refit:
+    if again:
+        site = refit(site, jobs)
         note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
-    for text in drifts:
+        return site
+    more = growth(site, jobs)
+    site, unlike, n_new = update(site, jobs)
+    if more >= GROWN:
+        note(f"{more:.0%} more waits are known than the boosters learnt from; --refit with the whole log trains again")
+    for text in unlike:
         note(f"careful: {text}")
     note(f"{n_new:,} newer jobs")
     return site
 
 
-def _is_due(site: SiteModel, jobs: pd.DataFrame, note: Callable[[str], None]) -> bool:
-    more = growth(site, jobs)
-    if more < GROWN or has_all(site, jobs):
-        return more >= GROWN
-    note(
-        f"{more:.0%} more waits are known than at the last training, but the model and this log do not hold "
-        "all of them; --refit with the whole log trains again"
-    )
-    return False
-
-
 def growth(site: SiteModel, jobs: pd.DataFrame) -> float:
     """Return how many waits became known since the boosters were trained, by a log's end, per wait they learnt from."""
-    return _known_since(site, jobs) / float(site.about["trained_rows"])
-
-
-def has_all(site: SiteModel, jobs: pd.DataFrame) -> bool:
-    """Return whether the history and a log hold as many waits as are known: the model of a long log keeps fewer."""
-    given = queue_jobs(jobs)
-    joined = _joined(site.history, given, np.ones(len(given), bool))
-    known = site.about["trained_rows"] + _known_since(site, jobs)
-    most = site.model.settings.max_rows if isinstance(site.model, QueueTimeModel) else known
-    return int((~np.isnan(wait_times(joined))).sum()) >= min(known, most)
-
-
-def _known_since(site: SiteModel, jobs: pd.DataFrame) -> int:
-    """Return how many waits became known since the boosters were trained, by a log's end."""
     jobs = queue_jobs(jobs)
-    joined = _joined(site.history, jobs, _new(site, jobs))
-    return int(site.about["rows_since"]) + _newly_known(site.history, joined)
+    more = _newly_known(site.history, _joined(site.history, jobs, _new(site, jobs)))
+    return (int(site.about["rows_since"]) + more) / float(site.about["trained_rows"])
 
 
 def _new(site: SiteModel, jobs: pd.DataFrame) -> np.ndarray:
@@ -271,11 +225,7 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
 
 
 def _learn_more(
-    model: QueueTimeModel,
-    joined: pd.DataFrame,
-    features_at: Callable[[np.ndarray], pd.DataFrame],
-    fresh: np.ndarray,
-    moment: float | None,
+    model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray, moment: float | None
 ) -> None:
     """Let a model's mixture see what became of the jobs it followed, and the new jobs."""
     outcomes = Outcomes.of(joined)
@@ -288,21 +238,15 @@ def _learn_more(
     until, every = _known_until(outcomes), 0.0
     if moment is not None and moment > model.mixture.until:
         until, every = moment, moment - model.mixture.until
-    raw = model.experts_in_time(features_at, outcomes, fresh, model.mixture.until, every)
-    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(features_at(fresh)), model.top, until, every)
+    raw = model.experts_in_time(features, outcomes, fresh, model.mixture.until, every)
+    model.mixture.roll(outcomes.take(fresh), raw, model.beyond(features.iloc[fresh]), model.top, until, every)
     if every:
-        model.train_again(features_at, outcomes, until)
+        model.train_again(features, outcomes, until)
 
 
-def choose_k(
-    jobs: pd.DataFrame,
-    ks: Sequence[int],
-    log_file: Path | None = None,
-    progress: Callable[[int, float], None] | None = None,
-) -> int:
+def choose_k(jobs: pd.DataFrame, ks: Sequence[int], progress: Callable[[int, float], None] | None = None) -> int:
     """Choose the number of groups of ``kmeans-gbt`` on a validation part of a log; see `published.sweep_k`."""
     jobs = queue_jobs(jobs)
     wait = wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
-    features = site_features(jobs).iloc[rows]
-    return best_k(sweep_k(features, wait[rows], ks, log_file=log_file, progress=progress))
+    return best_k(sweep_k(site_features(jobs).iloc[rows], wait[rows], ks, progress=progress))

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time import cautions
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
-from procure.queue_time.features import N_LEVELS, Laid, features_in, picked
+from procure.queue_time.explain import Caution, cautions, doubt_of
+from procure.queue_time.features import features_of, picked
 from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.metrics import LEVELS
 from procure.queue_time.predict import (
@@ -26,7 +26,6 @@ from procure.queue_time.predict import (
     widened,
 )
 from procure.queue_time.store import SiteModel
-from procure.queue_time.why import Neighbours, asked_for
 from procure.serve.closed import Closed, held, soonest
 from procure.serve.ledger import naive, off
 from procure.text import be, counted, nearest, roughly
@@ -76,7 +75,7 @@ class Snapshot:
         self.beginning = known if n < FEW else None
         self.notices = self.closed.notices(now, self.hide)
         self.table = table[table["submit_time"] <= now].reset_index(drop=True)
-        self.laid = Laid(read_jobs(self.table), site.seen)
+        self.log = read_jobs(self.table)
         self.kept: dict[Request, Answer] = {}
         self.mine: dict[tuple[str, str | None], Any] = {}
         self.open = self.table[self.table["end_time"].isna()].reset_index(drop=True)
@@ -84,9 +83,8 @@ class Snapshot:
         begun = self.table[self.table["start_time"].notna()]
         self.starts_in = {str(name): int(n) for name, n in begun["partition"].value_counts().items()}
         self.jobs_of = {str(name): int(n) for name, n in self.table["user"].value_counts().items()}
-        log = self.laid.log
-        self.starts_like = np.append(np.bincount(log.shape[log.start < NEVER], minlength=log.n), 0)
-        self._features([Request(2**level, int(60 * 2 ** (1.5 * level)) + 1) for level in range(N_LEVELS)])
+        begun_shapes = self.log.shape[self.log.start < NEVER]
+        self.starts_like = np.append(np.bincount(begun_shapes, minlength=self.log.n), 0)
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer requests as if each were submitted now, alone."""
@@ -119,11 +117,11 @@ class Snapshot:
         if not isinstance(said, Distribution):
             raise TableError("the service needs a model of the method procure")
         here = [
-            Situation(one, self.now, self.laid.log, ask.one(place), features.iloc[place : place + 1])
+            Situation(one, self.now, self.log, ask.one(place), features.iloc[place : place + 1])
             for place, one in enumerate(asked)
         ]
         careful = [self._cautions(request, own) for request, own in zip(given, here, strict=True)]
-        doubts = np.array([cautions.doubt_of(one) for one in careful])
+        doubts = np.array([doubt_of(one) for one in careful])
         for doubt in np.unique(doubts[doubts > 0]):
             rows = doubts == doubt
             said.curve[rows] = widened(Distribution(said.curve[rows]), doubt).curve
@@ -132,11 +130,11 @@ class Snapshot:
 
     def _features(self, asked: list[Request]) -> tuple[Log, pd.DataFrame]:
         """Return requests as questions to the log, and their features."""
-        ask = self.laid.numbered(self.laid.log.asking(self.now, [one.amounts for one in asked]))
-        return ask, features_in(self.laid, ask)
+        ask = self.log.asking(self.now, [one.amounts for one in asked])
+        return ask, features_of(self.log, ask, self.site.seen)
 
     def _told(
-        self, here: list[Situation], said: Distribution, features: pd.DataFrame, careful: list[list[cautions.Caution]]
+        self, here: list[Situation], said: Distribution, features: pd.DataFrame, careful: list[list[Caution]]
     ) -> list[Answer]:
         """Read the answers off the distributions of a batch."""
         rows = pd.DataFrame(off(said) | naive(self.site, features)).to_dict("records")
@@ -149,13 +147,11 @@ class Snapshot:
             found.append(Answer("", row, why, said_of, own.request.partition))
         return found
 
-    def _cautions(self, given: Request, here: Situation) -> list[cautions.Caution]:
+    def _cautions(self, given: Request, here: Situation) -> list[Caution]:
         """Return what the model does not know of a request; what that does not ask of its neighbours is left out."""
         n_like = int(self.starts_like[here.ask.shape[0]])
-        none = np.zeros(0)
         counts = (n_like, self.jobs_of.get(given.user, 0), self.starts_in.get(here.request.partition, 0))
-        near = Neighbours(asked_for(given), *counts, none, none, none, none, 0, 0, len(self.starts_in))
-        return cautions.cautions(self.site, given, here, near, self.partitions)
+        return cautions(self.site, given, here, counts, self.partitions)
 
     def pending(self, user: str, job_id: str | None = None) -> tuple[pd.DataFrame, int]:
         """Return when a user's waiting jobs, or one of them, may start, as `procure queue watch` says it.

@@ -20,10 +20,7 @@ from procure.serve.guard import Caller, Guard
 from procure.serve.live import SPANS, Live
 from procure.serve.metrics import CONTENT_TYPE, Metrics
 from procure.serve.questions import (
-    Answers,
-    Problem,
     Question,
-    Said,
     advice,
     of_body,
     of_values,
@@ -227,28 +224,25 @@ def application(place: Place) -> tuple[Guard, Service]:
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers={HTTPException: _refused, RequestValidationError: _wrong, Exception: _failed},
-        responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}},
     )
     route = inner.add_api_route
-    files: dict[str, Handler] = {"/": service.page, "/page.js": service.file, "/page.css": service.file}
-    for path, handler in files.items():
-        route(path, handler, response_model=None, include_in_schema=False)
-    many = {"type": "object", "properties": {"requests": {"type": "array", "items": Question.model_json_schema()}}}
-    body = {"requestBody": {"content": {"application/json": {"schema": many}}}}
-    route("/v1/predict", service.predict, response_model=Said)
-    route("/v1/predict", service.predict_many, methods=["POST"], response_model=Answers, openapi_extra=body)
-    tables: dict[str, Handler] = {
+    for path in ("/", "/page.js", "/page.css"):
+        route(path, service.page if path == "/" else service.file, response_model=None, include_in_schema=False)
+    handlers: dict[str, Handler] = {
+        "/v1/predict": service.predict,
         "/v1/jobs/{id}": service.job,
         "/v1/pending": service.pending,
         "/v1/queue": service.queue,
         "/v1/honesty": service.honesty,
         "/health": service.health,
         "/ready": service.ready,
+        "/v1/advice": service.advice,
+        "/metrics": service.show_metrics,
+        "/study/{name}": service.study,
     }
-    for path, handler in tables.items():
-        route(path, handler, response_model=dict[str, Any])
-    texts: dict[str, Handler] = {"/v1/advice": service.advice, "/metrics": service.show_metrics}
-    for path, handler in texts.items():
-        route(path, handler, response_class=PlainTextResponse)
-    route("/study/{name}", service.study, response_class=HTMLResponse)
+    for path, handler in handlers.items():
+        route(path, handler, response_model=None)
+    many = {"type": "object", "properties": {"requests": {"type": "array", "items": Question.model_json_schema()}}}
+    body = {"requestBody": {"content": {"application/json": {"schema": many}}}}
+    route("/v1/predict", service.predict_many, methods=["POST"], response_model=None, openapi_extra=body)
     return Guard(inner, place.service.http, service.metrics), service

@@ -1,4 +1,4 @@
-"""Keep the model fresh: train it, learn from outcomes, train it again, and replace it if the new one is no worse."""
+"""Keep the model fresh: train it, learn from outcomes, and train it again."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ import time as clock
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
-from copy import deepcopy
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError, where
 from procure.queue_time import store as files
-from procure.queue_time.distribution import Distribution
-from procure.queue_time.evaluation import queue_jobs
-from procure.queue_time.features import site_features
-from procure.queue_time.log import Outcomes, wait_times
-from procure.queue_time.metrics import pinball
-from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.log import queue_jobs
 from procure.queue_time.store import SiteModel
 from procure.queue_time.training import growth, train, update
 from procure.serve.settings import Place
@@ -30,11 +23,6 @@ from procure.serve.store import Store
 
 FEWEST = 100
 """Known starts from which a model can be trained."""
-RECENT = 0.1
-"""The last share of the waits, on which a model that is trained again is compared with the one that there is."""
-TOLERANCE = 1.02
-"""A new model's pinball loss may be so many times the old one's: less is luck."""
-ENDS = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
 AGAIN = 1800
 """Seconds after a training until the next, however it ended."""
 
@@ -57,7 +45,7 @@ class Keeper:
         self.place, self.store, self.say, self.how, self.wait = place, store, say, place.service.model, wait
         self.site: SiteModel | None = None
         self.updated, self.tried, self.kept = 0, 0, 0.0
-        self.training: Future[tuple[SiteModel, tuple[float, float] | None]] | None = None
+        self.training: Future[SiteModel] | None = None
         if place.model.is_file():
             try:
                 self.site = files.load(place.model)
@@ -79,7 +67,7 @@ class Keeper:
         jobs = self.known(self._since(self.site), now)
         try:
             due = 100 * growth(self.site, jobs) >= self.how.retrain_grown
-            self.site, _, _ = update(self.site, jobs, lean=True, now=now + 1)  # what this second brought is known, too
+            self.site, _, _ = update(self.site, jobs, now + 1)  # what this second brought is known, too
         except TableError as error:
             self.say("update", f"the model could not be continued: {error}")
             return changed
@@ -117,43 +105,30 @@ class Keeper:
     def _train(self, now: int) -> bool:
         """Begin a training in another process; return whether the model has changed, where that is waited for."""
         jobs = queue_jobs(self.known(0, now)).tail(3 * self.how.max_rows).reset_index(drop=True)
-        record = self._record(int(jobs["submit_time"].min())) if self.site is not None else None
         pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent, (os.getpid(),))
-        self.training = pool.submit(learn, jobs, self.how.boosters(), self.how.update_every, record)
+        self.training = pool.submit(train, jobs, settings=self.how.boosters())
         pool.shutdown(wait=self.wait)
         return self._arrived(now) if self.wait else False
 
     def _arrived(self, now: int) -> bool:
-        """Take what a training has brought, if its forecasts are no worse; return whether the model changed."""
+        """Take what a training has brought; return whether the model changed."""
         assert self.training is not None
         training, self.training = self.training, None
         self.tried = now
         try:
-            new, losses = training.result()
+            new = training.result()
         except Exception as error:  # there is nothing to learn, the process ended, or a library has failed in it
             text = str(error) if isinstance(error, TableError) else where(error)
             self.say("model" if self.site is None else "training", f"no model could be trained: {text}")
             return False
         self.say("training", None)
-        if losses is not None:
-            lost, ours = losses
-            better = lost <= TOLERANCE * ours
-            self.store.remember(last_training={"at": now, "new": lost, "old": ours, "replaced": better})
-            if not better:
-                return False
         self.site = new
         with suppress(TableError):  # nothing came meanwhile
-            self.site, _, _ = update(new, self.known(self._since(new), now), lean=True, now=now + 1)
+            self.site, _, _ = update(new, self.known(self._since(new), now), now + 1)
         self.say("model", None)
         self.store.remember(trained_at=now, trained_rows=int(new.about["trained_rows"]))
         self._keep(now)
         return True
-
-    def _record(self, since: int) -> pd.DataFrame:
-        """Return the forecasts that were given out in time for jobs since a moment that have started."""
-        names = ("job_id", "submit_time", *ENDS)
-        text = f"select {', '.join(names)} from forecasts where wait is not null and source != 'late'"
-        return pd.DataFrame(self.store.rows(f"{text} and submit_time >= ?", (since,)), columns=list(names))
 
     def _keep(self, now: int) -> None:
         """Write the model; a hurried replay does so every ten seconds."""
@@ -175,47 +150,3 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def learn(
-    jobs: pd.DataFrame, settings: Settings, every: float, record: pd.DataFrame | None
-) -> tuple[SiteModel, tuple[float, float] | None]:
-    """Train a model on all jobs, or, to compare it, on all but the last `RECENT` of the waits, which it then follows.
-
-    Returns
-    -------
-    tuple
-        The model; and the pinball losses, s, of its forecasts and of those of ``record`` on the same jobs after that,
-        or None where these are fewer than half of `FEWEST`.
-    """
-    wait = wait_times(jobs)
-    started = np.sort((jobs["submit_time"].to_numpy() + wait)[~np.isnan(wait)])
-    if record is None or len(started) < 2 * FEWEST:
-        return train(jobs, settings=settings), None
-    cut = int(started[int(len(started) * (1 - RECENT))])
-    past = jobs[jobs["submit_time"] < cut].copy()
-    for name in ("start_time", "end_time"):
-        past[name] = past[name].mask(past[name] >= cut)
-    waits = past["start_time"].isna() & past["end_time"].isna()
-    new = train(past.assign(state=past["state"].mask(waits, "PENDING")), settings=settings)
-    assert isinstance(new.model, QueueTimeModel)
-    rows = np.flatnonzero((jobs["submit_time"] >= cut).to_numpy())
-    features = site_features(jobs, new.seen, asked=rows)
-    raw, beyond = new.model.experts(features), new.model.beyond(features)
-    until, after = float(jobs["submit_time"].max()) + 1, Outcomes.of(jobs).take(rows)
-    said = Distribution(deepcopy(new.model.mixture).roll(after, raw, beyond, new.model.top, until, every).curve)
-    outer, inner = said.interval(0.9), said.interval(0.5)
-    ends = np.column_stack([outer[:, 0], inner[:, 0], said.quantile(0.5), inner[:, 1], outer[:, 1]])
-    keys = jobs[["job_id", "submit_time"]].astype({"job_id": str}).iloc[rows].reset_index(drop=True)
-    made = pd.concat([keys, pd.DataFrame(ends, columns=list(ENDS))], axis=1).assign(wait=wait[rows])
-    return update(new, jobs)[0], losses(made, record)
-
-
-def losses(made: pd.DataFrame, record: pd.DataFrame) -> tuple[float, float] | None:
-    """Return the pinball losses of new forecasts and of those given out, on the jobs that both are about."""
-    both = made.dropna(subset="wait").merge(record, on=["job_id", "submit_time"], suffixes=("", "_given"))
-    if len(both) < FEWEST // 2:
-        return None
-    given = [f"{name}_given" for name in ENDS]
-    values = both["wait"].to_numpy(dtype=float)
-    return tuple(pinball(values, both[names].to_numpy(dtype=float)) for names in (list(ENDS), given))  # type: ignore[return-value]

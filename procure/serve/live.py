@@ -84,6 +84,8 @@ class Live:
             self.stamps.pop(self.place.queue, None)
         if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
+            if table.empty:  # the collector has begun, and seen nothing yet
+                return
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
             snapshot = Snapshot(self.site, table, now, self.hide, closed)
             self.totals, self.hours = snapshot.totals(), snapshot.next_hours()
@@ -218,7 +220,7 @@ class Live:
         now = int(self.facts.get("looked", clock.time()))
         with closing(Store(self.place.database)) as store:
             counted = ledger.counted(store, now, days, self.hide)
-        return about | counted | {"last_training": self.facts.get("last_training")}
+        return about | counted
 
 
 def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:

@@ -64,32 +64,6 @@ class Question(BaseModel):
         return Request(self.cpus, limit, memory, self.gpus, self.nodes, self.partition, user)
 
 
-class Said(BaseModel):
-    """When a job may start; times are seconds from now."""
-
-    median_s: float
-    interval_s: tuple[float, float] = Field(description="Nine in ten start between these.")
-    interval_50_s: tuple[float, float] = Field(description="One in two starts between these.")
-    chance: dict[str, float] = Field(description="The chance of a start within 1h, 4h, 12h.")
-    because: str
-    caution: list[str]
-    partition: str
-    model: dict[str, int | None] = Field(description="trained_at and updated_at in Unix seconds, rows.")
-    state_age_s: int = Field(description="Seconds since the queue was seen.")
-
-
-class Answers(BaseModel):
-    """An answer, or an error in its place, for each."""
-
-    answers: list[Said]
-
-
-class Problem(BaseModel):
-    """Why there is no answer."""
-
-    error: str
-
-
 def of_values(given: Sequence[tuple[str, Any]], user: str) -> Request:
     """Read a question from names and values.
 

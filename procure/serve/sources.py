@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.log import queue_jobs
 from procure.queue_time.state import COMMAND, FIELDS, parse_state
 from procure.serve.closed import Closed, read_closed
 from procure.serve.settings import Place, Source
