@@ -11,7 +11,7 @@ from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.simulator.state import WAIT, waiting
-from procure.simulator.tasks import units_on
+from procure.simulator.steps import units
 
 pytestmark = pytest.mark.plain
 
@@ -95,11 +95,11 @@ def test_a_policy_in_python_may_say_the_tasks_on_each_node(answer):
 
     def policy(state):
         for job in waiting(state):
-            held = np.array([units_on(state, state.tasks, state.shape[job], n) for n in range(3)])
+            held = np.array([units(state, n, job) for n in range(3)])
             if held.sum() >= state.n_nodes[job] == 5:
-                units = {"units": (2, 3, 0), "too many": (5, 0, 0), "too few": (1, 1, 1)}.get(answer)
+                given = {"units": (2, 3, 0), "too many": (5, 0, 0), "too few": (1, 1, 1)}.get(answer)
                 nodes = np.arange(3 if answer == "too few" else 2)
-                return (job, nodes) if units is None else (job, nodes, units[: len(nodes)])
+                return (job, nodes) if given is None else (job, nodes, given[: len(nodes)])
         return WAIT, []
 
     jobs, nodes = TABLE.head(1), node_table(3, cpus=4)
