@@ -10,7 +10,7 @@ from policy_cases import as_dicts, few, job_table, node_table, pool_case, shared
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
-from procure.simulator.state import WAIT, waiting
+from procure.simulator.state import WAIT, build, waiting
 from procure.simulator.steps import units
 
 pytestmark = pytest.mark.plain
@@ -50,13 +50,14 @@ def compare(name: str, case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     kill, units = bool(rng.integers(2)), case is pool_case and seed % 2 == 1
     jobs, nodes = (naive.unit_case if units else naive.tasks_case)(rng, *case(rng, kill=kill))
-    units = units and (jobs["n_tasks"] > 1).any()
     run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
     gpus = jobs[["gpus_per_node", "gpus_per_task"]].max(axis=1)
     rows, servers = as_dicts(jobs.assign(gpus_per_node=gpus), nodes, kill)
     rows = [naive.with_tasks(row, job) for row, job in zip(jobs.to_dict("records"), rows, strict=True)]
     place = name.partition("place=")[2] or "first"
-    sim = naive.Sim(rows, servers, place, units)
+    ready = procure_run.prepare(jobs, nodes)  # whether only counts matter is the run's own; what follows, the twin's
+    state = build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took)[1]
+    sim = naive.Sim(rows, servers, place, bool(state.pool))
     start, where = sim.simulate(TWINS[name if name in TWINS else name.partition(":")[0]]())
     first = int(jobs["submit_time"].min())
     found = run.schedule["start_time"].astype("float") - first
