@@ -12,7 +12,7 @@ Schedulers composed of them       `Strict`, `Skipping`, `Easy`, `Conservative`, 
 What a plan is made of            `follow`, `first_admitted`, `answer`, `refuse`, `Lines`, `make_lines`,
                                   `follow_queue`, `precedes`, `lay_out`, `Nodes`, `FREE`, `IN_TIME`, `BESIDE`
 What is free over time            `Plan`, `make_plan`, `begin_plan`, `earliest`, `promise`, `withdraw`
-Beside these                      `holds`, `margin`, `sort_by`
+Beside these                      `holds`, `units`, `margin`, `sort_by`
 ================================  ===============================================================================
 """
 
@@ -33,7 +33,7 @@ from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.pace import ask_pace
 from procure.simulator.seams import hold, order, place
 from procure.simulator.state import FAR, PACE_ONE, WAIT, State, waiting
-from procure.simulator.steps import holds
+from procure.simulator.steps import holds, units
 
 __all__ = [
     "BESIDE",
@@ -84,6 +84,7 @@ __all__ = [
     "promise",
     "refuse",
     "sort_by",
+    "units",
     "waiting",
     "withdraw",
 ]

@@ -32,8 +32,9 @@ from procure.simulator.steps import (
     STUCK,
     advance,
     place,
+    units,
 )
-from procure.simulator.tasks import n_answered, units_on
+from procure.simulator.tasks import n_answered
 
 Policy = Callable[[State], tuple[int, np.ndarray]]
 """``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``; for a job of tasks also ``(job, nodes, tasks on each)``.
@@ -66,8 +67,9 @@ class CompiledPolicy:
 
 
 def _chosen(state: State, job: int) -> np.ndarray:
-    n = state.n_nodes[job] if state.tasks is None else state.tasks.n_chosen[0]
-    return state.chosen[: 0 if job == WAIT else n]
+    if job == WAIT:
+        return state.chosen[:0]
+    return state.chosen[: state.n_nodes[job] if state.tasks is None else state.tasks.n_chosen[0]]
 
 
 def answered(state: State, job: int) -> tuple:
@@ -203,23 +205,17 @@ def _situation(state: State) -> str:
     return f"{now} s after the first submission ({n_waiting} jobs waiting, {n_running} running)"
 
 
-@kernel
-def _units_on(state, shape, node):
-    """Do as `units_on`, which Python cannot call."""
-    return units_on(state, state.tasks, shape, node)
-
-
-def _take_units(state: State, job: int, nodes: np.ndarray, units: Any = None) -> None:
+def _take_units(state: State, job: int, nodes: np.ndarray, given: Any = None) -> None:
     """Lay the tasks on each of the nodes of an answer where `place` reads them; not said, the nodes are filled."""
     tasks, known = state.tasks, nodes[(nodes >= 0) & (nodes < len(state.free_cpus))]
     if not 0 <= job < len(state.submit) or len(known) < len(nodes) or tasks is None:
         return  # which `place` refuses
-    if units is not None:
-        tasks.units[nodes] = np.broadcast_to(np.asarray(units), nodes.shape).astype(np.int64, casting="safe")
+    if given is not None:
+        tasks.units[nodes] = np.broadcast_to(np.asarray(given), nodes.shape).astype(np.int64, casting="safe")
         return
     left = int(state.n_nodes[job])
     for later, node in zip(range(len(nodes) - 1, -1, -1), nodes.tolist(), strict=True):
-        held = int(_units_on(state, int(state.shape[job]), node))
+        held = int(units(state, node, job))
         tasks.units[node] = max(1, min(held, left - later))
         left -= int(tasks.units[node])
 
@@ -235,10 +231,10 @@ def checked(policy: Policy, name: str) -> Policy:
         except Exception as error:  # whatever a policy's author overlooked
             raise PolicyError(f"policy {name} raised {type(error).__name__}: {error}, {_situation(state)}") from error
         try:
-            job, nodes, *units = cast("tuple[Any, ...]", answer)
+            job, nodes, *given = cast("tuple[Any, ...]", answer)
             found = np.atleast_1d(np.asarray(nodes)).astype(np.int64, casting="safe")
             if state.tasks is not None and job != WAIT:
-                _take_units(state, int(job), found, *units)
+                _take_units(state, int(job), found, *given)
             return int(job), found
         except (TypeError, ValueError):
             if isinstance(answer, tuple) and len(answer) == 2 and np.size(answer[1]) == 0:

@@ -258,6 +258,12 @@ def holds(state, node, job):
 
 
 @inlined
+def units(state, node, job):
+    """Say how many tasks of a job a node holds now; of a job of nodes, 1 or 0."""
+    return units_on(state, state.tasks, state.shape[job], node)
+
+
+@inlined
 def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
