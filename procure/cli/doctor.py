@@ -28,6 +28,7 @@ _MODULES = {
     "pyarrow": "pyarrow.parquet",
     "pyyaml": "yaml",
     "scikit-learn": "sklearn",
+    "vl-convert-python": "vl_convert",
     "xgboost-cpu": "xgboost",
 }
 """What is imported of a package, where that is not its name."""
