@@ -33,7 +33,6 @@ COMMANDS = {
         "train": "Cross-validate the study's model on the simulated packages, and keep it.",
         "evaluate": "Judge the study's model against what was simulated, beside a random and a naive choice.",
         "recommend": "Rank every package by mean wait or another objective; those that run every job first.",
-        "award": "Score offers by the weights of a tender, and see how far the winner turns on each.",
         "compare-rent": "Buy, rent, or rent for long waits only: the same jobs, the same years.",
         "what-if": "Simulate a package as it is, under each change alone, and under all together.",
         "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",

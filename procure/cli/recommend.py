@@ -9,6 +9,8 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
+from procure.errors import TableError
+from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
@@ -52,7 +54,7 @@ def recommend(
     """Rank every package by its mean wait in seconds, or another objective; those that run every job first.
 
     What was not simulated is predicted, and the head of the list is simulated to confirm it. What `procure search`
-    has simulated is used, too.
+    has simulated is used, too. Where the study has \\[award], offers are scored by it (in JSON: `award` of the first).
 
     Examples:
     procure recommend pipelines/example.toml -k 10
@@ -82,11 +84,31 @@ def recommend(
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
     against = [f"objection: {one}" for one in objections(done)]
-    common.tell(output, [*against, *done.notes], lambda: _document(done), _csv(done), lambda: _print(done))
+    scored = _award(done)
+    common.tell(
+        output, [*against, *done.notes], lambda: _document(done, scored), _csv(done), lambda: _print(done, scored)
+    )
 
 
-def _document(done: Recommendation) -> Any:
-    return records(done) if done.front is None else front_records(done)
+def _award(done: Recommendation) -> AwardMatrix | None:
+    """Score the offers by the study's award criteria; None where it has none, or nothing can be scored."""
+    if done.results.plan.study.award is None or done.front is not None:
+        return None
+    try:
+        scored = award_of(done)
+    except TableError as error:  # the list stands without it
+        common.note(f"award: {error}")
+        return None
+    for line in scored.notes:
+        common.note(line)
+    return scored
+
+
+def _document(done: Recommendation, scored: AwardMatrix | None) -> Any:
+    if done.front is not None:
+        return front_records(done)
+    rows = records(done)
+    return rows if scored is None else [rows[0] | {"award": scored.to_dict()}, *rows[1:]]
 
 
 def _csv(done: Recommendation) -> pd.DataFrame:
@@ -98,7 +120,7 @@ def _csv(done: Recommendation) -> pd.DataFrame:
     return top.reset_index(drop=True).join(done.confidence.table.drop(columns="package_id"))
 
 
-def _print(done: Recommendation) -> None:
+def _print(done: Recommendation, scored: AwardMatrix | None) -> None:
     common.print_table(done.shown(), common.Format.TABLE, done.title)
     if done.front is not None:
         return
@@ -114,3 +136,7 @@ def _print(done: Recommendation) -> None:
     )
     title = "Budget by category" + (", mean over these" if many else "")
     common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, title)
+    if scored is not None:
+        common.print_table(scored.shown(), common.Format.TABLE, scored.title)
+        for line in scored.sentences():
+            common.echo(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _LIBRARY = "a call of the library: procure."
 _COMMANDS = {
+    "award": "procure recommend scores the offers of a study that has [award]",
     "coschedule clean": "the kernel ends what a killed run had started",
     "coschedule example": f"{_LIBRARY}workload.coschedule_study.workflows",
     "coschedule measure": f"{_LIBRARY}coschedule.run.measure",
@@ -54,7 +55,6 @@ _SET = {
 }
 """By command and table, options whose keys ``--set`` takes; ``=`` where the key has another name."""
 _OF_LIBRARY = {
-    "award": "verify no-verify workload policy",
     "compare-rent": "boot policy",
     "coschedule run": "memory seconds",
     "evaluate": "train-on apart packages seed horizon policy",
