@@ -191,6 +191,8 @@ class Queue:
         The first row which had not left by now is a binary search away.
         """
         line = self.line
+        if not len(line.rows):
+            return np.zeros(len(self.now), np.int64)
         found = np.maximum(np.searchsorted(line.ceiling, self._own * (2 * NEVER) + self.now, side="left"), self.first)
         waits = found < self.came
         return np.where(waits, self.now - line.submit[line.rows[np.where(waits, found, 0)]], 0)
@@ -198,4 +200,6 @@ class Queue:
     def earlier(self, steps: int) -> np.ndarray:
         """Return the row ``steps`` places before each question in its group; −1 where there is none."""
         place = self.came - steps
+        if not len(self.line.rows):
+            return np.full(len(place), -1)
         return np.where(place >= self.first, self.line.rows[np.maximum(place, 0)], -1)

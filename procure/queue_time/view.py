@@ -176,6 +176,8 @@ class View:
 
         NaN where it is not looked at.
         """
+        if not len(self.log.submit):
+            return np.full(self.ask.n, np.nan)
         row = self.queue(label).earlier(step)
         submit, left = self.log.submit[row], self.log.left[row]
         values = {

@@ -84,7 +84,7 @@ class Live:
             self.stamps.pop(self.place.queue, None)
         if self.site is not None and (stamp := self._newer(self.place.queue)) is not None:
             table = pd.read_parquet(self.place.queue)
-            if table.empty:  # the collector has begun, and seen nothing yet
+            if table.empty or "looked" not in self.facts:  # the collector has begun, and seen nothing yet
                 return
             now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
             snapshot = Snapshot(self.site, table, now, self.hide, closed)
