@@ -337,8 +337,11 @@ def run_prepared(
     if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
-    if ready.jobs.tasks is not None and chosen.made is not None and not chosen.made.takes_tasks:
-        raise TableError(_no_tasks(ready, chosen.name))
+    made, tasks = chosen.made, ready.jobs.tasks
+    if tasks is not None and made is not None and not made.takes_tasks:
+        if type(made).occupied is Parameters.occupied or (tasks.most > 1).any():
+            raise TableError(_no_tasks(ready, chosen.name))
+        ready = replace(ready, jobs=ready.jobs._replace(tasks=None))  # what whole nodes take the policy says itself
     return _by_loop(_as_occupied(ready, chosen), chosen, estimates)
 
 
