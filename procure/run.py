@@ -339,7 +339,8 @@ def run_prepared(
             return _by_fast_lane(ready)
     made, tasks = chosen.made, ready.jobs.tasks
     if tasks is not None and made is not None and not made.takes_tasks:
-        if type(made).occupied is Parameters.occupied or (tasks.most > 1).any():
+        says_itself = made.exclusive or type(made).occupied is not Parameters.occupied
+        if not says_itself or (tasks.most > 1).any():
             raise TableError(_no_tasks(ready, chosen.name))
         ready = replace(ready, jobs=ready.jobs._replace(tasks=None))  # what whole nodes take the policy says itself
     return _by_loop(_as_occupied(ready, chosen), chosen, estimates)
@@ -349,11 +350,18 @@ def _no_tasks(ready: Prepared, policy: str) -> str:
     """Say that a policy places jobs of nodes only, and which do not."""
     tasks = ready.jobs.tasks
     assert tasks is not None
+    n = f"{len(ready.jobs.row):,}"
+    able = ", ".join(name for name in catalog.POLICIES if catalog.model_of(name).takes_tasks)
+    if not (tasks.most > 1).any():
+        whole = (tasks.whole > 0)[ready.jobs.shape_of].sum()
+        return (
+            f"policy {policy} lets jobs share nodes, and {whole:,} of {n} jobs take theirs whole (column exclusive); "
+            f"leave the column out, let all jobs do so by exclusive=true, or simulate by one of {able}"
+        )
     asking = ((tasks.most > 1) | (tasks.whole > 0))[ready.jobs.shape_of].sum()
-    able = [name for name in catalog.POLICIES if catalog.model_of(name).takes_tasks]
     return (
-        f"policy {policy} places jobs of nodes only, and {asking:,} of {len(ready.jobs.row):,} jobs ask for tasks or "
-        f"for whole nodes; simulate with --shape as-logged, or by one of {', '.join(able)}"
+        f"policy {policy} places jobs of nodes only, and {asking:,} of {n} jobs ask for tasks or for whole nodes; "
+        f"simulate with --shape as-logged, or by one of {able}"
     )
 
 

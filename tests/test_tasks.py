@@ -120,6 +120,15 @@ def test_a_policy_that_places_nodes_only_refuses_tasks_by_name(name):
         procure_run.simulate(TABLE, nodes, name)
 
 
+def test_whole_nodes_are_refused_where_only_all_jobs_can_take_theirs():
+    """The error names the column; with all jobs exclusive, or as policy rules says, they are placed."""
+    jobs = job_table(submit_time=[0, 0], run_time=10, n_nodes=[1, 1], cpus_per_node=2, exclusive=[True, False])
+    nodes = node_table(2, cpus=4, leaf=0, pod=0)
+    with pytest.raises(TableError, match=r"1 of 2 jobs take theirs whole \(column exclusive\)"):
+        procure_run.simulate(jobs, nodes, "isolated")
+    assert procure_run.simulate(jobs, nodes, "isolated:exclusive=true").metrics["n_completed"] == 2
+
+
 def test_tasks_of_one_node_are_a_job_of_one_node():
     """They run in the fast lane, and where a node must hold them all, every policy takes them."""
     jobs = TABLE.assign(max_nodes=[1, 0, 1], n_nodes=1, n_tasks=[4, 0, 3])
