@@ -43,7 +43,7 @@ def test_a_void_option_is_bad_usage(words: str, option: str) -> None:
         ("packages q.csv --max-power 3", "--set packages.max_power_w=VALUE"),
         ("simulate --depth 4", "--policy NAME:depth=VALUE"),
         ("queue train log --preset beocat", "--set preset=VALUE"),
-        ("award s.toml --no-verify", "library"),
+        ("award s.toml --no-verify", "procure recommend"),
         ("topology check s.csv --plot x.svg", "--format json"),
     ],
 )
