@@ -7,8 +7,6 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 
 from __future__ import annotations
 
-import numpy as np
-
 from procure.simulator.kernel import part
 from procure.site.place import holds, in_order, pick, taken
 from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
@@ -18,15 +16,12 @@ AT_ONCE = -NEVER
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 _MIX, _MIX_BITS = 0x9E3779B, (1 << 32) - 1
-_DE_BRUIJN = 0x077CB531
-_PLACES = np.argsort([_DE_BRUIJN << place >> 27 & 31 for place in range(32)])
-"""Of each five bits in a de Bruijn sequence where they begin in it."""
 
 
 @part
 def _lowest(bits):
     """Return the place of the lowest bit of a word that is set."""
-    return _PLACES[((bits & -bits) * _DE_BRUIJN >> 27) & 31]
+    return count((bits & -bits) - 1)
 
 
 @part
@@ -43,10 +38,13 @@ def changed(own, node):
 
 @part
 def count(bits):
-    """Count the bits of a word of `WORD` that are set."""
-    bits = bits - (bits >> 1 & 0x55555555)
-    bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333)
-    return ((bits + (bits >> 4) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
+    """Count the bits of a word that are set."""
+    bits = bits - (bits >> 1 & 0x5555555555555555)
+    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
+    bits = bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F
+    bits += bits >> 8
+    bits += bits >> 16
+    return bits + (bits >> 32) & 0x7F
 
 
 @part
@@ -221,7 +219,7 @@ def _next_open(own, i, closed):
 
 
 @part
-def _first_after(own, at):
+def first_after(own, at):
     """Return the place of the first running job whose limit ends after a moment."""
     low, high = 0, own.work.now[N_RUNNING]
     while low < high:
@@ -241,7 +239,7 @@ def _last_of_group(own, bound, closed):
     the bound is passed over, the next on an open node is taken as well, whenever it ends.
     """
     n_running = own.work.now[N_RUNNING]
-    beyond = _first_after(own, bound)
+    beyond = first_after(own, bound)
     place = beyond - 1
     if not is_open(own, place, closed):
         place = _next_open(own, beyond, closed)
@@ -257,7 +255,7 @@ def _slot_of(own, job, closed):
     """Return where a search for one node among the open ones is kept: by what is searched, and which are closed."""
     key = own.tables.search[job] * 2 + 1
     for word in range(closed.size):
-        key = (key ^ (closed[word] & _MIX_BITS)) * _MIX & _MIX_BITS
+        key = (key ^ ((closed[word] ^ closed[word] >> 32) & _MIX_BITS)) * _MIX & _MIX_BITS
     return key >> 16 & (KEPT_SEARCHES - 1)
 
 
