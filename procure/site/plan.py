@@ -8,6 +8,7 @@ from procure.site.place import find, find_now, holds, taken
 from procure.site.preempt import look_ahead, preempt, preemptors_first, take_prey_away
 from procure.site.room import GROUPED, is_open, join, note_limit, note_parts, when_room
 from procure.site.slices import (
+    boundary_after,
     clash,
     clear_slices,
     close_promised,
@@ -25,12 +26,16 @@ from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
     MOMENT,
+    N_CHANGES,
     N_QUEUE,
     N_RUNNING,
     N_STARTS,
+    N_TRIED,
     N_VICTIMS,
     NEVER,
     NOW,
+    SAME_UNTIL,
+    SEEN_CHANGES,
     SORTED,
     STAYS,
     USEFUL_UNTIL,
@@ -490,6 +495,8 @@ def _earliest(own, job, only_now):
     while True:
         at = later
         end = max(at, now) + limit
+        if at == now:
+            _same_until(own, boundary_after(own, end) - limit)
         if seeks_room:
             while n_seen < work.n_slices[0] and work.slice_begin[n_seen] <= end:
                 n_seen += 1
@@ -535,21 +542,57 @@ def _earliest(own, job, only_now):
         if later and start > later:
             continue
         if start > now + own.rules.bf_window:
+            _same_until(own, start - own.rules.bf_window)
             return 0, 0
         ends = clash(own, rounded(own, start), rounded(own, start + limit), at, end, n)
         if ends >= 0:
             later = start if start > at else max(ends, at + 1)
             if later >= window_end(own):
+                _same_until(own, later - own.rules.bf_window)
                 return 0, 0
             continue
         return start, n
 
 
 @part
+def _same_until(own, at):
+    """Note that the pass might find other starts from a moment on, though nothing happened meanwhile."""
+    own.work.now[SAME_UNTIL] = min(own.work.now[SAME_UNTIL], at)
+
+
+@part
+def _sees_the_same(own, n):
+    """Say whether a pass would promise what the last one promised, which started nothing; keeps what it looks at.
+
+    That is so while nothing has started or ended, the same jobs are in the same order under the same limits, no
+    running job's limit is over, and no time that the last pass compared with the moment has been reached.
+    """
+    work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
+    for i in range(n):
+        job = work.other_queue[i]
+        what = 4 * job + 2 * int(held(own, job)) + int(_may_overtake(own, job))
+        same = same and work.tried[i] == what
+        work.tried[i] = what
+    work.now[N_TRIED], work.now[SEEN_CHANGES] = n, work.now[N_CHANGES]
+    return same and work.now[NOW] < work.now[SAME_UNTIL]
+
+
+@part
+def _note_pass(own, n_begun):
+    """Note up to when the next pass would do as this one."""
+    work = own.work
+    work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], work.slice_begin[1])
+    if work.now[N_RUNNING] > 0:
+        work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], work.run_end[0])
+    if n_begun > 0 or own.rules.preempts or own.closed.shape[0] > 0:
+        work.now[SAME_UNTIL] = -NEVER
+
+
+@part
 def _clear(own):
     """Begin a pass of backfill: nothing is promised, nothing counted."""
     work = own.work
-    work.now[LAST_BACKFILL] = work.now[NOW]
+    work.now[SAME_UNTIL] = NEVER
     clear_slices(own)
     work.n_sure[0] = 0
     for i in range(work.user_count.size):
@@ -605,9 +648,12 @@ def _matters(own, job):
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
-    _clear(own)
     now, tried, n_begun, rejected_array = work.now[NOW], 0, 0, -1
+    work.now[LAST_BACKFILL] = now
     last = _list_eligible(own) - 1
+    if _sees_the_same(own, last + 1):
+        return
+    _clear(own)
     for i in range(last + 1):
         last = _last_that_matters(own, i, last)
         job = work.other_queue[i]
@@ -649,5 +695,6 @@ def backfill(own):
             promise(own, start, start + jobs.limit[job], n)
         if preempts:
             preempt(own, job, work.closed)
+    _note_pass(own, n_begun)
     if n_begun > 0:
         _drop_begun(own)

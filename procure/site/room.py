@@ -8,7 +8,7 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import holds, in_order, pick, taken
+from procure.site.place import count, holds, list_choice, lowest, pick, taken
 from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
 
 AT_ONCE = -NEVER
@@ -16,12 +16,6 @@ AT_ONCE = -NEVER
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 _MIX, _MIX_BITS = 0x9E3779B, (1 << 32) - 1
-
-
-@part
-def _lowest(bits):
-    """Return the place of the lowest bit of a word that is set."""
-    return count((bits & -bits) - 1)
 
 
 @part
@@ -34,17 +28,6 @@ def changed(own, node):
         work.idle[node // WORD] |= bit
     else:
         work.idle[node // WORD] &= ~bit
-
-
-@part
-def count(bits):
-    """Count the bits of a word that are set."""
-    bits = bits - (bits >> 1 & 0x5555555555555555)
-    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
-    bits = bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F
-    bits += bits >> 8
-    bits += bits >> 16
-    return bits + (bits >> 32) & 0x7F
 
 
 @part
@@ -144,7 +127,7 @@ def _list_open(own, job, closed):
     for word in range(closed.size):
         bits = own.tables.holding[shape, word] & ~closed[word]
         while bits:
-            node = word * WORD + _lowest(bits)
+            node = word * WORD + lowest(bits)
             bits &= bits - 1
             if work.settled[row, node] != work.changed[node]:
                 _settle(own, job, row, node)
@@ -319,7 +302,7 @@ def _when_room(own, job, closed, only_now):
     n = _keep_until(own, n, turn)
     if n > wanted and (not own.rules.tree or own.jobs.lln[job]):  # leaf switches are chosen by their nodes alone
         _see_left(own, n, turn)
-    _choose_usable(own, job, n)
+    _choose_usable(own, job, n, work.future)
     return at, wanted
 
 
@@ -344,8 +327,8 @@ def _next_group(own, window, place, first_end):
 
 
 @part
-def _choose_usable(own, job, n):
-    """Choose a job's nodes among so many in ``usable``, of which ``future`` is what is free."""
+def _choose_usable(own, job, n, free):
+    """Choose a job's nodes among so many in ``usable``, of which that is free."""
     work, wanted = own.work, own.jobs.n_nodes[job]
     if n == wanted:
         for i in range(n):
@@ -353,8 +336,8 @@ def _choose_usable(own, job, n):
         return
     for word in range(work.in_choice.size):
         work.in_choice[word] = 0
-    pick(own, job, n, wanted, 0, work.future)
-    in_order(work.chosen, wanted)
+    pick(own, job, n, wanted, 0, free)
+    list_choice(own)
 
 
 @part
@@ -381,11 +364,7 @@ def _when_alone(own, job, closed, only_now):
         if at > work.now[USEFUL_UNTIL]:
             return at, wanted
     _list_alone(own, gone)
-    if n > wanted:
-        for i in range(n):
-            node = work.usable[i]
-            work.future[0, node], work.future[1, node] = own.nodes.cpus[node], own.nodes.mem[node]
-    _choose_usable(own, job, n)
+    _choose_usable(own, job, n, own.tables.totals)
     return at, wanted
 
 
@@ -411,7 +390,7 @@ def _list_alone(own, gone):
     for word in range(free.size):
         bits = work.open_words[word] & free[word]
         while bits:
-            work.usable[n] = word * WORD + _lowest(bits)
+            work.usable[n] = word * WORD + lowest(bits)
             bits &= bits - 1
             n += 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.room import count, first_after
-from procure.site.work import N_RUNNING, N_VERSIONS, NOW, WORD
+from procure.site.place import count
+from procure.site.room import first_after
+from procure.site.work import N_RUNNING, N_VERSIONS, NEVER, NOW, SAME_UNTIL, WORD
 
 
 @part
@@ -49,6 +50,13 @@ def slice_at(own, at):
         else:
             high = middle - 1
     return low
+
+
+@part
+def boundary_after(own, at):
+    """Return when the first slice begins after a time; `NEVER` = none does."""
+    i = slice_at(own, at) + 1
+    return own.work.slice_begin[i] if i < own.work.n_slices[0] else NEVER
 
 
 @part
@@ -206,6 +214,9 @@ def promise(own, start, end, n):
     work = own.work
     low = max(rounded(own, start), work.slice_begin[0])
     high = max(rounded(own, end), low + own.rules.bf_resolution)
+    if high > window_end(own):  # it would reach further in a later window
+        reached = low if low >= window_end(own) else high
+        work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], reached - own.rules.bf_window)
     if low >= window_end(own):
         return
     first = slice_at(own, low)

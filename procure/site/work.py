@@ -126,6 +126,7 @@ class Work(NamedTuple):
     sure_job: np.ndarray  # int64[n_shapes]
     sure_place: np.ndarray  # int64[n_shapes], place of each shape in them
     n_sure: np.ndarray  # int64[1]
+    tried: np.ndarray  # int64[n_jobs], of the jobs of the last pass of backfill: number, held, may be overtaken
     choice_word: np.ndarray  # int64[n_nodes], scratch: the chosen nodes as words
     choice_bits: np.ndarray  # int64[n_nodes]
     usable: np.ndarray  # int64[n_nodes], scratch of a choice
@@ -164,14 +165,15 @@ class Work(NamedTuple):
     units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
-    now: np.ndarray  # int64[31], see the constants
+    now: np.ndarray  # int64[34], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-) = range(31)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED,
+) = range(34)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -193,6 +195,7 @@ class Tables(NamedTuple):
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
     planned: np.ndarray  # int64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
+    totals: np.ndarray  # int64[3, n_nodes], CPUs, MB, GPUs
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
@@ -363,7 +366,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(N_VERSIONS + 1)
+    now = ints(N_TRIED + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
@@ -380,7 +383,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_slices + 1), ints(n_slices), ints(n_slices), ints(n_slices, n_words), ints(n_slices),
         ints(n_slices, n_kinds), none(n_slices, n_kinds), ints(n_slices, n_kinds), none(n_slices, n_kinds),
         ints(n_slices, n_words), none(n_slices), ints(1), ints(n_shapes), ints(n_shapes), ints(n_shapes), ints(1),
-        ints(n_nodes), ints(n_nodes),
+        ints(n_jobs), ints(n_nodes), ints(n_nodes),
         ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
         words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs), ints(n_words),
@@ -400,7 +403,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
-        words(holding), kind, alone, _planned(site, layout, holding, shape), plain,
+        words(holding), kind, alone, _planned(site, layout, holding, shape), plain, totals,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),
