@@ -6,7 +6,7 @@ _LIBRARY = "a call of the library: procure."
 _COMMANDS = {
     "award": "procure recommend scores the offers of a study that has [award]",
     "coschedule clean": "the kernel ends what a killed run had started",
-    "coschedule example": f"{_LIBRARY}workload.coschedule_study.workflows",
+    "coschedule example": f"{_LIBRARY}workload.studies.workflows",
     "coschedule measure": f"{_LIBRARY}coschedule.run.measure",
     "coschedule regret": f"{_LIBRARY}coschedule.regret.regret",
     "forecast next": f"{_LIBRARY}forecast_jobs",

@@ -24,7 +24,6 @@ from procure.workload import LogSettings, read_log, slurm_env
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
-from procure.workload.read_sacct import read_sacct
 
 PARTITIONS = "%R|%a|%C"
 """What is asked of sinfo: partitions, whether they start jobs, and their CPUs."""
@@ -139,7 +138,8 @@ class Slurm:
             file.flush()
             path = Path(file.name)
             try:
-                jobs = read_sacct(path, keep_unfinished=True, skip_bad_rows=True).jobs
+                how = LogSettings(format="sacct", skip_bad_rows=True)
+                jobs = read_log(path, how, keep_unfinished=True, shape="tasks").jobs
             except TableError as error:
                 raise TableError(str(error).replace(file.name, "sacct")) from None
         # An earlier run of a requeued job is known by its own submission, whichever rows it is read with.
