@@ -15,9 +15,9 @@ from rich.console import Console
 
 from procure.cli import common
 from procure.cli.queue_options import ModelOption, TzOption, deadline_of
+from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.answer import doubt_in, predict_queue
 from procure.queue_time.explain import age_of
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.script import read_script
@@ -88,13 +88,13 @@ def predict(
     if deadline is not None and not isinstance(site.model, QueueTimeModel):
         common.note(f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances")
     if what_if:
-        choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue))
+        choices = answers.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
         common.print_table(shown, output, "the same work, soonest first")
         if output is common.Format.TABLE:
-            common.echo(room.conclude(choices))
+            common.echo(answers.conclude(choices))
         return
-    said = predict_queue(site, request, queue, now=now, deadline=seconds)
+    said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
     elif output is common.Format.CSV:

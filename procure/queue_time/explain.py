@@ -68,21 +68,17 @@ def like_counts(here: Situation) -> tuple[int, int, int]:
     return int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
 
 
-def cautions(
-    site: SiteModel, asked: Request, here: Situation, counts: tuple[int, int, int], state: pd.DataFrame | None
-) -> list[Caution]:
+def cautions(site: SiteModel, asked: Request, here: Situation, state: pd.DataFrame | None) -> list[Caution]:
     """Return what the model does not know of a job that is submitted now.
 
     Parameters
     ----------
     site, asked, here
         The model, what the user asked for, and the job in the queue.
-    counts
-        Of `like_counts`.
     state
         The queue as it is, if it was given.
     """
-    about, (n_like, n_user, n_there) = site.about, counts
+    about, (n_like, n_user, n_there) = site.about, like_counts(here)
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
     more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features)
     there = set() if state is None else set(state["partition"])
