@@ -16,6 +16,7 @@ import pytest
 
 from procure.errors import TableError
 from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
+from procure.queue_time.answer import what_if
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
 from procure.queue_time.explain import drifts
@@ -29,7 +30,6 @@ from procure.queue_time.predict import (
     read_off,
     situations,
     stated,
-    what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.training import growth, train, update
