@@ -300,7 +300,7 @@ def test_a_shell_is_answered(running: Running) -> None:
     def said(target: str) -> str:
         return subprocess.run([*command, f"http://procure{target}"], capture_output=True, text=True).stdout
 
-    assert "9 in 10:" in said("/v1/predict?cpus=2&mem=1G&time=1:00:00")
+    assert "procure: this job" in said("/v1/predict?cpus=2&mem=1G&time=1:00:00")
     assert said("/v1/pending").startswith("none of your jobs waits")
     assert said("/v1/advice?cpus=2&time=1:00:00").startswith("procure: this job ")
 

@@ -168,26 +168,14 @@ def because(seen: list[float], week: float, request: Request) -> str:
     return f"{first}{pace}; this week's jobs there {lately}."
 
 
-def line_of(answer: Answer) -> str:
-    """Say an answer in a line, as one submits."""
+def lines_of(answer: Answer) -> list[str]:
+    """Write an answer for people; the first line is what is said as one submits."""
     low, high = (roughly(one) for one in answer["interval_s"])
     median = answer["median_s"]
     when = "is likely to start at once" if median < 2.5 else f"is expected to start in about {roughly(median)}"
     between = "" if high == "at once" else f" (9 in 10: {'within' if low == 'at once' else f'{low} to'} {high})"
-    return f"procure: this job {when}{between}. {answer['because']}"
-
-
-def lines_of(answer: Answer) -> list[str]:
-    """Write an answer for people."""
-    low, high = answer["interval_s"]
-    start = "at once" if answer["median_s"] < 2.5 else f"in about {roughly(answer['median_s'])}"
     chance = ", ".join(f"{name[:-1]} h {share:.0%}" for name, share in answer["chance"].items())
-    lines = [
-        f"starts {start} (as likely sooner as later)",
-        f"  9 in 10: {roughly(low)} to {roughly(high)}",
-        f"  chance of a start within {chance}",
-        answer["because"],
-    ]
+    lines = [f"procure: this job {when}{between}. {answer['because']}", f"Chance of a start within {chance}."]
     return [*lines, *(f"Careful: {one}" for one in answer["caution"])]
 
 

@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from procure._version import __version__
 from procure.queue_time.predict import Request
 from procure.serve import page
-from procure.serve.answers import line_of, lines_of, lines_of_jobs
+from procure.serve.answers import lines_of, lines_of_jobs
 from procure.serve.guard import Caller, Guard
 from procure.serve.live import SPANS, Live
 from procure.serve.metrics import CONTENT_TYPE, Metrics
@@ -178,7 +178,7 @@ class Pages:
 
     async def advice(self, caller: Known, question: Asks, _: Once) -> Response:
         """Say in a line when a job that is being submitted may start."""
-        return text_of([" ".join([line_of(await self._one(question, caller)), *self.live.stale()])])
+        return text_of([" ".join([lines_of(await self._one(question, caller))[0], *self.live.stale()])])
 
     async def _one(self, question: Question, caller: Caller) -> dict[str, Any]:
         [answer] = await self.live.ask([question.of(caller)], caller.key)

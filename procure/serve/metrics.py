@@ -12,16 +12,8 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-_RECORD = {
-    "n": ("judged_jobs", "Jobs of the last 28 days whose forecast was judged."),
-    "coverage_50": ("coverage_50", "Share of them that started within the 50 % interval."),
-    "coverage_90": ("coverage_90", "Share of them that started within the 90 % interval."),
-    "mae": ("mae_seconds", "Mean absolute error of the median."),
-    "mae_week_median": ("mae_week_median_seconds", "The same of the partition's median of the week."),
-    "mae_last_five": ("mae_last_five_seconds", "The same of the partition's last five waits."),
-    "brier_4h": ("brier_4h", "Brier score of the chance of a start within 4 hours."),
-    "brier_base_4h": ("brier_base_4h", "The same of the share that started within 4 hours."),
-}
+_RECORD = ("coverage_50", "coverage_90", "mae", "mae_week_median", "mae_last_five", "brier_4h", "brier_base_4h")
+"""Of `ledger.record`, of the last 28 days."""
 
 
 class Metrics:
@@ -55,6 +47,7 @@ class Metrics:
         states = {state: sum(one[state] for one in live.totals) for state in ("waiting", "running")}
         gauge("jobs", "Jobs by state.", states, "state")
         rows = {"": honesty["all"] or {}} | {str(row["partition"]): row for row in honesty["by_partition"]}
-        for key, (name, text) in _RECORD.items():
-            gauge(name, text, {part: row.get(key) for part, row in rows.items()}, "partition")
+        names = {"n": "judged_jobs"} | {key: f"{key}_seconds" if key[:3] == "mae" else key for key in _RECORD}
+        for key, name in names.items():
+            gauge(name, f"{key} of 28 days.", {part: row.get(key) for part, row in rows.items()}, "partition")
         return generate_latest(self.registry) + generate_latest(registry)
