@@ -15,16 +15,16 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.queue_time import answer as answers
-from procure.queue_time import explain, mixture, store, training
+from procure.queue_time import explain, mixture, store
 from procure.queue_time import predict as room
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.explain import cautions
 from procure.queue_time.features import FEATURES, site_features
-from procure.queue_time.predict import Request, Situation, read_off, situations, stated, widened
+from procure.queue_time.predict import Request, Situation, read_off, situations, widened
 from procure.text import counted, roughly
-from tests.test_queue_time_model import busy_model, busy_site
+from tests.test_queue_time_model import busy_model
 
 RUN = CliRunner()
 
@@ -57,8 +57,7 @@ def situation(
 
 
 def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0) -> dict:
-    said = stated(site, features)
-    return read_off(widened(said, doubt) if isinstance(said, Distribution) else said, 0, deadline)
+    return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
 
 
 def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -271,17 +270,6 @@ def test_a_state_of_another_cluster_is_said(site) -> None:  # type: ignore[no-un
     mixed = state.assign(partition=["batch", *["elsewhere"] * (len(state) - 1)])
     for queue, is_said in ((other, True), (mixed, False), (state, False)):
         assert any("another cluster" in one for one in answers.predict_queue(site, asked, queue)["caution"]) == is_said
-
-
-def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """A published method's answer and its --what-if table leave the chance out, say so, and claim no median."""
-    store.save(training.train(busy_site(300), "gbt"), tmp_path / "site.model")
-    words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
-    for more in ([], ["--what-if"]):
-        done = RUN.invoke(app, [*words, "--deadline", "2h", *more])
-        assert done.exit_code == 0, done.exception
-        assert "--deadline changes nothing" in done.stderr
-        assert "as likely sooner" not in done.stdout
 
 
 def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -94,7 +94,10 @@ _OPTIONS = {
     "queue predict --nodes": _SCRIPT,
     "queue predict --trend": "procure queue evaluate LOG --report FILE judges the published one",
     "queue predict --user": _SCRIPT,
-    "queue train --k-sweep": "--k FROM:TO",
+    **dict.fromkeys(
+        ("queue train --k-sweep", "queue train --k", "queue train --method"),
+        "a model file is ours; procure queue evaluate LOG --method kmeans-gbt or gbt has the published ones",
+    ),
     "queue train --sweep-log": "leave it out",
     "queue watch --tz": "a state file's times without an offset are UTC",
     "queue watch --all": "--format json has all",

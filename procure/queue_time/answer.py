@@ -21,7 +21,6 @@ from procure.queue_time.predict import (
     partition_of,
     read_off,
     situations,
-    stated,
     usual_partition,
     widened,
 )
@@ -55,9 +54,8 @@ def predict_queue(
     Returns
     -------
     dict
-        ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now, the ends None where the
-        method predicts a number only; ``p_before_deadline``; and lists of sentences: ``because``, what moved the
-        prediction, and ``caution``.
+        ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now; ``p_before_deadline``; and
+        lists of sentences: ``because``, what moved the prediction, and ``caution``.
 
     Raises
     ------
@@ -69,7 +67,7 @@ def predict_queue(
     >>> import procure
     >>> jobs = procure.generate(seed=1, n_jobs=400)
     >>> ran = procure.simulate(jobs, procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000), "fcfs").schedule
-    >>> model = procure.train_queue(ran, method="gbt")
+    >>> model = procure.train_queue(ran)
     >>> found = procure.predict_queue(model, procure.QueueRequest(cpus=4, requested_time=3600))
     >>> found["median"] >= 0
     True
@@ -92,13 +90,13 @@ class Forecasts:
     cautions
         What the model does not know of each.
     said
-        The distributions, as much wider as the cautions ask, or where the method has none its points (n,), s.
+        The distributions, as much wider as the cautions ask.
     """
 
     here: list[Situation]
     features: pd.DataFrame
     cautions: list[list[Caution]]
-    said: Distribution | np.ndarray
+    said: Distribution
 
 
 def forecasts(
@@ -111,10 +109,8 @@ def forecasts(
     """Forecast jobs that are submitted now, each without the others; see `predict.situations`."""
     here, features = situations(site, requests, state, now, log)
     careful = [cautions(site, asked, one, state) for asked, one in zip(requests, here, strict=True)]
-    said = stated(site, features)
-    if isinstance(said, Distribution):
-        said = widened(said, np.array([doubt_of(one) for one in careful]))
-    return Forecasts(here, features, careful, said)
+    doubts = np.array([doubt_of(one) for one in careful])
+    return Forecasts(here, features, careful, widened(site.model.distribution(features), doubts))
 
 
 def what_if(

@@ -10,7 +10,6 @@ import pandas as pd
 
 from procure.queue_time import experts
 from procure.queue_time.features import FEATURES, picked
-from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.predict import Request, Situation, knows_partitions
 from procure.queue_time.store import GROWN, SiteModel
 from procure.text import be, counted, roughly
@@ -168,8 +167,6 @@ def topics(site: SiteModel, here: Situation) -> dict[str, float]:
     above 0 they lengthen the wait.
     """
     model = site.model
-    if not isinstance(model, QueueTimeModel) or not model.boosters:
-        return {}
     moved = model.boosters["again"].contributions(model.matrix(here.features))[0]
     [weights] = model.mixture.weights(model.beyond(here.features))
     weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))

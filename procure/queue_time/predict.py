@@ -202,15 +202,8 @@ def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
 
 
-def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray:
-    """Return what the model states of jobs: their distributions, or where the method has none its points (n,), s."""
-    if isinstance(site.model, QueueTimeModel):
-        return site.model.distribution(features)
-    return np.maximum(site.model.predict(features), 0.0)
-
-
-def read_off(said: Distribution | np.ndarray, row: int = 0, deadline: float | None = None) -> dict[str, float | None]:
-    """Read when a job starts, seconds from now, off what is `stated` of several.
+def read_off(said: Distribution, row: int = 0, deadline: float | None = None) -> dict[str, float | None]:
+    """Read when a job starts, seconds from now, off what is stated of several.
 
     Parameters
     ----------
@@ -223,11 +216,8 @@ def read_off(said: Distribution | np.ndarray, row: int = 0, deadline: float | No
     -------
     dict
         ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
-        `calibrate.interval_levels`; a point method knows only the first.
+        `calibrate.interval_levels`.
     """
-    if not isinstance(said, Distribution):
-        empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
-        return {"median": float(said[row])} | empty | {"p_before_deadline": None}
     one = Distribution(said.curve[[row]])
     values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
     for share in (50, 90):
@@ -305,12 +295,9 @@ def pending_waits(
         request = Request.of(next(table.iloc[[log.order[row]]].itertuples()))
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
         _, fresh = situations(site, [request], now=now, log=others)
-        said = stated(site, fresh)
-        if isinstance(site.model, QueueTimeModel):
-            said = rest(site.model, submitted.iloc[[place]], fresh, waited)
-        values = said.curve if isinstance(said, Distribution) else said
-        values = soonest[request.kind] = np.maximum(values, soonest.get(request.kind, 0.0))
+        curve = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        curve = soonest[request.kind] = np.maximum(curve, soonest.get(request.kind, 0.0))
         about = {"job_id": names[row], "cpus": request.cpus, "requested_time": request.requested_time}
         about |= {"partition": request.partition, "waited": waited}
-        rows.append(about | read_off(Distribution(values) if values.ndim == 2 else values))
+        rows.append(about | read_off(Distribution(curve)))
     return pd.DataFrame(rows)

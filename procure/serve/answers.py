@@ -75,7 +75,6 @@ class Snapshot:
     def _answers(self, given: list[Request]) -> list[Answer]:
         told = forecasts(self.site, given, self.partitions, self.now, self.log)
         asked = [one.request for one in told.here]
-        assert isinstance(told.said, Distribution)
         said = Distribution(self.closed.held(told.said.curve, [(one, self.now) for one in asked]))
         rows = pd.DataFrame(read_off(self.site, told.features, said)).to_dict("records")
         seen_of = picked(told.features, _SEEN).tolist()

@@ -11,7 +11,6 @@ import pandas as pd
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import guess
 from procure.queue_time.features import picked, site_features
-from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.predict import Request
 from procure.queue_time.recent import columns as recent_columns
 from procure.queue_time.store import SiteModel
@@ -60,7 +59,6 @@ def forecasts(site: SiteModel, table: pd.DataFrame, late: pd.Series, issued: int
     """
     about, features = table.loc[late.index], site_features(table, site.seen, late.index.to_numpy())
     asked = [(Request.of(job), int(job.submit_time)) for job in about.itertuples(index=False)]
-    assert isinstance(site.model, QueueTimeModel)
     said = read_off(site, features, Distribution(closed.held(site.model.distribution(features).curve, asked)))
     for share in (50, 90):
         said[f"lower_{share}"] = np.floor(said[f"lower_{share}"])
@@ -80,7 +78,6 @@ def read_off(site: SiteModel, features: pd.DataFrame, said: Distribution) -> dic
         ends = said.interval(share / 100)
         found |= {f"lower_{share}": ends[:, 0], f"upper_{share}": ends[:, 1]}
     found |= {f"chance_{name}": said.chance(seconds) for name, seconds in DEADLINES.items()}
-    assert isinstance(site.model, QueueTimeModel)
     middle = float(site.model.usual[len(site.model.usual) // 2])
     week = np.expm1(picked(features, (_WEEK_MEDIAN,))[:, 0].astype(float))
     last_five = guess(features, "partition_5", middle)

@@ -39,8 +39,6 @@ class Trainer:
         if place.model.is_file():
             try:
                 site = files.load(place.model)
-                if site.method != "procure":
-                    raise TableError(f"{place.model}: the service needs a model of the method procure")
                 about, self.site = site.about, site
                 self.updated = int(store.fact("updated", about["end"]))
                 trained_at, rows = int(about["trained_until"]), int(about["trained_rows"])
