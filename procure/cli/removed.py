@@ -14,7 +14,7 @@ _COMMANDS = {
     "gantt": "procure simulate --gantt FILE",
     "learn describe": f"{_LIBRARY}read_policy",
     "plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
-    "queue features": f"{_LIBRARY}queue_time.features.describe_features",
+    "queue features": "docs/explanation/queue-time.md says what a model looks at",
     "queue trend": "procure queue evaluate LOG --report FILE judges the published one",
     "queue update": "procure queue train LOG --update MODEL",
     "quotes nodes": "name the file as packages.existing_nodes; procure study check lists the nodes that stay",

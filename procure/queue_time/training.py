@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.progress import silent, step, work
+from procure.progress import silent, step
 from procure.queue_time.explain import bounds, drifts
 from procure.queue_time.features import NEEDED_SECONDS, site_features
 from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs, wait_times
@@ -46,7 +46,7 @@ def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
         raise TableError(f"{known}; at least 100 are needed")
     outcomes, model = Outcomes.of(jobs), QueueTimeModel(settings or Settings())
     n_learnt = min(len(rows), model.settings.max_rows)
-    with work(f"training on {n_learnt:,} jobs", model.work(len(rows))):
+    with step(f"training on {n_learnt:,} jobs"):
         model.learn(features, outcomes, rows, _known_until(outcomes))
     about = _about(jobs, features, len(rows)) | {"trained_rows": n_learnt, "rows_since": 0}
     return SiteModel(model, about, recent(jobs))
