@@ -1,20 +1,29 @@
-"""``procure buy``: from a log, offers and a budget to a recommendation and its report."""
+"""``procure buy``, ``ask``, ``report``, ``explore``: from a log to a report, and what may be asked of it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import webbrowser
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from procure.cli import common, farm_options, log_options, study_options
+from procure.cli import common, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.cli.study import columns_of_both
 from procure.packages.quote_file import OfferReading
-from procure.reports import Report
+from procure.recommender.objections import objections
+from procure.recommender.summary import records
+from procure.reports import report as write_report
 from procure.reports.buying import Inputs
+from procure.reports.buying import ask as ask_again
 from procure.reports.buying import buy as buy_all
-from procure.sweep.farm import one_interrupt
+from procure.reports.explore import Explorer, serve
+from procure.text import counted
 from procure.workload import LogSettings
 
 _SHOWN = 5
@@ -58,7 +67,7 @@ def buy(
         ),
     ] = None,
     k: study_options.LengthOption = None,
-    farm: farm_options.FarmOption = "local",
+    farm: study_options.FarmOption = "local",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The report; default: RESULTS/NAME/report.html.")
     ] = None,
@@ -75,7 +84,7 @@ def buy(
     procure buy hpc.toml --jobs log.swf --quotes offers.xlsx --rate EUR=1.08 --budget €900,000 --set cpus_per_node=32
     procure buy study.toml
     """
-    texts, workers = farm_options.farm_options(farm, settings)
+    texts, workers = study_options.farm_options(farm, settings)
     inputs = None
     if jobs is None and quotes is None and budget is None:
         why = f"it belongs to --jobs and --quotes; in {study} the key says it"
@@ -96,24 +105,124 @@ def buy(
         how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
         reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
-    with one_interrupt(last=True):
-        try:
-            done = buy_all(
-                study, inputs, k=k, farm=farm, options=workers, out=out,
-                say=common.note, note=lambda text: common.note(f"  {text}"),
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"what was done is kept, and `procure buy {study}` goes on from there") from None
-    show(done, output)
+    steps: dict[str, Any] = {"say": common.note, "note": lambda text: common.note(f"  {text}")}
+    with study_options.interruptible(f"done is kept, and `procure buy {study}` goes on from there"):
+        done = buy_all(study, inputs, k=k, farm=farm, options=workers, out=out, **steps)
+
+    def people() -> None:
+        for line in done.brief():
+            common.echo(line)
+        shown = done.recommendation.shown().head(_SHOWN)
+        common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
+
+    common.tell(output, [], done.to_dict, done.recommendation.ranking.head(done.recommendation.k), people)
 
 
-def show(done: Report, output: common.Format) -> None:
-    """Print the answer."""
-    common.tell(output, [], done.to_dict, done.recommendation.ranking.head(done.recommendation.k), lambda: _print(done))
+def ask(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT", callback=common.usd, help="US$ for the servers, at most the study's, e.g. 800k."
+        ),
+    ] = None,
+    constraints: study_options.ConstraintOption = None,
+    objective: study_options.ObjectiveOption = None,
+    k: study_options.LengthOption = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Simulate the head of the list where it is predicted.")
+    ] = False,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Rank the packages again under another budget or bound, within seconds: nothing is simulated for it.
+
+    Examples:
+    procure ask study.toml --budget 800000
+    procure ask study.toml --budget 800000 --constraint 'gpu_p95_wait<=4h' --confirm
+    """
+    usd = None if budget is None else float(budget)
+    study = study_options.load(path, settings)
+    done = ask_again(study, budget=usd, constraints=constraints or (), objective=objective, k=k, confirm=confirm)
+    top = done.ranking.head(done.k)
+    n = int((~top["simulated"]).sum())
+    lines = [f"{n} of the {counted(done.k, 'package')} are predicted: --confirm simulates them"] if n else []
+    lines += [f"objection: {one}" for one in objections(done)]
+    list_ = partial(common.print_table, done.shown(), common.Format.TABLE, done.title)
+    common.tell(output, lines, lambda: records(done), top, list_)
 
 
-def _print(done: Report) -> None:
-    for line in done.brief():
-        common.echo(line)
-    shown = done.recommendation.shown().head(_SHOWN)
-    common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
+def report(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    k: study_options.LengthOption = None,
+    verify: study_options.VerifyOption = True,
+    workload: study_options.WorkloadOption = None,
+    policy: study_options.PolicyOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html.")
+    ] = None,
+    bill: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=common.in_folder,
+            help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet.",
+        ),
+    ] = None,
+    pdf: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=common.in_folder,
+            help="Write it as PDF too, with page numbers in its contents (extra pdf).",
+        ),
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Write the report and print its path. It refers to nothing outside itself, and prints well.
+
+    Examples:
+    procure report pipelines/example.toml
+    procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.xlsx
+    procure report pipelines/example.toml --pdf purchase.pdf
+    """
+    done = write_report(
+        study_options.load(path, settings),
+        out,
+        k=k,
+        verify=verify,
+        workload=workload,
+        policy=policy,
+        bill=bill,
+        pdf=pdf,
+        note=common.note,
+    )
+    if output is common.Format.JSON:
+        common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})
+    else:
+        common.echo(str(done.path))
+
+
+def explore(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 = any that is free.")] = 0,
+) -> None:
+    """Open every package of a study in the browser: type bounds in, see the list and the picture at once.
+
+    Nothing is simulated; waits that are predicted are marked. The page is served on 127.0.0.1 until Ctrl-C; where there
+    is no screen, open the address through `ssh -L`.
+
+    Examples:
+    procure explore study.toml
+    procure explore study.toml --port 8765
+    """
+
+    def opened(address: str) -> None:
+        common.echo(address)
+        if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            webbrowser.open(address)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(Explorer(study_options.load(path, settings), common.note), port, opened)

@@ -9,9 +9,9 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy, log_options
-from procure.cli.days import days
 from procure.page.names import head
 from procure.settings import LAST_SEED, MOST_COUNTED
+from procure.sweep.choose_days import DayRule, Probe, choose_days
 from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
@@ -21,11 +21,13 @@ from procure.workload import (
     generate,
     merge,
     overview,
+    read_log,
     scale_load,
     slice_day,
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
+from procure.workload.days import Rule
 from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 from procure.workload.window_study import generate_jobs
@@ -229,7 +231,75 @@ def _reached(table: pd.DataFrame, scaled: pd.DataFrame, load: float) -> dict[str
     return {"n_jobs_before": len(table), "n_bursts_before": n_bursts, "load": load, "load_reached": got}
 
 
-app.command("days")(days)
+@app.command()
+def days(
+    context: typer.Context,
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="JOBS...",
+            help="Logs, or job tables (.parquet, .csv), that follow each other; several count as one.",
+        ),
+    ],
+    tz: Annotated[str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")] = "UTC",
+    by: Annotated[
+        Rule | None,
+        typer.Option(
+            help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
+            "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study)."
+        ),
+    ] = None,
+    n: Annotated[
+        int,
+        typer.Option("-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
+    ] = 25,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY.toml",
+            help="Probe every day: simulate every 1,237th distinct package of this study (quotes, budget, policy), "
+            "and leave out the days on which jobs never wait.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the chosen days' job tables and workloads.toml, which a study takes as "
+            'workloads = "FOLDER/workloads.toml".',
+        ),
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """List a log's days, and choose those that a study is to simulate.
+
+    Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
+    probe, median_wait is the median in seconds over the probed packages' mean waits. --format json tells more.
+
+    Examples:
+    procure workload days march.parquet april.parquet --tz America/Chicago
+    procure workload days april.parquet --tz America/Chicago --by calendar -n 2 --out days
+    procure workload days april.parquet --tz America/Chicago --by clustering -n 6 --out days
+    procure workload days april.parquet --tz America/Chicago --by hardest -n 9 --study study.toml --out days
+    """
+    if by is None:
+        common.refuse_given(context, "it belongs to --by", "n")
+    settings = LogSettings(tz=tz)
+    tables = []
+    for path in logs:
+        imported = read_log(path, settings)
+        if imported.dropped:
+            common.note(f"{path}: {'; '.join(imported.account())}")
+        tables.append(imported.jobs)
+    rule = DayRule(by, n=n)
+    probe = Probe(study) if study else None
+    found = choose_days(
+        tables[0] if len(tables) == 1 else merge(tables), rule, tz=tz, probe=probe, out=out, note=common.note
+    )
+    common.show(found, output)
+    if found.file is not None:
+        n_chosen = counted(int(found.table["chosen"].sum()), "day")
+        common.note(f'wrote {n_chosen} to {out}; a study takes them as workloads = "{found.file}"')
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format, **more: object) -> None:
