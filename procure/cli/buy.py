@@ -14,7 +14,6 @@ import typer
 
 from procure.cli import common, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
-from procure.cli.study import columns_of_both
 from procure.packages.quote_file import OfferReading
 from procure.recommender.objections import objections
 from procure.recommender.summary import records
@@ -23,8 +22,10 @@ from procure.reports.buying import Inputs
 from procure.reports.buying import ask as ask_again
 from procure.reports.buying import buy as buy_all
 from procure.reports.explore import Explorer, serve
+from procure.schemas import JOB
 from procure.text import counted
 from procure.workload import LogSettings
+from procure.workload.presets import WAIT
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""
@@ -33,44 +34,35 @@ _SHOWN = 5
 def buy(
     context: typer.Context,
     study: Annotated[Path, typer.Argument(metavar="[STUDY.toml]", help="The study file.")] = Path("study.toml"),
-    jobs: Annotated[
-        Path | None, typer.Option(help="A log of the jobs, or a job table; then the file is written.")
-    ] = None,
+    jobs: Path | None = typer.Option(None, help="A log of the jobs, or a job table; then the file is written."),
     quotes: Annotated[Path | None, typer.Option(help="The vendors' offers: .xlsx, .ods, .csv.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="AMOUNT", help="In US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000.")
-    ] = None,
-    site: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The centre's rules, of `procure site read`: its nodes stay, and they hold."),
-    ] = None,
-    logged_processor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The processor on which the jobs ran, e.g. 'AMD EPYC 7542'.")
-    ] = None,
+    budget: str | None = typer.Option(
+        None, metavar="AMOUNT", help="In US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000."
+    ),
+    site: Path | None = typer.Option(
+        None, metavar="DIR", help="The centre's rules, of `procure site read`: its nodes stay, and they hold."
+    ),
+    logged_processor: str | None = typer.Option(
+        None, metavar="NAME", help="The processor on which the jobs ran, e.g. 'AMD EPYC 7542'."
+    ),
     tz: Annotated[str | None, common.zone_option("Zone of a log's dates without an offset.")] = None,
     rate: RateOption = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=COLUMN",
-            help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
-        ),
-    ] = None,
+    column: list[str] | None = typer.Option(
+        None,
+        metavar="FIELD=COLUMN",
+        help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
+    ),
     category: CategoryOption = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
-            f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
-        ),
-    ] = None,
+    settings: list[str] | None = typer.Option(
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
+        f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
+    ),
     k: study_options.LengthOption = None,
     farm: study_options.FarmOption = "local",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The report; default: RESULTS/NAME/report.html.")
-    ] = None,
+    out: Path | None = typer.Option(None, metavar="FILE", help="The report; default: RESULTS/NAME/report.html."),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Answer a purchase question: import, check, simulate, learn, confirm, report; each step is one line.
@@ -101,7 +93,7 @@ def buy(
     else:
         of_offers = [one for one in texts if one.partition("=")[0].strip() in OfferReading.model_fields]
         how = common.settings_of([one for one in texts if one not in of_offers], LogSettings, log_tz=tz)
-        of_log, headings = columns_of_both(column or [], True)
+        of_log, headings = _columns_of_both(column or [])
         how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
         reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
@@ -118,21 +110,29 @@ def buy(
     common.tell(output, [], done.to_dict, done.recommendation.ranking.head(done.recommendation.k), people)
 
 
+def _columns_of_both(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Tell the columns of a log from those of offers, by the field that each is."""
+    name_of = {text: text.partition("=")[0] for text in texts}
+    for text, name in name_of.items():
+        if name == "gpu_type":
+            raise typer.BadParameter(
+                f"{text!r}: a log and an offer may have it; import the log first: procure workload import",
+                param_hint="--column",
+            )
+    of_log = [text for text, name in name_of.items() if name in (*JOB.names, WAIT)]
+    return of_log, [text for text in texts if text not in of_log]
+
+
 def ask(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AMOUNT", callback=common.usd, help="US$ for the servers, at most the study's, e.g. 800k."
-        ),
-    ] = None,
+    budget: str | None = typer.Option(
+        None, metavar="AMOUNT", callback=common.usd, help="US$ for the servers, at most the study's, e.g. 800k."
+    ),
     constraints: study_options.ConstraintOption = None,
     objective: study_options.ObjectiveOption = None,
     k: study_options.LengthOption = None,
-    confirm: Annotated[
-        bool, typer.Option("--confirm", help="Simulate the head of the list where it is predicted.")
-    ] = False,
+    confirm: bool = typer.Option(False, "--confirm", help="Simulate the head of the list where it is predicted."),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Rank the packages again under another budget or bound, within seconds: nothing is simulated for it.
@@ -159,25 +159,19 @@ def report(
     verify: study_options.VerifyOption = True,
     workload: study_options.WorkloadOption = None,
     policy: study_options.PolicyOption = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html.")
-    ] = None,
-    bill: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=common.in_folder,
-            help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet.",
-        ),
-    ] = None,
-    pdf: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=common.in_folder,
-            help="Write it as PDF too, with page numbers in its contents (extra pdf).",
-        ),
-    ] = None,
+    out: Path | None = typer.Option(None, metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html."),
+    bill: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        callback=common.in_folder,
+        help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet.",
+    ),
+    pdf: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        callback=common.in_folder,
+        help="Write it as PDF too, with page numbers in its contents (extra pdf).",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Write the report and print its path. It refers to nothing outside itself, and prints well.

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
 import typer
@@ -39,13 +39,12 @@ _MAIN_JOB = ("simulator.batch", "simulator.fast_lane")
 
 
 def doctor(
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Compile every policy now, in parallel, so that no first use waits for it.")
-    ] = False,
-    site: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="--warm: keep them in this folder, for every user to read, none to change."),
-    ] = None,
+    warm: bool = typer.Option(
+        False, "--warm", help="Compile every policy now, in parallel, so that no first use waits for it."
+    ),
+    site: Path | None = typer.Option(
+        None, metavar="DIR", help="--warm: keep them in this folder, for every user to read, none to change."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Print versions, packages, extras, and where compiled code is kept; exit code 1 if the main job cannot run.

@@ -39,25 +39,21 @@ def recommend(
     rule: study_options.RuleOption = "runs-all",
     objective: study_options.ObjectiveOption = None,
     constraints: study_options.ConstraintOption = None,
-    pareto: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXES",
-            help="Print the packages that no other beats in all of these, and the knee, instead of a list: "
-            "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",
-        ),
-    ] = None,
+    pareto: str | None = typer.Option(
+        None,
+        metavar="AXES",
+        help="Print the packages that no other beats in all of these, and the knee, instead of a list: "
+        "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",
+    ),
     out: Annotated[Path | None, common.table_option("Also write the ranking of every package")] = None,
-    resamples: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=MOST_COUNTED,
-            help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
-            "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
-            "resampled instead.",
-        ),
-    ] = None,
+    resamples: int | None = typer.Option(
+        None,
+        min=0,
+        max=MOST_COUNTED,
+        help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
+        "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
+        "resampled instead.",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Rank every package by its mean wait in seconds, or another objective; those that run every job first.
@@ -149,13 +145,12 @@ def compare_rent(
     path: study_options.StudyArgument,
     prices: Annotated[Path, typer.Option(metavar="FILE", help="A price list of rented nodes, .csv or .parquet.")],
     settings: study_options.SetOption = None,
-    package: Annotated[
-        str | None, typer.Option(metavar="ID", help="What is bought; default: the first that is recommended.")
-    ] = None,
-    wait_bound: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TIME", help="Rent for what would wait longer; default 4h. Repeatable."),
-    ] = None,
+    package: str | None = typer.Option(
+        None, metavar="ID", help="What is bought; default: the first that is recommended."
+    ),
+    wait_bound: list[str] | None = typer.Option(
+        None, metavar="TIME", help="Rent for what would wait longer; default 4h. Repeatable."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Compare buying with renting on demand, reserved, and with renting only for long waits.
@@ -182,22 +177,16 @@ def what_if(
     path: study_options.StudyArgument,
     package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
     settings: study_options.SetOption = None,
-    growth: Annotated[
-        float | None,
-        typer.Option(help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."),
-    ] = None,
-    gpu_share: Annotated[
-        str | None,
-        typer.Option(metavar="2x", help="A factor on the CPU-seconds of GPU jobs."),
-    ] = None,
-    to_policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME[:KEY=VALUE,…]",
-            help="Another policy (see `procure policies`), e.g. easy:depth=4.",
-        ),
-    ] = None,
+    growth: float | None = typer.Option(
+        None, help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."
+    ),
+    gpu_share: str | None = typer.Option(None, metavar="2x", help="A factor on the CPU-seconds of GPU jobs."),
+    to_policy: str | None = typer.Option(
+        None,
+        "--policy",
+        metavar="NAME[:KEY=VALUE,…]",
+        help="Another policy (see `procure policies`), e.g. easy:depth=4.",
+    ),
     rule: site_options.RulesOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -237,9 +226,7 @@ def explain(
     path: study_options.StudyArgument,
     package: Annotated[str, typer.Argument(metavar="ID", help="A package id, as recommend prints it.")],
     settings: study_options.SetOption = None,
-    against: Annotated[
-        str | None, typer.Argument(metavar="[ID2]", help="Another package, to see why not that one.")
-    ] = None,
+    against: str | None = typer.Argument(None, metavar="[ID2]", help="Another package, to see why not that one."),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Explain why jobs wait as long as they do on a package: the model's factors, the bottleneck, one more node.

@@ -49,7 +49,7 @@ _SET = {
     "learn train": {"": f"{_LOG} days tz min-jobs min-wait objective minutes generations processes seed steps reward"},
     "learn evaluate": {"": f"{_LOG} days tz min-jobs min-wait max-jobs"},
     "forecast evaluate": {"": f"{_LOG} by tz"},
-    **{name: {"": _LOG} for name in ("workload import", "study init", "queue train", "queue evaluate")},
+    **{name: {"": _LOG} for name in ("workload import", "queue train", "queue evaluate")},
     "simulate": {"policy": "order queue-order fit depth exclusive"},
     "compare": {"policy": "exclusive"},
 }

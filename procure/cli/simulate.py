@@ -60,14 +60,12 @@ def simulate(
     jobs: common.LoggedJobsOption,
     nodes: NodesOption = None,
     site: site_options.SiteOption = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,…]",
-            help="Which policy decides (see `procure policies`), e.g. easy:depth=4,order=sjf; best-fit without, "
-            "or slurm with --site.",
-        ),
-    ] = None,
+    policy: str | None = typer.Option(
+        None,
+        metavar="NAME[:KEY=VALUE,…]",
+        help="Which policy decides (see `procure policies`), e.g. easy:depth=4,order=sjf; best-fit without, "
+        "or slurm with --site.",
+    ),
     rule: site_options.RulesOption = None,
     shape: site_options.ShapeOption = None,
     kill_at_limit: common.KillAtLimitOption = True,
@@ -76,14 +74,12 @@ def simulate(
         Path | None,
         common.table_option("Write the schedule (the job table with its starts) here", "--out", "--schedule"),
     ] = None,
-    gantt: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=_chart,
-            help="Draw which job ran on which node, and when: .svg, .png, .pdf or .txt.",
-        ),
-    ] = None,
+    gantt: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        callback=_chart,
+        help="Draw which job ran on which node, and when: .svg, .png, .pdf or .txt.",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate a workload on nodes under a policy; times in seconds, utilization as a share.
@@ -161,24 +157,19 @@ def compare(
     jobs: common.LoggedJobsOption,
     nodes: NodesOption = None,
     site: site_options.SiteOption = None,
-    policies: Annotated[
-        str,
-        typer.Option(
-            help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies`); the "
-            "first is the one that the others are tested against. …@oracle: with run times as requests."
-        ),
-    ] = ",".join(RIVALS),
-    seeds: Annotated[
-        int, typer.Option(min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload.")
-    ] = 0,
+    policies: str = typer.Option(
+        ",".join(RIVALS),
+        help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies`); the "
+        "first is the one that the others are tested against. …@oracle: with run times as requests.",
+    ),
+    seeds: int = typer.Option(0, min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload."),
     slices: Annotated[str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")] = None,
-    continuous: Annotated[
-        bool,
-        typer.Option("--continuous", help="With --slices: cut the run of the whole; nothing begins empty."),
-    ] = False,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
-    ] = False,
+    continuous: bool = typer.Option(
+        False, "--continuous", help="With --slices: cut the run of the whole; nothing begins empty."
+    ),
+    replay: bool = typer.Option(
+        False, "--replay", help="Compare simulated waits with the logged ones, per size class."
+    ),
     shape: site_options.ShapeOption = None,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: SpeedOption = None,

@@ -43,13 +43,13 @@ def read_command(
     tz: Annotated[
         str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
-    print_commands: Annotated[
-        bool, typer.Option("--print-commands", help="Only print the commands that fill DIR; all of them only read.")
-    ] = False,
+    print_commands: bool = typer.Option(
+        False, "--print-commands", help="Only print the commands that fill DIR; all of them only read."
+    ),
     run: Annotated[bool, typer.Option("--run", help="Run these commands here first.")] = False,
-    begin: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end.")
-    ] = "",
+    begin: str = typer.Option(
+        "", "--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end."
+    ),
     end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -94,16 +94,12 @@ def read_command(
 @app.command()
 def check(
     site: SiteArgument,
-    jobs: Annotated[
-        Path | None, typer.Option(help="Job table to replay, Parquet or CSV; without, the rules are shown.")
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
-            "fit` wrote: easy,rules]"
-        ),
-    ] = None,
+    jobs: Path | None = typer.Option(None, help="Job table to replay, Parquet or CSV; without, the rules are shown."),
+    policy: str | None = typer.Option(
+        None,
+        help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
+        "fit` wrote: easy,rules]",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Show a site's partitions, limits, weights and shares; or replay a log under them, beside its logged waits.

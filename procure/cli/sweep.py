@@ -33,10 +33,9 @@ def sweep(
     jobs: study_options.JobsOption = None,
     walltime: study_options.WalltimeOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Only shard I of 0 … N−1; then: procure study status STUDY.toml --merge"),
-    ] = None,
+    shard: str | None = typer.Option(
+        None, metavar="I/N", help="Only shard I of 0 … N−1; then: procure study status STUDY.toml --merge"
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate the packages of a study; a sweep that was interrupted computes only what is missing.
@@ -108,10 +107,9 @@ def search(
     k: study_options.LengthOption = None,
     objective: study_options.ObjectiveOption = None,
     constraints: study_options.ConstraintOption = None,
-    method: Annotated[
-        str,
-        typer.Option(help="model, or every-tenth: the published rule, every n-th package and a model of their totals."),
-    ] = "model",
+    method: str = typer.Option(
+        "model", help="model, or every-tenth: the published rule, every n-th package and a model of their totals."
+    ),
     farm: study_options.FarmOption = "serial",
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -195,38 +193,28 @@ def evaluate(
     context: typer.Context,
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
-    truth: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STUDY_OR_PARQUET",
-            help="A study or result table that simulated more packages: hits and regret are taken from it.",
-        ),
-    ] = None,
+    truth: Path | None = typer.Option(
+        None,
+        metavar="STUDY_OR_PARQUET",
+        help="A study or result table that simulated more packages: hits and regret are taken from it.",
+    ),
     rule: study_options.RuleOption = "runs-all",
-    hit_threshold: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            max=MOST_COUNTED,
-            help="Judge the study's workloads together: a hit is among the best on more than N of them; repeat; "
-            "default: the study's evaluate.hit_threshold.",
-        ),
-    ] = None,
-    ahead: Annotated[
-        bool,
-        typer.Option(
-            "--forward",
-            help="Backtest: choose on the jobs before each cut, judge on those after. Needs no sweep.",
-        ),
-    ] = False,
-    cut: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DAY",
-            help="--forward: buy as of this local day or moment; repeat; default: every first of a month.",
-        ),
-    ] = None,
+    hit_threshold: list[int] | None = typer.Option(
+        None,
+        min=0,
+        metavar="N",
+        max=MOST_COUNTED,
+        help="Judge the study's workloads together: a hit is among the best on more than N of them; repeat; "
+        "default: the study's evaluate.hit_threshold.",
+    ),
+    ahead: bool = typer.Option(
+        False, "--forward", help="Backtest: choose on the jobs before each cut, judge on those after. Needs no sweep."
+    ),
+    cut: list[str] | None = typer.Option(
+        None,
+        metavar="DAY",
+        help="--forward: buy as of this local day or moment; repeat; default: every first of a month.",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.

@@ -37,24 +37,18 @@ app = lazy.command_group()
 
 @app.command("import")
 def import_(
-    log: Annotated[
-        Path | None,
-        typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
-    ] = None,
+    log: Path | None = typer.Argument(None, metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
     log_format: common.LogFormatOption = None,
     preset: common.PresetOption = None,
     tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
     settings: log_options.SetOption = None,
-    column: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP)
-    ] = None,
-    keep_unfinished: Annotated[
-        bool,
-        typer.Option("--keep-unfinished", help="Keep jobs that never started or have not ended."),
-    ] = False,
-    print_sacct_command: Annotated[
-        bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
-    ] = False,
+    column: list[str] | None = typer.Option(None, metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP),
+    keep_unfinished: bool = typer.Option(
+        False, "--keep-unfinished", help="Keep jobs that never started or have not ended."
+    ),
+    print_sacct_command: bool = typer.Option(
+        False, "--print-sacct-command", help="Print the sacct command that collects the log."
+    ),
     out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day of that command.")] = "now-30days",
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Its last day.")] = "now",
@@ -141,12 +135,10 @@ def describe_(
 def generate_(
     out: common.JobsOutOption,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same jobs.")] = 1,
-    n_jobs: Annotated[
-        int | None, typer.Option(min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's.")
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option(help="An embedded recipe, published-day, campus or window, or a .toml file.")
-    ] = "published-day",
+    n_jobs: int | None = typer.Option(None, min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's."),
+    recipe: str = typer.Option(
+        "published-day", help="An embedded recipe, published-day, campus or window, or a .toml file."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
@@ -170,19 +162,12 @@ def slice_(
     out: common.JobsOutOption,
     day: Annotated[str | None, typer.Option(help="The local day of submission, YYYY-MM-DD.")] = None,
     tz: Annotated[str, common.zone_option("Time zone of the day and of times without an offset.")] = "UTC",
-    start: Annotated[
-        str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="The moment just after the last: an ISO time, or seconds.")
-    ] = None,
-    drop_repeated: Annotated[
-        bool, typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds.")
-    ] = False,
-    load: Annotated[
-        float | None,
-        typer.Option(help="CPU-seconds of the result, as a multiple of what they were: whole bursts are superposed."),
-    ] = None,
+    start: str | None = typer.Option(None, "--from", help="First moment of submission: an ISO time, or seconds."),
+    end: str | None = typer.Option(None, "--to", help="The moment just after the last: an ISO time, or seconds."),
+    drop_repeated: bool = typer.Option(False, "--drop-repeated", help="Leave out jobs that an earlier table holds."),
+    load: float | None = typer.Option(
+        None, help="CPU-seconds of the result, as a multiple of what they were: whole bursts are superposed."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Cut, join and scale job tables: the jobs of a day or a span, of several tables, with more or less load.
@@ -242,33 +227,24 @@ def days(
         ),
     ],
     tz: Annotated[str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")] = "UTC",
-    by: Annotated[
-        Rule | None,
-        typer.Option(
-            help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
-            "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study)."
-        ),
-    ] = None,
-    n: Annotated[
-        int,
-        typer.Option("-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
-    ] = 25,
-    study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="STUDY.toml",
-            help="Probe every day: simulate every 1,237th distinct package of this study (quotes, budget, policy), "
-            "and leave out the days on which jobs never wait.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write the chosen days' job tables and workloads.toml, which a study takes as "
-            'workloads = "FOLDER/workloads.toml".',
-        ),
-    ] = None,
+    by: Rule | None = typer.Option(
+        None,
+        help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
+        "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study).",
+    ),
+    n: int = typer.Option(25, "-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
+    study: Path | None = typer.Option(
+        None,
+        metavar="STUDY.toml",
+        help="Probe every day: simulate every 1,237th distinct package of this study (quotes, budget, policy), "
+        "and leave out the days on which jobs never wait.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        metavar="FOLDER",
+        help="Write the chosen days' job tables and workloads.toml, which a study takes as "
+        'workloads = "FOLDER/workloads.toml".',
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List a log's days, and choose those that a study is to simulate.
