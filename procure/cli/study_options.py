@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,6 @@ import typer
 
 from procure.cli import common
 from procure.cli.lazy import MADE_UP
-from procure.errors import TableError
 from procure.objectives import OBJECTIVES
 from procure.settings import MOST_COUNTED, MOST_PROCESSES
 from procure.study import Study, load_study
@@ -98,7 +98,7 @@ FarmOption = Annotated[
     typer.Option(
         callback=common.checked(check_farm),
         help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT; its "
-        f"settings by --set farm.KEY=VALUE: {', '.join(FarmKeys.__dataclass_fields__)}.",
+        f"settings by --set farm.KEY=VALUE: {', '.join(one.name for one in fields(FarmKeys))}.",
     ),
 ]
 JobsOption = Annotated[
@@ -117,21 +117,11 @@ WalltimeOption = Annotated[
 def farm_options(farm: str, settings: Sequence[str] | None, **spelled: Any) -> tuple[list[str], FarmOptions]:
     """Part ``--set`` into the study's settings and the farm's, and refuse what the farm has no use for."""
 
-    def refuse(key: str, why: str) -> None:
-        raise typer.BadParameter(f"farm.{key}: {why}", param_hint="--set")
-
     of_farm = [text for text in settings or () if text.lstrip().startswith("farm.")]
     found = common.settings_of([text.lstrip().removeprefix("farm.") for text in of_farm], FarmKeys, under="farm.")
-    try:
+    with common.bad_option("--set"):
         found.walltime is None or lifetime_arguments(found.walltime)
-    except TableError as error:
-        refuse("walltime", str(error))
     options = FarmOptions(**vars(found) | {key: one for key, one in spelled.items() if one is not None})
-    if options.scheduler_file is not None and farm != "local":
-        refuse("scheduler_file", "give a --farm or this")
-    farm = "tcp://" if options.scheduler_file else farm
-    if options.dashboard and (farm == "serial" or "://" in farm):
-        refuse("dashboard", f"--farm {farm} has none that procure could open")
     return [text for text in settings or () if text not in of_farm], options
 
 

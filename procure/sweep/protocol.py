@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class FarmKeys:
     ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
     limit as the queue writes it, ``interface`` the network interface on which scheduler and workers
     listen; what is None is as the site's file says.
-    ``dashboard`` opens Dask's dashboard on loopback. ``wait`` is after how many seconds without any worker
+    ``wait`` is after how many seconds without any worker
     the sweep gives up, 0 = never.
     """
 
@@ -51,9 +51,11 @@ class FarmKeys:
     partition: str | None = None
     account: str | None = None
     interface: str | None = None
-    scheduler_file: Path | None = None
     wait: Annotated[float, Field(ge=0)] = 0
-    dashboard: bool = False
+    REMOVED: ClassVar[dict[str, str]] = {
+        "dashboard": "how far a sweep is, it says itself; leave it out",
+        "scheduler_file": "give the address in it: --farm tcp://HOST:PORT",
+    }
 
 
 @dataclass(frozen=True)
