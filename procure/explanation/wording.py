@@ -7,6 +7,7 @@ import pandas as pd
 
 from procure.explanation.bottleneck import WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation
+from procure.packages.runnable import request_text
 from procure.text import counted, duration
 
 _STRONGEST = 5
@@ -119,10 +120,9 @@ def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
     fragmented = bottleneck.fragmented_seconds / total
     if fragmented >= 0.005:
         text += f"; for {fragmented:.0%} of it enough was free in total, but on no single node"
-    for top in bottleneck.shapes.head(1).itertuples():
+    for top in bottleneck.shapes.head(1).to_dict(orient="records"):
         text += (
-            f"; {top.waited_seconds / total:.0%} of it falls on jobs that ask for "
-            f"{counted(top.cpus_per_node, 'CPU')}, {top.mem_mb_per_node / 1000:,.1f} GB and "
-            f"{counted(top.gpus_per_node, 'GPU')}, which {counted(top.n_able, 'node')} can hold"
+            f"; {top['waited_seconds'] / total:.0%} of it falls on jobs on {request_text(top)}, which "
+            f"{counted(top['n_able'], 'node')} can hold"
         )
     return text

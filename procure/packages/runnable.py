@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from procure.files.gpu_pools import models_of, pool_for, pools_of
 from procure.schemas import request_columns
+from procure.text import counted, joined
 
 _CHUNK = 1 << 16
 
@@ -68,6 +72,17 @@ def units_held(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
         held = np.where((tasks > 0) & (own[name] > 0), np.minimum(held, most), held)
     most = own["tasks_per_node"]
     return np.where((tasks > 0) & (most > 0), np.minimum(held, most), held)
+
+
+def request_text(asked: Mapping[Any, Any]) -> str:
+    """Say what a row of `request_shapes` asks for, e.g. ``2 nodes with 8 CPUs, 32.0 GB and 1 GPU each``."""
+    unit, n = ("task", asked["n_tasks"]) if asked.get("n_tasks", 0) else ("node", asked["n_nodes"])
+    memory, gpus = asked.get(f"mem_mb_per_{unit}", 0), asked.get(f"gpus_per_{unit}", 0)
+    parts = [counted(asked[f"cpus_per_{unit}"], "CPU"), *([f"{memory / 1000:,.1f} GB"] if memory else [])]
+    text = f"{counted(n, unit)} with {joined([*parts, *([counted(gpus, 'GPU')] if gpus else [])])} each"
+    memory, gpus = (asked[f"{one}_per_node"] if unit == "task" else 0 for one in ("mem_mb", "gpus"))
+    more = [*([f"{memory / 1000:,.1f} GB"] if memory else []), *([counted(gpus, "GPU")] if gpus else [])]
+    return f"{text}, and {joined(more)} on each node" if more else text
 
 
 def _gpus_for(text: str, gpus: int, asked: frozenset[str]) -> int:
@@ -146,6 +161,7 @@ def jobs_left_out(
             one.where(~tasks, shapes[name])
             for one, name in ((units, "n_tasks"), (least, "min_nodes"), (most, "max_nodes"))
         )
+        least = np.minimum(least, units)  # as the simulator has it: no node without a task
     # Requests that the same types can hold are one question: a day's 160 shapes become about ten.
     questions, which = np.unique(
         np.column_stack([units_held(types, shapes).T, units, least, most]), axis=0, return_inverse=True

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.nodes import package_nodes
+from procure.packages.runnable import request_text
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import against_log, concentration
 from procure.schemas import as_logged
@@ -98,15 +99,13 @@ def _few_jobs(done: Recommendation) -> str | None:
     few = concentration(done, _row(done)).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
         return None
-    asked, users = few["request"], few["users"]
-    what = f"{counted(asked['n_nodes'], 'node')} with {counted(asked['cpus_per_node'], 'CPU')}"
-    what += f", {counted(asked['gpus_per_node'], 'GPU')}" if asked["gpus_per_node"] else ""
-    what += f" and {asked['mem_mb_per_node'] / 1000:,.1f} GB" if asked["mem_mb_per_node"] else ""
+    users = few["users"]
     whose = f", of user{'s' * (len(users) > 1)} {listed(users)}" if users else ""
     many = "makes" if few["n_jobs"] == 1 else "make"
     return (
         f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({few['share_of_jobs']:.2%}) {many} "
-        f"{few['share_of_waiting']:.0%} of the waiting: {few['n_of_request']:,} on {what} each{whose}"
+        f"{few['share_of_waiting']:.0%} of the waiting: {few['n_of_request']:,} on "
+        f"{request_text(few['request'])}{whose}"
     )
 
 
@@ -161,7 +160,7 @@ def load(done: Recommendation) -> dict[str, float]:
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
     for case in results.cases:
         run, _ = replayed(plan, counts, case.name, results.policy)
-        jobs = counted_jobs(run.schedule, plan.warm_up(case.name))
+        jobs = as_logged(counted_jobs(run.schedule, plan.warm_up(case.name)))
         span = float(jobs["submit_time"].max() - jobs["submit_time"].min())
         took = (jobs["end_time"] - jobs["start_time"]).fillna(jobs["run_time"]).to_numpy(dtype="float64")
         for resource in _RESOURCES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -29,7 +30,8 @@ class Recommendation(Shown):
     ``confidence`` says how sure the order is, None for a front; ``about`` where it comes from; ``verified`` whether
     predictions were simulated to confirm the list, of which ``n_failed`` runs failed; ``waited`` what the first package
     cuts of the waiting in the log; ``exchanged`` what came of swaps around it; ``other_loads`` the first packages under
-    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs.
+    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs;
+    ``shape`` what would be chosen for jobs kept to their old nodes, see `kept_to_nodes`.
     """
 
     results: StudyResults
@@ -47,6 +49,7 @@ class Recommendation(Shown):
     exchanged: SwapSearch | None = None
     rule_costs: tuple[RuleCost, ...] = ()
     other_loads: OtherLoads | None = None
+    shape: dict[str, Any] | None = None
 
     @property
     def case(self) -> WorkloadWaits:

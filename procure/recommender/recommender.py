@@ -23,7 +23,7 @@ from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import FEWEST_CONFIRMED, eligible, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
-from procure.recommender.rule_costs import RuleCost, rule_costs
+from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs
 from procure.recommender.values import MOST_ROUNDS, PackageValues
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
@@ -139,10 +139,11 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     is_known = front is None and bool(values.simulated[first])
     sure = None if front is not None else assess(results, values, criteria, ranking, k, asked.resamples, asked.seed)
     waited = check_replay(results, results.counts[first] if is_known else None)
-    other, costs = None, tuple[RuleCost, ...]()
+    other, costs, shape = None, tuple[RuleCost, ...](), None
     if verify and is_known and rule == RUNS_ALL and criteria.need_runs:
         costs = tuple(rule_costs(results, criteria, rule, results.counts[first]))
         top = ranking.head(max(k, 1))
+        shape = kept_to_nodes(results, criteria, rule, top["row"].to_numpy()[:FEWEST_CONFIRMED])
         alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
         try:
             other = other_loads(results, values, top.loc[alike, "row"].to_numpy(), weeks, asked.seed)
@@ -150,8 +151,9 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
             asked.note(f"other loads are not tried: {error}")
     n_failed = int(values.failed.sum())
     done = Recommendation(
-        results, criteria, rule, ranking, k, front, values, sure, (), verify, n_failed, waited, swaps, costs, other
-    )
+        results, criteria, rule, ranking, k, front, values, sure, (), verify, n_failed, waited, swaps, costs, other,
+        shape,
+    )  # fmt: skip
     return replace(done, about=tuple(notes_of(done, asked.k, n_before, n_before - n_sampled, failures)))
 
 

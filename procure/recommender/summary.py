@@ -45,8 +45,9 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 if bound.of.source == "result"
             }
     for one in rows:
-        one |= dict.fromkeys(("rules", "other_loads", "exchanges"))
+        one |= dict.fromkeys(("rules", "shape", "other_loads", "exchanges"))
     rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
+    rows[0]["shape"] = done.shape
     rows[0]["other_loads"] = done.other_loads.to_dict() if done.other_loads else None
     rows[0]["exchanges"] = done.exchanged.document() if done.exchanged else None
     if done.confidence is not None:

@@ -20,6 +20,7 @@ FEW_JOBS = 0.01
 """Fewer jobs than this share that make over half of the waiting are warned of."""
 _FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
 _REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
+_OF_TASKS = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task"]
 
 
 def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -133,12 +134,13 @@ def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
     if wait.mean() < 1 or n >= FEW_JOBS * len(jobs):
         return None
     few = jobs.iloc[longest[:n]]
-    alike = few.groupby(_REQUEST, sort=False).size()
+    columns = _REQUEST + _OF_TASKS * ("n_tasks" in few)
+    alike = few.groupby(columns, sort=False).size()
     return {
         "n_jobs": n,
         "share_of_jobs": n / len(jobs),
         "share_of_waiting": float(waited[n - 1] / waited[-1]),
-        "request": dict(zip(_REQUEST, map(int, alike.idxmax()), strict=True)),
+        "request": dict(zip(columns, map(int, alike.idxmax()), strict=True)),
         "n_of_request": int(alike.max()),
         "users": few.loc[few["user"] != "", "user"].value_counts(sort=True).index.astype(str).tolist(),
     }

@@ -14,7 +14,7 @@ from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.rule_costs import best_of_budget
+from procure.recommender.rule_costs import best_of_budget, shape_notes
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
@@ -22,7 +22,7 @@ from procure.simulator.class_waits import LONG_WAIT
 from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
-from procure.text import counted, duration
+from procure.text import counted, duration, joined
 from procure.workload.classes import class_of
 from procure.workload.replay import counted_jobs
 
@@ -317,6 +317,7 @@ def _changes(done: Recommendation) -> list[str]:
         elif n > 1:
             text += f", and this package is still the best of the {n} tried"
         lines.append(text + ".")
+    lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(done.shape)]
     lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
@@ -339,8 +340,3 @@ def limits(done: Recommendation) -> list[str]:
     else:
         lines.append("Speed is one number per server type; a program may gain more or less from a new processor.")
     return [*lines, *_ANYWHERE]
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Join with commas and a last ``and``."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
