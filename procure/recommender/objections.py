@@ -213,12 +213,12 @@ def _unknown(done: Recommendation) -> str | None:
 
 def _far_from_log(done: Recommendation) -> str | None:
     replay = done.waited.fidelity
-    if replay is None or replay.is_forecast:
+    if replay is None or not done.waited.far:
         return None
-    of = replay.table.iloc[0]
+    of = replay["by_class"][0]
     return (
-        f"Replayed on {replay.named}, the jobs of the log wait {duration(of['simulated_mean'])} on average; in truth "
-        f"they waited {duration(of['logged_mean'])}"
+        f"Replayed on {replay['nodes']}, the jobs of the log wait {duration(of['simulated_mean'])} on average; in "
+        f"truth they waited {duration(of['logged_mean'])}"
     )
 
 

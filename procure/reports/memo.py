@@ -14,6 +14,7 @@ from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.replay_check import cut_sentence
 from procure.recommender.rule_costs import best_of_budget, shape_notes
 from procure.recommender.waiting import against_targets
 from procure.reports.bill import order_usd
@@ -262,10 +263,10 @@ def _sure(done: Recommendation) -> list[str]:
         lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
     else:
         lines.append(f"Of {n:,} packages {known:,} were simulated, and a model predicted the others{runs}.")
-    cut, replay = done.waited.cut, done.waited.fidelity
-    if cut is not None:
-        lines.append(f"{cut.brief[:1].upper()}{cut.brief[1:]}.")
-    if replay is not None and not replay.is_forecast:
+    if done.waited.account is not None:
+        cut = cut_sentence(done.waited.account, most=False)
+        lines.append(f"{cut[:1].upper()}{cut[1:]}.")
+    if done.waited.far:
         lines.append("The waits shown are no forecast, because a replay of today is far from the log: compare by them.")
     return lines
 
