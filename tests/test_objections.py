@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import procure
 from procure.recommender.confidence import Confidence
 from procure.recommender.objections import COSTLY, NOTHING, ROWS, TURNS, objections
-from procure.recommender.other_loads import OtherLoads
+from procure.recommender.other_loads import loads_record
 from procure.recommender.rule_costs import RuleCost
 from procure.recommender.summary import records
 from procure.tables import write
@@ -147,7 +147,7 @@ def test_a_bound_that_costs_the_wait_is_named(sound, tmp_path: Path) -> None:
 def test_the_choice_turns_where_another_is_better_under_more_load(sound, wait: list[float], load: float) -> None:
     """By a hundredth of the wait, and under 1.2 times the load."""
     loads = pd.DataFrame([wait, wait], index=[1.0, load], columns=[f"Small={i}" for i in range(len(wait))])
-    other = OtherLoads(loads, np.empty((0, 1)), np.empty((0, 1)), np.empty((0, 1)))
+    other = loads_record(loads, np.empty((0, 1)), np.empty((0, 1)), np.empty((0, 1)))
     turns = load == 1.2 and wait[0] - min(wait) > TURNS * wait[0]
     assert ("turns-with-load" in raised(replace(sound, other_loads=other))) == turns
 

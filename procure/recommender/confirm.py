@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from procure.recommender.rank import FEWEST_CONFIRMED, rank, violation_of
 from procure.recommender.values import PackageValues
 from procure.schemas import PACKAGE
 from procure.sweep.results import RUNS_ALL
-from procure.text import counted, with_unit
 
 MOST_SWAPPED = 50
 """So many packages are simulated for it at most: as many as a list has confirmed at least."""
@@ -25,39 +24,6 @@ FEWEST_KNOWN, MOST_LEARNT = 10, 500
 """What is expected is learnt from so many simulated packages."""
 REACH, NOISE = 3.0, 0.03
 """Length of the Gaussian process in standard deviations of a feature, and its noise against the variance."""
-
-
-@dataclass(frozen=True)
-class SwapSearch:
-    """What came of swaps around the first package.
-
-    ``n_packages`` were simulated for it, a run on each workload; ``n_better`` times one of them took the lead, in the
-    end ``instead_of`` another (None where the first still leads), with ``value`` of the objective instead of
-    ``before``.
-    """
-
-    n_packages: int
-    n_runs: int
-    n_better: int
-    instead_of: str | None
-    objective: str
-    unit: str
-    before: float
-    value: float
-
-    def sentence(self) -> str:
-        """Say how many were tried, and what came of it."""
-        tried = f"tried {counted(self.n_packages, 'single swap')} of node types around the first package"
-        if self.instead_of is None:
-            return f"{tried}; none is better"
-        return (
-            f"{tried}; the lead changed {counted(self.n_better, 'time')}, {self.objective} "
-            f"{with_unit(self.value, self.unit)} instead of {with_unit(self.before, self.unit)}"
-        )
-
-    def document(self) -> dict[str, object]:
-        """Return it as ``procure recommend --format json`` prints it."""
-        return {name: value for name, value in asdict(self).items() if name not in ("objective", "unit")}
 
 
 def confirm_list(values: PackageValues, criteria: Criteria, k: int, rule: str = RUNS_ALL) -> None:
@@ -73,13 +39,20 @@ def try_swaps(
     k: int,
     rule: str = RUNS_ALL,
     most: int = MOST_SWAPPED,
-) -> SwapSearch | None:
+) -> dict[str, Any] | None:
     """Simulate packages one swap away from the first of a confirmed list; where one is better, those around it.
 
     Those that are expected to be best are simulated, `TRIED` at a time, until none is left or ``most`` are.
 
     ``counts`` are int64[packages, types], in the order of the values. The first ``k`` are confirmed again: by rank,
-    what is simulated since moves the others. None where nothing was tried.
+    what is simulated since moves the others.
+
+    Returns
+    -------
+    dict or None
+        ``n_packages`` were simulated for it, ``n_runs`` in all; ``n_better`` times one of them took the lead, in the
+        end ``instead_of`` another (None where the first still leads), with ``value`` of the objective instead of
+        ``before``. None where nothing was tried.
     """
     n_tried, n_better, leader = 0, 0, _leader(values, criteria, rule)
     first = leader
@@ -100,8 +73,10 @@ def try_swaps(
     leader = int(rank(values, criteria, rule)[0])
     of, led = criteria.objective, str(values.packages["package_id"].iloc[first]) if leader != first else None
     figures = values.value(of)[0]
-    n_runs = n_tried * len(values.cases)
-    return SwapSearch(n_tried, n_runs, n_better, led, of.name, of.unit, float(figures[first]), float(figures[leader]))
+    return {
+        "n_packages": n_tried, "n_runs": n_tried * len(values.cases), "n_better": n_better, "instead_of": led,
+        "before": float(figures[first]), "value": float(figures[leader]),
+    }  # fmt: skip
 
 
 def is_one_swap_away(counts: np.ndarray, row: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from procure.packages.cost_notes import budget_notes, cost_notes
 from procure.packages.costs import whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes, request_text
 from procure.recommender.criteria import Criteria
+from procure.recommender.other_loads import load_notes
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.rule_costs import shape_notes
 from procure.recommender.values import Model, PackageValues
@@ -47,12 +48,12 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     kept = "satisfy the constraints" if "satisfies" in rank and rank["satisfies"].any() else "there are"
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),
-        (done.other_loads, lambda: done.other_loads.sentences() if done.other_loads else []),
+        (done.other_loads, lambda: load_notes(done.other_loads)),
         (done.shape, lambda: shape_notes(done.shape)),
         (done.rule_costs, lambda: [one.sentence() for one in done.rule_costs]),
         (True, done.waited.sentences),
         (True, lambda: _coverage(done, n_before, n_searched, unknown)),
-        (done.exchanged, lambda: done.exchanged.sentence() if done.exchanged else []),
+        (done.exchanged, lambda: _about_swaps(done)),
         (True, lambda: _about_criteria(values, criteria)),
         (criteria.need_runs, lambda: model_errors(done.models if len(unknown) else ())),
         (len(values.costs.columns), lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
@@ -79,6 +80,18 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     for said in (what() if callable(what) else what for applies, what in rows if applies):
         found += [said] if isinstance(said, str) else said
     return found
+
+
+def _about_swaps(done: Recommendation) -> str:
+    """Say how many swaps were tried, and what came of it."""
+    swaps, of = done.exchanged or {}, done.criteria.objective
+    tried = f"tried {counted(swaps['n_packages'], 'single swap')} of node types around the first package"
+    if swaps["instead_of"] is None:
+        return f"{tried}; none is better"
+    return (
+        f"{tried}; the lead changed {counted(swaps['n_better'], 'time')}, {of.name} "
+        f"{with_unit(swaps['value'], of.unit)} instead of {with_unit(swaps['before'], of.unit)}"
+    )
 
 
 def _coverage(done: Recommendation, n_before: int, n_searched: int, left: pd.Series) -> str:

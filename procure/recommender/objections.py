@@ -239,12 +239,12 @@ def _not_told_apart(done: Recommendation) -> str | None:
 def _turns(done: Recommendation) -> str | None:
     if done.other_loads is None:
         return None
-    for one in done.other_loads.of_loads():
+    for one in done.other_loads["loads"]:
         if one["load"] == 1.2 and one["regret_seconds"] > TURNS * one["mean_wait_time"]:
             return (
                 f"With 1.2 times the load another package leads: {one['leader']} waits "
                 f"{duration(one['regret_seconds'])} less than the {duration(one['mean_wait_time'])} of the first, "
-                f"which is then number {one['rank']} of {done.other_loads.loads.shape[1]}"
+                f"which is then number {one['rank']} of {done.other_loads['n_packages']}"
             )
     return None
 

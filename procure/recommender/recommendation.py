@@ -10,9 +10,7 @@ import pandas as pd
 from procure.models import Predicted, WorkloadWaits
 from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
-from procure.recommender.confirm import SwapSearch
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.other_loads import OtherLoads
 from procure.recommender.replay_check import UNKNOWN, ReplayCheck
 from procure.recommender.rule_costs import RuleCost
 from procure.recommender.values import Model, PackageValues
@@ -46,9 +44,9 @@ class Recommendation(Shown):
     verified: bool
     n_failed: int = 0
     waited: ReplayCheck = UNKNOWN
-    exchanged: SwapSearch | None = None
+    exchanged: dict[str, Any] | None = None
     rule_costs: tuple[RuleCost, ...] = ()
-    other_loads: OtherLoads | None = None
+    other_loads: dict[str, Any] | None = None
     shape: dict[str, Any] | None = None
 
     @property

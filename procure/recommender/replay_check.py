@@ -172,13 +172,13 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str,
     found = pd.DataFrame(rows[:1] if len(rows) == 2 else rows)  # one class is all
     found = found.assign(forecast=is_near(found))
     of, far = found.iloc[0], found.loc[~found["forecast"], "class"].tolist()
-    simulated, logged = (
+    here, there = (
         ", ".join(duration(of[f"{who}_{name}"]) for name in ("mean", "median", "p90"))
         for who in ("simulated", "logged")
     )
     text = (
-        f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {simulated}; "
-        f"in the log {logged} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"
+        f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {here}; "
+        f"in the log {there} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"
     )
     if of["rank_correlation"] < LITTLE_RANK:
         text += f", rank correlation {of['rank_correlation']:.2f}, too low to say which job waits"

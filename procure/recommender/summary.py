@@ -48,8 +48,8 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         one |= dict.fromkeys(("rules", "shape", "other_loads", "exchanges"))
     rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
     rows[0]["shape"] = done.shape
-    rows[0]["other_loads"] = done.other_loads.to_dict() if done.other_loads else None
-    rows[0]["exchanges"] = done.exchanged.document() if done.exchanged else None
+    rows[0]["other_loads"] = done.other_loads
+    rows[0]["exchanges"] = done.exchanged
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
         rows = [one | more for one, more in zip(rows, sure, strict=True)]

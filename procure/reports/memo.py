@@ -309,9 +309,9 @@ def _alternative(done: Recommendation) -> list[str]:
 
 def _changes(done: Recommendation) -> list[str]:
     lines, of = [], done.other_loads
-    for one in of.of_loads() if of is not None else ():
+    for one in of["loads"] if of is not None else ():
         text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
-        n = of.loads.shape[1] if of is not None else 1
+        n = of["n_packages"] if of is not None else 1
         if one["rank"] > 1:
             less = duration(one["regret_seconds"])
             text += f", and {servers(one['leader'])} is better by {less}"

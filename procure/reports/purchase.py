@@ -28,6 +28,7 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.evaluate import coverage_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
+from procure.recommender.other_loads import load_notes
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.summary import budget_by_category, records, servers_by_type
@@ -171,7 +172,7 @@ def report(
         objections=against,
         waits=waits,
         sections=_sections(done, explanations),
-        changes=done.other_loads.sentences() if done.other_loads else [],
+        changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
         evaluation=evaluation.to_dict(orient="records"),
