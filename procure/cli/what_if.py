@@ -53,9 +53,7 @@ def what_if(
         )
     if output is not common.Format.TABLE:
         common.print_table(found.table, output)
-        if found.conclusion:
-            common.note(found.conclusion)
-        for line in found.waited.sentences():
+        for line in found.warnings:
             common.note(line)
         return
     common.print_table(found.shown(), output, found.title)
