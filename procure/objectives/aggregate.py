@@ -66,39 +66,13 @@ def aggregate(
     share: float = CVAR_SHARE,
     best: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Put the figures of several workloads together, one per package.
+    """Put the figures of several workloads together, one per package: float64[packages].
 
-    Parameters
-    ----------
-    waits
-        float64[workloads, packages]; NaN where unknown.
-    how
-        ``mean``: weighted mean. ``max`` or ``worst``: the largest. ``cvar``: weighted mean of the
-        largest values that hold ``share`` of all weight, the last of them in part (conditional value at
-        risk at level 1 − share). ``regret-max``: the largest of `regrets`.
-    weights
-        ≥ 0, shape (workloads,) or (workloads, packages); default: equal. A workload of weight 0 does
-        not count, and may be unknown.
-    share
-        In (0, 1]; 1 makes ``cvar`` the mean.
-    best
-        For ``regret-max``, see `regrets`.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64[packages]; NaN where a workload that counts is unknown, or where none counts.
-
-    References
-    ----------
-    Rockafellar and Uryasev (2000), Optimization of conditional value-at-risk, Journal of Risk 2.
-    Savage (1951), The theory of statistical decision, JASA 46, for minimax regret (there in absolute
-    terms; here relative, so that one day's seconds weigh like another's).
-
-    Raises
-    ------
-    TableError
-        An unknown ``how``, or a share outside (0, 1].
+    ``waits`` are float64[workloads, packages]; the result is NaN where one that counts is unknown, or none counts.
+    ``mean`` is weighted; ``max`` or ``worst`` the largest; ``cvar`` the mean of the largest values that hold ``share``
+    of all weight, the last of them in part (Rockafellar and Uryasev 2000); ``regret-max`` the largest of `regrets`,
+    from ``best`` (Savage 1951, there in absolute terms). ``weights``, (workloads,) or (workloads, packages), are equal
+    by default; what weighs 0 does not count. An unknown ``how``, or a share outside (0, 1], is a `TableError`.
     """
     if how not in HOW:
         raise TableError(f"aggregate by {how!r} is unknown; {nearest(how, HOW)}")

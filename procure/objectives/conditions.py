@@ -118,12 +118,6 @@ def parse_terms(text: str, any_column: bool = False) -> tuple[Term, ...]:
     `NUMBERS` are compared by ``<= < >= > ==``, text by ``==`` (or ``=``), ``!=`` and ``~`` (contains), several texts
     with ``|`` between, where ``*`` stands for anything. With ``any_column`` a column of text may be one that only the
     log has; else it is one of `TEXTS`, or of the job table.
-
-    Examples
-    --------
-    >>> from procure.objectives.conditions import parse_terms
-    >>> [one.text for one in parse_terms("cpus <= 4 and job_name ~ vasp|cp2k")]
-    ['cpus <= 4', 'job_name ~ vasp|cp2k']
     """
     if not text.strip():
         raise TableError(f"{text!r} has no condition; {SHAPE}")

@@ -36,17 +36,7 @@ class JobClass:
 
 
 def parse_classes(given: Mapping[str, str]) -> tuple[JobClass, ...]:
-    """Read a study's own classes; a name that is taken or none, and conditions that cannot be, are errors.
-
-    Examples
-    --------
-    >>> from procure.objectives.job_classes import parse_classes
-    >>> from procure.workload import generate
-    >>> small, = parse_classes({"small": "cpus <= 4 and nodes == 1"})
-    >>> jobs = generate(seed=1, n_jobs=50)
-    >>> int(small.members(jobs).sum()) == int((jobs["cpus_per_node"] <= 4).sum())
-    True
-    """
+    """Read a study's own classes; a name that is taken or none, and conditions that cannot be, are errors."""
     if len(given) > MOST_CLASSES:
         raise TableError(f"{len(given)} classes are defined; at most {MOST_CLASSES} may be")
     taken, found = {one.replace("-", "_") for one in OBJECTIVES}, []

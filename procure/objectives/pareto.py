@@ -14,28 +14,12 @@ _PAIRS = 4_000_000
 
 
 def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndarray:
-    """Say which points no other point dominates, bool[points].
+    """Say which points, float[points, dimensions], no other point dominates, bool[points].
 
-    A point dominates another if it is at least as good in every dimension and better in one. Duplicates do not dominate
-    each other, so all copies of a point of the front are on it.
-
-    Parameters
-    ----------
-    points
-        Float, shape (points, dimensions). A point with a NaN is not on the front and dominates none;
-        infinities are values like others.
-    minimise
-        Whether less is better, for all dimensions or one by one.
-
-    Raises
-    ------
-    TableError
-        ``points`` has not two axes, or ``minimise`` another length than its second.
-
-    Notes
-    -----
-    Exact. From the least sum of ranks up, the points of the front take away what they dominate, which is quadratic
-    where most points are on the front.
+    A point dominates another if it is at least as good in every dimension and better in one: all copies of a point of
+    the front are on it. A point with a NaN is not, and dominates none; infinities are values like others. ``minimise``:
+    whether less is better, for all dimensions or one by one. It is exact: from the least sum of ranks up, the points of
+    the front take away what they dominate. Points of another shape are a `TableError`.
     """
     values = np.asarray(points, dtype="float64")
     if values.ndim != 2:
@@ -72,16 +56,10 @@ def _dominated(these: np.ndarray, those: np.ndarray) -> np.ndarray:
 def knee(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> int:
     """Return the row of the front's knee: where a gain in one dimension begins to cost much in another.
 
-    Each dimension is scaled over the points given so that the best is 0 and the worst 1. The knee is the
-    point farthest below the plane through the unit points of all axes, which is the one of the least
-    sum; in two dimensions the distance is that to the chord between the front's ends. A dimension in
-    which all points are equal does not count. Ties go to the lower row.
-
-    ``points`` are those of a front, finite, at least one; ``minimise`` is as for `front`.
-
-    References
-    ----------
-    Das (1999), On characterizing the knee of the Pareto curve, Structural Optimization 18.
+    Each dimension is scaled over the points so that the best is 0 and the worst 1; the knee is the point farthest below
+    the plane through the unit points of all axes, which is the one of the least sum (Das 1999). A dimension in which
+    all points are equal does not count; ties go to the lower row. ``points``, at least one, are finite; ``minimise`` is
+    as for `front`.
     """
     values = np.where(np.broadcast_to(minimise, np.shape(points)), points, -np.asarray(points, dtype="float64"))
     span = np.ptp(values, axis=0)

@@ -126,28 +126,19 @@ def total_costs(
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Reckon what each package costs over the years, without simulation.
+    """Reckon what each package costs over the years, without simulation: ``package_id`` and `COST_UNITS`, a row
+    each.
 
-    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
-    TCO = purchase + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is
-    left; with interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
+    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. TCO = purchase
+    + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with
+    interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
 
-    Parameters
-    ----------
-    jobs_by_workload, weights
-        Job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`, which knows them on
-        each type; what each counts, default: equally.
-    rules
-        Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no fixed cost.
-    existing
-        Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from their own
-        ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per package: ``package_id`` and `COST_UNITS`; NaN where a quote does not state what nothing prices. What
-        has a price must be stated by every type that is bought, else it is an error.
+    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`,
+    which knows them on each type; ``weights`` what each counts. Of ``rules``, ``discounts`` and ``fixed_cost_usd``
+    count; None: ``price_usd`` of the package table. ``existing`` nodes add CPUs, staff per node, and energy where their
+    watts are known, from their own columns or from the quote whose name is their ``kind``. A figure is NaN where a
+    quote does not state what nothing prices; what has a price must be stated by every type that is bought, else it is
+    an error.
     """
     counts = count_matrix(packages, quotes)
     n_nodes, n_existing = counts.sum(axis=1), 0 if existing is None else len(existing)

@@ -42,17 +42,10 @@ def try_swaps(
 ) -> dict[str, Any] | None:
     """Simulate packages one swap away from the first of a confirmed list; where one is better, those around it.
 
-    Those that are expected to be best are simulated, `TRIED` at a time, until none is left or ``most`` are.
-
-    ``counts`` are int64[packages, types], in the order of the values. The first ``k`` are confirmed again: by rank,
-    what is simulated since moves the others.
-
-    Returns
-    -------
-    dict or None
-        ``n_packages`` were simulated for it, ``n_runs`` in all; ``n_better`` times one of them took the lead, in the
-        end ``instead_of`` another (None where the first still leads), with ``value`` of the objective instead of
-        ``before``. None where nothing was tried.
+    Those that are expected to be best are simulated, `TRIED` at a time, until none is left or ``most`` are; ``counts``
+    are int64[packages, types], in the order of the values. The first ``k`` are confirmed again. Returns how many were
+    simulated, ``n_packages n_runs``; ``n_better`` times one took the lead, in the end ``instead_of`` another (None
+    where the first still leads), with ``value`` of the objective instead of ``before``; None where nothing was tried.
     """
     n_tried, n_better, leader = 0, 0, _leader(values, criteria, rule)
     first = leader

@@ -41,20 +41,11 @@ def loads_record(
 ) -> dict[str, Any]:
     """Return how the first package of a list does on other days, under more load, and on drawn weeks.
 
-    Parameters
-    ----------
-    loads
-        Mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first.
-    days, day_jobs
-        Mean waits by day, s, and how many jobs each counts, float64[days, packages]; no row where days are too few.
-    weeks, saturated
-        Mean waits on each drawn period, s, float64[periods, packages], and in how many the first one's queue grows.
-
-    Returns
-    -------
-    dict
-        ``n_packages``; ``loads``, of each other load ``load mean_wait_time rank leader regret_seconds``; ``days`` and
-        ``weeks``, None where there are none.
+    ``loads`` are mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first;
+    ``days`` those by day, of as many jobs as in ``day_jobs``, float64[days, packages], and ``weeks`` on each drawn
+    period, no row where there are none; in so many ``saturated`` ones the first one's queue grows. Returns
+    ``n_packages``; ``loads``, of each other load ``load mean_wait_time rank leader regret_seconds``; ``days`` and
+    ``weeks``, None where there are none.
     """
     ranges = {"days": None, "weeks": _range(weeks, len(weeks))}
     if n := len(days):

@@ -38,18 +38,11 @@ def violation_of(values: PackageValues, criteria: Criteria) -> np.ndarray:
 def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
     """Return every distinct package, best first.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``rank package_id price_usd mean_wait_time low_wait_time high_wait_time simulated simulated_now
-        jobs_left_out``, ``row`` (in the distinct packages). By another objective than the mean wait, or
-        with constraints, also ``satisfies objective_value objective_low objective_high``, and each constrained
-        figure under its name, with ``_low`` and ``_high``. Low and high are the 90 % range of a prediction.
-
-    Raises
-    ------
-    TableError
-        No package satisfies the constraints: why, a line each; or the objective is unknown for all.
+    ``rank package_id price_usd mean_wait_time low_wait_time high_wait_time simulated simulated_now jobs_left_out``,
+    ``row`` (in the distinct packages). By another objective than the mean wait, or with constraints, also ``satisfies
+    objective_value objective_low objective_high``, and each constrained figure under its name, with ``_low`` and
+    ``_high``. Low and high are the 90 % range of a prediction. That no package satisfies the constraints is a
+    `TableError`: why, a line each.
     """
     order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
     able = values.whole.runs_all
@@ -79,21 +72,12 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
 
 
 def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
-    """Find the packages that no other beats in every axis, among those that run every job.
+    """Find the packages that no other beats in every axis, among those that run every job; errors as of
+    `ranking_table`.
 
-    The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED`
-    packages, and as many of the best by each predicted axis, until nothing predicted is among them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The front by the first axis: ``package_id``, a column per axis (its name), ``price_usd``,
-        ``simulated``, ``knee`` and ``row``.
-
-    Raises
-    ------
-    TableError
-        As `ranking_table`.
+    The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED` packages, and
+    as many of the best by each predicted axis, until nothing predicted is among them. Returns the front by the first
+    axis: ``package_id``, a column per axis (its name), ``price_usd``, ``simulated``, ``knee`` and ``row``.
     """
     axes = criteria.axes
 

@@ -193,15 +193,10 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str,
 def cut_hours(hours: Mapping[str, float], by_policy: bool = False) -> tuple[float, float]:
     """Return the hours of the log that a package cuts: while what else holds jobs stays, and if that goes away.
 
-    Where the replay of today waits longer than the log, the difference counts in proportion.
-
-    Parameters
-    ----------
-    hours
-        Waited in the log, ``logged``, of it ``want`` for nodes and ``held`` for other causes; replayed on the nodes of
-        ``today``; with the package, ``bought``, and without holds, ``free``.
-    by_policy
-        The policy itself holds jobs back: what is held does not stay job by job.
+    ``hours`` are those waited in the log, ``logged``, of it ``want`` for nodes and ``held`` for other causes; replayed
+    on the nodes of ``today``; with the package, ``bought``, and without holds, ``free``. Where the replay of today
+    waits longer than the log, the difference counts in proportion. ``by_policy``: the policy itself holds jobs back, so
+    what is held does not stay job by job.
     """
     logged, want, today = hours["logged"], hours["want"], hours["today"]
     whole, want_today = min(1.0, logged / today) if today > 0 else 0.0, today - hours["held"]

@@ -45,22 +45,14 @@ class Model:
 class PackageValues:
     """Every value by which packages may be compared; grows as more packages are simulated.
 
-    Attributes
-    ----------
-    cases, costs, cvar_share
-        One per workload; from `procure.packages.costs.total_costs`; see `procure.objectives.aggregate`.
-    results
-        By result column: simulated values, float64[workloads, packages], NaN elsewhere.
-    simulate
-        Simulates packages that are predicted; None = nothing ever is.
-    models, now, failed
-        What `learn` has fitted; which packages `confirm` has simulated, and of which a run failed, bool[packages].
+    ``cases`` are one per workload, ``costs`` from `procure.packages.costs.total_costs`; ``results`` are by result
+    column the simulated values, float64[workloads, packages], NaN elsewhere; ``simulate`` simulates packages that are
+    predicted, None = nothing ever is. ``models`` is what `learn` has fitted; ``now`` which packages `confirm` has
+    simulated, and ``failed`` of which a run failed, bool[packages].
 
-    Notes
-    -----
-    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads,
-    such as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values
-    are, and the errors of the pooled value are what its range comes from.
+    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads, such
+    as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values are, and
+    the errors of the pooled value are what its range comes from.
     """
 
     cases: Sequence[WorkloadWaits]
