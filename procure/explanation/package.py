@@ -151,16 +151,13 @@ def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottlene
 
 
 def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
-    """Simulate a package, int64[n_types], with one more node of each quoted type.
+    """Simulate a package, int64[n_types], with one more node of each quoted type; a row each, most saved per dollar
+    first.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A row per type: ``type``, ``usd`` (what the order then costs more, after discounts), ``mean_wait_time``,
-        ``saved_seconds`` of mean wait per job (negative = jobs wait longer: best fit knows no
-        guarantee that more nodes help), ``saved_per_1000_usd``, ``more_jobs`` that can run then, ``allowed`` (by the
-        study's rules, the budget apart) and ``beyond_usd`` (what the order then costs more than the budget, or 0).
-        Most saved per dollar first.
+    ``type``, ``usd`` (what the order then costs more, after discounts), ``mean_wait_time``, ``saved_seconds`` of mean
+    wait per job (negative = jobs wait longer: best fit knows no guarantee that more nodes help),
+    ``saved_per_1000_usd``, ``more_jobs`` that can run then, ``allowed`` (by the study's rules, the budget apart) and
+    ``beyond_usd`` (what the order then costs more than the budget, or 0).
     """
     tried = np.vstack([counts, counts + np.eye(len(counts), dtype=np.int64)])
     plan, rules = results.plan, results.plan.study.packages

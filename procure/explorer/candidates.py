@@ -58,8 +58,8 @@ class Candidates:
     def describe(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return features for the trees and for the Gaussian process, shape (packages, features).
 
-        The trees see `procure.models.features`; the Gaussian process sees the same without means,
-        as logarithms, and the square root of the budget's share of each type.
+        The trees see `procure.models.features`; the process the same without means, as logarithms, and the square root
+        of the budget's share of each type.
         """
         quotes = self.space.quotes
         table = features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes)

@@ -54,15 +54,11 @@ def run_rounds(
     rules: Rules,
     on_round: Callable[[Progress], None] = silent,
 ) -> Progress:
-    """Propose and simulate packages round by round.
+    """Propose and simulate packages round by round; ``known`` at the beginning is modified.
 
-    ``known`` is what is known at the beginning, and is modified; ``on_round`` is called after each round. The list is
-    stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came among the first k of all.
-
-    Notes
-    -----
-    Rounds turn on the seed and on what is known alone: begun again with answers that are kept, a search comes to the
-    same end, and a larger budget goes on where a smaller one ended.
+    The list is stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came among the first k
+    of all. Rounds turn on the seed and on what is known alone: begun again with answers that are kept, a search comes
+    to the same end, and a larger budget goes on where a smaller one ended.
     """
     done, k = Progress(), max(rules.k, SHORTEST)
     while True:

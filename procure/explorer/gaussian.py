@@ -12,14 +12,11 @@ _CHUNK = 2048
 
 
 class GaussianProcess:
-    """Interpolate values by a Matérn 5/2 kernel over standardised features.
+    """Interpolate values by a Matérn 5/2 kernel over standardised features (Rasmussen and Williams 2006, algorithm
+    2.1).
 
-    Length scale and noise are those of a small grid under which the values are likeliest; features
-    that do not vary among the rows learnt from are left out.
-
-    References
-    ----------
-    Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, algorithm 2.1 and eq. 4.17.
+    Length scale and noise are those of a small grid under which the values are likeliest; features that do not vary
+    among the rows learnt from are left out.
     """
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> GaussianProcess:

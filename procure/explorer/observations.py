@@ -88,10 +88,7 @@ class Observations:
 class CriteriaScore:
     """Scores all packages that a search has observed, by the criteria of a study.
 
-    Attributes
-    ----------
-    columns
-        The result columns that an answer holds, per workload, and last the jobs that it leaves out.
+    ``columns`` are the result columns that an answer holds, per workload, and last the jobs that it leaves out.
     """
 
     def __init__(self, plan: Plan, space: Space, criteria: Criteria) -> None:
@@ -101,14 +98,8 @@ class CriteriaScore:
         self.columns = [*criteria.result_columns, "n_unrunnable"]
 
     def values(self, counts: np.ndarray, answers: np.ndarray) -> PackageValues:
-        """Return every value of some packages.
-
-        Parameters
-        ----------
-        counts
-            int64[packages, types].
-        answers
-            float64[columns × workloads, packages], a column's workloads together; NaN where a run failed.
+        """Return every value of packages of which ``answers`` are float64[columns × workloads, packages], NaN: a run
+        failed.
         """
         by_column = answers.reshape(len(self.columns), len(self._plan.workloads), -1)
         results = dict(zip(self.columns, by_column, strict=True))

@@ -43,10 +43,7 @@ class Proposer:
         self.candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return up to n packages that are not known, int64 (packages, types); none to end the search.
-
-        ``known`` are all answers of the rounds before; the round, from 0, and the seed decide all random choices.
-        """
+        """Return up to n packages that are not known, int64 (packages, types); none to end the search."""
         raise NotImplementedError
 
 
@@ -67,11 +64,8 @@ def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
 
 
 class EveryTenth(Proposer):
-    """The published rule: every n-th package of the list, a model of their totals, then its best.
-
-    References
-    ----------
-    Hutchison (2024), section 3.4: every tenth package; XGBoost on total memory, CPUs and GPUs.
+    """The published rule: every n-th package of the list, a model of their totals, then its best (Hutchison 2024,
+    3.4).
     """
 
     def __init__(self, candidates: Candidates, n_packages: int) -> None:
@@ -104,12 +98,10 @@ class EveryTenth(Proposer):
 class ByModel(Proposer):
     """Boosted trees over everything known and a Gaussian process around the best propose together.
 
-    The first round spreads over the combinations of types. In each later one, the trees (composition
-    features, Tweedie deviance) learn from all that is known, the Gaussian process from the best 400
-    and 150 others. Every sixth round they screen the candidates: all of them where they are listed, else a
-    fresh draw and the neighbours of the best; each keeps its 3,000 lowest. From these and the exchange
-    neighbours of the ten best, a round takes three tenths that are best in functions drawn from the
-    Gaussian process (Thompson sampling), three that the trees predict lowest, three neighbours by both
+    The first round spreads over the combinations of types. In each later one the trees learn from all that is known,
+    the process from the best 400 and 150 others; every sixth round they screen the candidates, and each keeps its 3,000
+    lowest. From these and the exchange neighbours of the ten best, a round takes three tenths that are best in
+    functions drawn from the process (Thompson sampling), three that the trees predict lowest, three neighbours by both
     models' ranks, and one tenth from the least known combinations of types.
     """
 

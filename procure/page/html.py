@@ -24,15 +24,9 @@ _BASE = Path(__file__).parent
 def render(template: Path, *, script: str = "", **values: object) -> Markup:
     """Render a template, which may extend ``base.html`` and import ``macros.html`` of this folder.
 
-    Parameters
-    ----------
-    template
-        The template file; others are found beside it.
-    script
-        The page's own script, which stands at its end. The page's content-security policy allows it by its digest,
-        and no other script, no event handler in the page's text and no request.
-    values
-        What it shows. Text is escaped; `markupsafe.Markup`, such as a picture of `procure.page.vega`, is not.
+    The page's own ``script`` stands at its end; its content-security policy allows that by its digest, and no other
+    script, no event handler in the page's text and no request. Text in the values is escaped; `markupsafe.Markup`, such
+    as a picture of `procure.page.vega`, is not.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)

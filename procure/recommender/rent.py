@@ -205,7 +205,7 @@ def compare_rent(
     rows = []
     for way, (usd, of) in ways.items():
         note(f"{way}: counting US$ and waits")
-        rows.append(_row(way, usd, [(one, weights[name], *of(one)) for name, one in jobs.items()]))
+        rows.append(_row(way, usd, [(one, weights[name], *of(one)) for name, one in jobs.items()]))  # type: ignore[misc]
     found = pd.DataFrame(rows)
     rented = found[found["way"].isin(["on demand", "reserved"])].to_dict(orient="records")
     even = {

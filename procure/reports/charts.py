@@ -10,7 +10,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.evaluation.many_days import Days
-from procure.evaluation.ranking import find_hits, order
 from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.objectives import Quantity
 from procure.page.names import share
@@ -20,7 +19,6 @@ from procure.workload.clock import local_times
 _MOST_BINS = 96
 MOST_RANGES = 30
 _MOST_POINTS = 4000
-_MOST_K = 400
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
@@ -36,22 +34,11 @@ def _some(n: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
 
 
-def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray, of: str = "mean wait") -> Markup:
-    """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024).
-
-    Parameters
-    ----------
-    predicted, simulated
-        A value per package: mean waits, s, or something else.
-    of
-        What the values are.
-    """
+def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
+    """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024)."""
     some = _some(len(simulated))
     ends = [float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))]
-    x, y = (
-        time_axis(title, ends) if of == "mean wait" else {"scale": {"zero": False}, "title": title}
-        for title in (f"simulated {of}", f"predicted {of} (out of fold)")
-    )
+    x, y = (time_axis(title, ends) for title in ("simulated mean wait", "predicted mean wait (out of fold)"))
     spec = {
         "width": 420,
         "encoding": {"x": column("simulated", **x), "y": column("predicted", **y)},
@@ -62,46 +49,7 @@ def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray, of
              "mark": {"type": "point", "filled": True, "size": 10, "opacity": 0.4, "color": BLUE}},
         ],
     }  # fmt: skip
-    return still(f"scatter-{of.split()[0]}", f"Predicted against simulated {of} of the simulated packages", spec)
-
-
-def precision_by_k(
-    rankings: dict[str, np.ndarray], wait: np.ndarray, price: np.ndarray, hit_share: float, k: int
-) -> Markup:
-    """Draw precision@k of each ranking by its predicted waits, and of a random order."""
-    hits = find_hits(wait, hit_share)
-    ks = np.unique(np.geomspace(1, len(wait), _MOST_K).round().astype(int))
-    rows: list[dict[str, Any]] = []
-    for name, predicted in rankings.items():
-        found = np.cumsum(hits.is_hit[order(predicted, price)])[ks - 1] / ks
-        rows += records(k=ks, precision=found, ranking=name)
-    rows += records(k=ks[[0, -1]], precision=hits.n_real / len(wait), ranking="random order")
-    names = [*rankings, "random order"]
-    marks = {k: f"k = {k}"} | ({hits.n_hits: f"{hits.n_hits:,} hits"} if hits.n_hits not in (0, k) else {})
-    spec = {
-        "encoding": {"x": column("k", title="k, the length of the list", scale={"type": "log"}, axis={"format": ",d"})},
-        "layer": [
-            {"data": {"values": rows}, "mark": {"type": "line", "interpolate": "step-after"}, "encoding": {
-                "y": column("precision", title="precision@k", scale={"domain": [0, 1]}),
-                "color": {"field": "ranking", "type": "nominal", "sort": names, "scale": {"domain": names}},
-                "strokeDash": {"field": "ranking", "type": "nominal", "sort": names, "scale": {"domain": names}}}},
-            {"data": {"values": records(k=list(marks))}, "mark": {"type": "rule", "color": GREY}},
-            {"data": {"values": records(k=list(marks), text=list(marks.values()))},
-             "mark": {"type": "text", "align": "left", "dx": 4, "y": 280, "color": GREY},
-             "encoding": {"text": {"field": "text"}}},
-        ],
-    }  # fmt: skip
-    return still("precision", "Precision at k of the model's ranking and of simpler ones", spec)
-
-
-def favourites_against_rest(predicted: np.ndarray, wait: np.ndarray, price: np.ndarray, hit_share: float) -> Markup:
-    """Draw simulated waits of the favourites by prediction beside all others (figure 3.6)."""
-    ranking = order(predicted, price)
-    n = max(1, find_hits(wait, hit_share).n_hits)
-    groups = {f"recommended {share(hit_share)} ({n:,})": ranking[:n], f"others ({len(wait) - n:,})": ranking[n:]}
-    rows = [row for name, held in groups.items() for row in records(value=wait[held], group=name)]
-    spec = box(rows, list(groups), time_axis("simulated mean wait", wait))
-    return still("box", "Simulated mean wait of the recommended packages and of all others", spec)
+    return still("scatter-mean", "Predicted against simulated mean wait of the simulated packages", spec)
 
 
 def budget(spent: pd.DataFrame) -> Markup:

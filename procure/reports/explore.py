@@ -126,21 +126,10 @@ class Explorer:
 
 
 def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
-    """Serve a page on loopback until it is interrupted.
+    """Serve a page on loopback until it is interrupted; port 0 = any that is free; ``opened`` is called with the
+    address.
 
-    The address holds a secret, so that others on the same machine read nothing.
-
-    Parameters
-    ----------
-    port
-        0 = any that is free.
-    opened
-        Called with the address.
-
-    Raises
-    ------
-    TableError
-        The port is taken.
+    The address holds a secret, so that others on the same machine read nothing. That the port is taken is an error.
     """
     secret, page = secrets.token_urlsafe(16), explorer.page().encode()
 

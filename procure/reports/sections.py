@@ -3,61 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure.evaluation.many_days import Days
+from procure.errors import TableError
+from procure.evaluation.many_days import Days, days_of
 from procure.explanation.package import PackageExplanation
 from procure.explanation.wording import comparison_sentences, sentences
-from procure.objectives import Quantity
 from procure.page.html import render
 from procure.page.names import servers
-from procure.recommender.award import AwardMatrix
+from procure.recommender.award import award_of
+from procure.recommender.confidence import Confidence
+from procure.recommender.evaluate import coverage_notes
+from procure.recommender.rank import eligible
+from procure.recommender.recommendation import Recommendation
+from procure.recommender.recommender import with_front
 from procure.reports import charts
 
-_MOST_OFFERS = 30
-_MOST_NODES = 8
-_MOST_ON_FRONT = 10
+_MOST_OFFERS, _MOST_NODES, _MOST_ON_FRONT = 30, 8, 10
 _FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the evidence: the id and title of its heading, and its HTML; empty = it does not appear."""
+def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]) -> dict[str, tuple[str, Markup]]:
+    """Return title and HTML by the id of a section, in their order; HTML is empty where there is nothing to say."""
+    return {
+        "sure": ("How sure the list is", sureness(done.confidence, coverage_notes(done.case, done.predicted))),
+        "why": ("Why the first package", why(explanations)),
+        "days": ("The days", days(days_of(done.results.cases))),
+        "front": ("What the wait costs", front(done)),
+        "award": ("The award matrix", award(done)),
+    }
 
-    id: str
-    title: str
-    html: Markup
 
-
-def sureness(
-    table: pd.DataFrame, lines: Sequence[str], unit: str, n_draws: int, objective: str = "mean wait"
-) -> Markup:
-    """Return the section on how sure the list is; empty for a single package, without a chart where no rank is known.
-
-    ``table``, ``unit`` and ``n_draws`` are of a `procure.recommender.confidence.Confidence`, ``lines`` what they amount
-    to, ``objective`` what the list is in the order of.
-    """
-    if len(table) < 2:
+def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
+    """Say how sure the list is; nothing of a single package, without a chart where no rank is known."""
+    if sure is None or len(sure.table) < 2:
         return Markup()
-    is_known = bool(table["alike"].head(charts.MOST_RANGES).notna().any())
+    known = bool(sure.table["alike"].head(charts.MOST_RANGES).notna().any())
     return render(
         _FOLDER / "sureness.html",
-        is_known=is_known,
-        n_draws=n_draws,
-        objective=objective,
-        unit=unit,
-        lines=lines,
-        chart=charts.rank_ranges(table) if is_known else "",
+        is_known=known,
+        n_draws=sure.n_draws,
+        objective=sure.of.name.replace("-", " "),
+        unit=sure.unit,
+        lines=[*sure.sentences(), *lines],
+        chart=charts.rank_ranges(sure.table) if known else "",
     )
 
 
 def why(explanations: Sequence[PackageExplanation]) -> Markup:
-    """Return the section on why the first package, against the next where there is one; empty without any."""
+    """Say why the first package, against the next where there is one; nothing without any."""
     if not explanations:
         return Markup()
     first = explanations[0]
@@ -74,68 +72,65 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
 
 
 def days(days: Days) -> Markup:
-    """Return the section on many days: the waits on each; empty for fewer than two, or nothing simulated on all."""
+    """Show the waits on many days; nothing of fewer than two, or where nothing is simulated on all."""
     if len(days.names) < 2 or not days.simulated.any():
         return Markup()
     return render(_FOLDER / "days.html", waits=charts.waits_by_day(days))
 
 
-def front(
-    front: pd.DataFrame,
-    axes: Sequence[Quantity],
-    values: np.ndarray,
-    simulated: np.ndarray,
-    recommended: int,
-    package_id: str,
-) -> Markup:
-    """Return the section on the front; empty where there is no package. The first choice is in picture and table.
-
-    ``front`` is from `procure.recommender.rank.find_front`: its first axis is a wait, the second a cost, the third, if
-    any, is drawn as colour. ``values`` are those of every package that may be bought on the ``axes``, float64[packages,
-    axes], ``simulated`` or predicted. The first package of the list is ``recommended``, its row among these, and
-    ``package_id``.
-    """
-    if not len(values) or not len(front):
+def front(done: Recommendation) -> Markup:
+    """Show wait against cost (and energy, where the quotes state watts), with the first choice in picture and table."""
+    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
+        return Markup()  # no package keeps what is asked for: there is no front of those that do
+    wider, name = with_front(done), str(done.ranking["package_id"].iloc[0])
+    values, axes, best = wider.package_values, wider.criteria.axes, wider.front
+    points = np.column_stack([values.value(axis)[0] for axis in axes])
+    # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
+    rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
+    place = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    if not len(place) or best is None or not len(best):
         return Markup()
-    is_first = (front["package_id"] == package_id).to_numpy(dtype=bool)
-    keep = front["knee"].to_numpy(dtype=bool) | is_first
-    even = np.linspace(0, len(front) - 1, min(len(front), _MOST_ON_FRONT)).round().astype(int)
-    shown = front.iloc[sorted({*even.tolist(), *np.flatnonzero(keep).tolist()})]
+    points, simulated, first = points[rows], values.simulated[rows], int(place[0])
+    is_first = (best["package_id"] == name).to_numpy(dtype=bool)
+    keep = best["knee"].to_numpy(dtype=bool) | is_first
+    even = np.linspace(0, len(best) - 1, min(len(best), _MOST_ON_FRONT)).round().astype(int)
+    shown = best.iloc[sorted({*even.tolist(), *np.flatnonzero(keep).tolist()})]
     if not is_first.any():
-        figures = dict(zip([axis.name for axis in axes], values[recommended], strict=True))
-        first = {"package_id": package_id, "simulated": simulated[recommended], "knee": False} | figures
-        shown = pd.concat([pd.DataFrame([first]), shown], ignore_index=True)
+        own = {"package_id": name, "simulated": simulated[first], "knee": False}
+        own |= dict(zip([axis.name for axis in axes], points[first], strict=True))
+        shown = pd.concat([pd.DataFrame([own]), shown], ignore_index=True)
     return render(
         _FOLDER / "front.html",
         axes=axes,
         names=[charts.name_of(axis) for axis in axes],
         headings=[charts.heading_of(axis) for axis in axes],
-        n_front=len(front),
-        n_packages=len(values),
+        n_front=len(best),
+        n_packages=len(points),
         n_simulated=int(simulated.sum()),
-        is_on_front=(front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any(),
-        chart=charts.front(front, axes, values, recommended),
+        is_on_front=(best[[axis.name for axis in axes]].to_numpy() == points[first]).all(axis=1).any(),
+        chart=charts.front(best, axes, points, first),
         rows=[
-            row | {"servers": servers(row["package_id"]), "first": row["package_id"] == package_id}
+            row | {"servers": servers(row["package_id"]), "first": row["package_id"] == name}
             for row in shown.to_dict(orient="records")
         ],
     )
 
 
-def award(found: AwardMatrix) -> Markup:
-    """Return the section on the award matrix."""
-    rules = found.award
-    how = (
-        "relative to the best offer"
-        if rules.rule == "relative"
-        else f"all points for the best, none from {rules.zero_at:g} times that on"
-    )
-    if rules.scale:
-        how += f"; {', '.join(rules.scale)} between stated values"
+def award(done: Recommendation) -> Markup:
+    """Show the award matrix; nothing of a study without one."""
+    rules = done.results.plan.study.award
+    if rules is None:
+        return Markup()
+    try:
+        found = award_of(done)
+    except TableError as error:  # the rest of the report stands without it
+        return Markup("<p>{}.</p>").format(str(error))
+    best = f"all points for the best, none from {rules.zero_at:g} times that on"
+    how = "relative to the best offer" if rules.rule == "relative" else best
     rows = found.table.head(_MOST_OFFERS).to_dict(orient="records")
     return render(
         _FOLDER / "award.html",
-        rule=how,
+        rule=how + (f"; {', '.join(rules.scale)} between stated values" if rules.scale else ""),
         weights=rules.weights,
         rows=[row | {"servers": servers(str(row["package_id"]))} for row in rows],
         lines=[*found.sentences(), *found.notes],
