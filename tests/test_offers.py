@@ -21,8 +21,7 @@ from procure.errors import TableError
 from procure.offers.cells import numbers
 from procure.offers.grid import Cell
 from procure.offers.headings import heading_of
-from procure.offers.reading import Reading
-from procure.offers.remarks import question
+from procure.offers.reading import Reading, question
 from procure.offers.template import write_template
 from procure.packages import expand_packages
 from procure.packages.order import order_lines

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from small_study import QUOTES, search, swept
 
 import procure
-from procure.explanation.package import marginal_values
-from procure.explanation.wording import marginal_sentences
+from procure.explanation.package import marginal_sentences, marginal_values
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.quotes import check_quotes
@@ -25,8 +24,7 @@ from procure.packages.runnable import count_matrix
 from procure.page.vega import library
 from procure.recommender.confidence import Confidence
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.summary import records
-from procure.recommender.waiting import about_waiting
+from procure.recommender.summary import about_waiting, records
 from procure.reports import sections
 from procure.reports.memo import compared, write_memo
 from procure.study import load_study

@@ -9,8 +9,7 @@ import typer
 from procure.cli import common, study_options
 from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
-from procure.explanation.package import PackageExplanation
-from procure.explanation.wording import comparison_sentences, sentences
+from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 
 _SHOWN = 8
 

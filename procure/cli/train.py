@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from procure.cli import common, study_options
 from procure.page.names import head
-from procure.recommender.training import train as train_model
+from procure.recommender.learning import train as train_model
 
 
 def train(

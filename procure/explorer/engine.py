@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from procure.explorer.candidates import Candidates
-from procure.explorer.observations import Observations
+from procure.explorer.candidates import Candidates, Observations
 from procure.explorer.propose import FIRST, Proposer
 from procure.progress import silent
 

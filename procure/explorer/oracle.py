@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent

@@ -6,8 +6,7 @@ import datetime
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
-from procure.offers.findings import Unreadable
-from procure.offers.grid import Cell
+from procure.offers.grid import Cell, Unreadable
 from procure.offers.reading import Reading, currency_of
 
 _GIB = Decimal(2**30) / 10**9

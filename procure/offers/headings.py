@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from procure.offers.cells import UNITS
-from procure.offers.findings import Finding
-from procure.offers.grid import Cell
+from procure.offers.grid import Cell, Finding
 from procure.offers.lines import LINE_NOTES
 from procure.offers.reading import Reading, currency_of, normal
 from procure.schemas import QUOTE

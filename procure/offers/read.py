@@ -15,12 +15,10 @@ from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
-from procure.offers.findings import Finding, Unreadable
-from procure.offers.grid import Cell, Sheet, address
+from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
 from procure.offers.headings import MONEY, Heading, Table, header_of
 from procure.offers.lines import KINDS, Kind, Line
-from procure.offers.reading import Reading
-from procure.offers.remarks import CHANGES, question
+from procure.offers.reading import CHANGES, Reading, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
 from procure.schemas import COST_ITEMS, QUOTE

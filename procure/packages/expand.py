@@ -23,8 +23,8 @@ from procure.packages.enumerate import (
     TooManyPackages,
     blocks,
 )
-from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
+from procure.packages.nodes import id_array
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
 from procure.progress import step

@@ -12,7 +12,7 @@ from procure.files import keep_array
 from procure.models.intervals import SHARE
 from procure.objectives import MEAN_WAIT
 from procure.objectives.aggregate import pooled_mean, regrets
-from procure.packages.ids import package_ids
+from procure.packages.nodes import package_ids
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.confidence import FEWEST_DAYS

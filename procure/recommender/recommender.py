@@ -15,12 +15,19 @@ from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
 from procure.recommender.confidence import assess
-from procure.recommender.confirm import MOST_SWAPPED, confirm_list, try_swaps
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.notes import notes_of
 from procure.recommender.other_loads import drawn_weeks, other_loads
-from procure.recommender.rank import FEWEST_CONFIRMED, eligible, find_front, ranking_table
+from procure.recommender.rank import (
+    FEWEST_CONFIRMED,
+    MOST_SWAPPED,
+    confirm_list,
+    eligible,
+    find_front,
+    ranking_table,
+    try_swaps,
+)
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
 from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs

@@ -13,7 +13,7 @@ import pandas as pd
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
 from procure.models import WorkloadWaits
-from procure.packages.ids import package_ids
+from procure.packages.nodes import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
 from procure.policies.catalog import refuse_on_packages

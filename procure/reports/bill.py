@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.offers.book import write_book
+from procure.offers.template import write_book
 from procure.packages.costs import line_quantity, line_usd, whole_order
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation

@@ -22,8 +22,8 @@ from procure.packages.enumerate import TooManyPackages
 from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.progress import silent
 from procure.recommender import recommend
+from procure.recommender.learning import train
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.training import train
 from procure.reports.purchase import Report, report
 from procure.study import Plan, Study, load_study
 from procure.study.check import check_study, say_size, study_notes

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from procure.comparison.classes import size_class, user_class
-from procure.objectives.job_classes import JobClass
+from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import cut_sentence
 from procure.recommender.rule_costs import best_of_budget, shape_notes
-from procure.recommender.waiting import against_targets
+from procure.recommender.summary import against_targets
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
 from procure.simulator.class_waits import LONG_WAIT

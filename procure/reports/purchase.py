@@ -13,11 +13,16 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.evaluation.ranking import evaluate_case
-from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
-from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
+from procure.explanation.package import (
+    PackageExplanation,
+    comparison_sentences,
+    explain_package,
+    longest_waiting,
+    marginal_sentences,
+    sentences,
+)
 from procure.models import Predicted, WorkloadWaits
-from procure.page.html import render, write_page
-from procure.page.pdf import check_pdf, write_pdf
+from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
@@ -27,10 +32,10 @@ from procure.recommender.objections import Objection, objections
 from procure.recommender.other_loads import load_notes
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, inputs, pictures
+from procure.reports import charts, pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
-from procure.reports.sections import sections_of
+from procure.reports.sections import digests, files, period, programs, sections_of, workload
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -223,7 +228,7 @@ def _page(
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
-            period=inputs.period(plan, names, zones),
+            period=period(plan, names, zones),
             names=waits.names if waits else {},
             waits=waits.by_class(own).to_dict(orient="records") if waits else [],
             wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
@@ -242,7 +247,7 @@ def _page(
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
-            jobs=[inputs.workload(name, plan.workloads[name], zones[name]) for name in names],
+            jobs=[workload(name, plan.workloads[name], zones[name]) for name in names],
             sections=[html for _, html in sections.values() if html],
             # Scripts look for these ids in every report.
             absent=[(name, sections[name][0]) for name in ("why", "front") if not sections[name][1]],
@@ -255,8 +260,8 @@ def _page(
                 *_LAST,
             ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-            files=inputs.files(plan),
-            inputs=inputs.digests(plan) | inputs.programs(),
+            files=files(plan),
+            inputs=digests(plan) | programs(),
             data=data,
             **drawn,
             **parts,

@@ -17,8 +17,7 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import named_pools
 from procure.packages import count_packages, read_quotes
-from procure.packages.cost_notes import budget_notes
-from procure.packages.costs import check_prices
+from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.quote_file import OfferReading
 from procure.schemas import group_column

@@ -22,8 +22,8 @@ from pydantic import (
 from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
+from procure.objectives.conditions import JobClass, parse_classes
 from procure.objectives.constraints import parse, parse_targets
-from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
