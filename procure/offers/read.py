@@ -16,8 +16,7 @@ from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
 from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
-from procure.offers.headings import MONEY, Heading, Table, header_of
-from procure.offers.lines import KINDS, Kind, Line
+from procure.offers.headings import KINDS, MONEY, Heading, Kind, Line, Table, header_of
 from procure.offers.reading import CHANGES, Reading, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook

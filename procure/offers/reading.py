@@ -14,13 +14,16 @@ from procure.schemas import QUOTE
 from procure.text import money, nearest
 
 READ_ONLY = {
-    "quantity": "how many are offered; price_usd times it must be total",
-    "total": "the price of all of them",
-    "sockets": "processors of one node",
-    "cores_per_socket": "cores of one processor; times sockets they are cpus",
-    "none": "a column that is not read, and changes no price",
+    "quantity": ("how many are offered; price_usd times it must be total", "qty, menge, anzahl, stückzahl"),
+    "total": ("the price of all of them", "total price, line total, gesamtpreis, gesamt, summe"),
+    "sockets": ("processors of one node", "anzahl cpus, number of cpus, anzahl prozessoren"),
+    "cores_per_socket": (
+        "cores of one processor; times sockets they are cpus",
+        "cores per cpu, cores per socket, cores per processor, kerne pro cpu, kerne je cpu",
+    ),
+    "none": ("a column that is not read, and changes no price", ""),
 }
-"""What a heading may be beside the columns of the quote table."""
+"""What a heading may be beside the columns of the quote table: what that means, and its synonyms."""
 FIELDS = (*QUOTE.names, *READ_ONLY)
 CODES = frozenset(
     "AED ARS AUD BGN BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR ISK JPY KRW KZT MAD MXN MYR NGN "

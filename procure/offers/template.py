@@ -9,7 +9,7 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.offers.lines import KINDS, LINE_NOTES
+from procure.offers.headings import KINDS, LINE_NOTES
 from procure.offers.workbook import AUTHOR
 from procure.schemas import QUOTE
 

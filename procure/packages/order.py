@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from procure.errors import TableError
 from procure.offers import Line
-from procure.offers.lines import Kind
+from procure.offers.headings import Kind
 from procure.packages.rules import Discount, PackageRules
 from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
 from procure.text import listed, nearest

@@ -12,8 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.constraints import PackageConstraints, build_constraints
-from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks
-from procure.packages.infeasible import explain_infeasible
+from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks, explain_infeasible
 from procure.packages.nodes import package_ids
 from procure.packages.prices import order_cents
 from procure.packages.quotes import check_quotes
