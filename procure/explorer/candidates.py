@@ -23,11 +23,6 @@ Score = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 _FARTHEST = 10.0
 
 
-def as_answered(counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Score packages whose answer is the objective itself, without bounds."""
-    return answers[0], np.zeros(len(counts))
-
-
 class Observations:
     """Packages whose answer is in, in the order in which they came: grows, never forgets.
 
@@ -36,9 +31,9 @@ class Observations:
     `Criteria.violation`; ``left_out`` jobs do not run; ``cents`` is the price.
     """
 
-    def __init__(self, space: Space, score: Score = as_answered) -> None:
-        """Begin with nothing known."""
-        self._space, self._score = space, score
+    def __init__(self, space: Space, score: Score | None = None) -> None:
+        """Begin with nothing known; without a score, an answer is the objective itself."""
+        self._space, self._score = space, score or (lambda counts, answers: (answers[0], np.zeros(len(counts))))
         self._rows: set[bytes] = set()
         self.counts = np.empty((0, space.constraints.n_types), dtype=np.int64)
         self.answers = np.empty((0, 0))

@@ -197,8 +197,9 @@ class ByModel(Proposer):
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the next round."""
         rng = np.random.default_rng([self._seed, 1 + number])
-        best = self._ranked(known)
-        others = self._explored(rng)
+        best = known.order()
+        best = best[known.left_out[best] <= self.candidates.level]
+        others = self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
         spread_rng = np.random.default_rng([self._seed, 1 + number, 1])
         others = spread(_new(others, known), known, spread_rng)
         if len(best) < FIRST // 2:
@@ -210,22 +211,12 @@ class ByModel(Proposer):
             return others[:n]
         return self._mix(pool, near, others, (trees, process), n, rng)
 
-    def _explored(self, rng: np.random.Generator) -> np.ndarray:
-        return self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
-
-    def _ranked(self, known: Observations) -> np.ndarray:
-        best = known.order()
-        return best[known.left_out[best] <= self.candidates.level]
-
-    def _is_due(self, number: int) -> bool:
-        return self._pool is None or number >= self._pool[0] + _SCREEN_EVERY
-
     def _prepared(
         self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess, np.ndarray]:
         """Return both models, fitted, and the packages that they find promising."""
         trees, process = self._learn(known, best, number, rng)
-        if self._is_due(number):
+        if self._pool is None or number >= self._pool[0] + _SCREEN_EVERY:
             every = self.candidates.all
             if every is None:
                 near = self.candidates.near(known.counts[best[:50]], 100, rng)

@@ -223,16 +223,10 @@ def _search(
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
     }
-    return _result(asked, score, known, rules.k, spent)
-
-
-def _result(
-    asked: Question, score: CriteriaScore, known: Observations, k: int, spent: dict[str, object]
-) -> SearchResult:
-    plan, ranking = asked.plan, _ranking(known, score)
+    ranking = _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
     limits = about_limits(plan, first, plan.workloads, asked.policy, "the first package")
-    return SearchResult(plan.study.name, score.criteria, k, ranking, spent, plan.types, limits)
+    return SearchResult(plan.study.name, score.criteria, rules.k, ranking, spent, plan.types, limits)
 
 
 def _check(study: Study, method: str, policy: str | None, k: int | None, criteria: Criteria) -> str:

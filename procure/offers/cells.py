@@ -160,11 +160,6 @@ def is_amount(cell: Cell) -> bool:
     return len(units) <= 4 and "%" not in units and bool(numbers(match["number"].rstrip(" .,")))
 
 
-def is_bare(cell: Cell) -> bool:
-    """Tell whether a cell is a number without a unit."""
-    return not cell.unit if cell.is_number else bool(numbers(cell.text))
-
-
 def whole(value: Decimal) -> Decimal:
     """Return a number that must be whole."""
     if value != int(value):

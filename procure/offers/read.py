@@ -210,7 +210,9 @@ class _SheetReader:
         """Read one cell into ``values``."""
         kind = QUOTE.by_name[name].dtype if name in QUOTE.by_name else "int"
         if name in MONEY:
-            own = self.own_currency(cell, heading)
+            # A bare number beneath a column's own name, such as price_usd, is in US$.
+            is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
+            own = "USD" if heading.cell.text == heading.column and is_bare else ""
             if heading.without_tax and self.reading.tax_percent:
                 raise Unreadable(
                     "is a price without tax by its heading, and --set tax_percent would take tax out of it"
@@ -233,10 +235,6 @@ class _SheetReader:
             unit = QUOTE.by_name[name].unit if name in QUOTE.by_name else ""
             number = cells.read_number(cell, unit, heading.unit, self.reading, is_plain=heading.is_plain)
             values[name] = int(cells.whole(number)) if kind == "int" else float(number)
-
-    def own_currency(self, cell: Cell, heading: Heading) -> str:
-        """Return USD for a bare number beneath a column's own name, such as ``price_usd``."""
-        return "USD" if heading.cell.text == heading.column and cells.is_bare(cell) else ""
 
     def derived(self, table: Table, found: dict[str, Cell], values: dict[str, Any]) -> None:
         """Work out cores from sockets and a price from its total; hold a price against its total."""
@@ -322,7 +320,9 @@ class _SheetReader:
     def line_value(self, name: str, cell: Cell, heading: Heading, values: dict[str, Any]) -> None:
         """Read one cell of a line."""
         if name == "price_usd":
-            own = self.own_currency(cell, heading)
+            # A bare number beneath a column's own name, such as price_usd, is in US$.
+            is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
+            own = "USD" if heading.cell.text == heading.column and is_bare else ""
             values[name] = cells.read_money(cell, heading.unit or own, self.reading, with_tax=heading.with_tax)
         elif name in ("quantity", "years"):
             values[name] = int(cells.whole(cells.read_number(cell, "", "", self.reading)))

@@ -63,11 +63,6 @@ class EnumerationLimit:
             raise TooManyPackages(said)
 
 
-def _is_tied(allowed: PackageConstraints) -> bool:
-    """Tell whether lots or discounts tie types, so that a combination says nothing of others."""
-    return allowed.prices is not None or bool((allowed.lot != NONE).any())
-
-
 @dataclass(frozen=True)
 class Block:
     """Some packages of one combination of types, which are rows of the quote table."""
@@ -141,7 +136,8 @@ def blocks(
     """
     limit = limit or EnumerationLimit(MOST_PACKAGES)
     seen: set[Held] = set()
-    tied = _is_tied(allowed)
+    # Lots and discounts tie types, so that a combination says nothing of others.
+    tied = allowed.prices is not None or bool((allowed.lot != NONE).any())
     for types in combinations(allowed, limit):
         # A level holds its own rows; with many types there are many levels.
         rows = max(1, min(size, 10_000_000 // len(types)))

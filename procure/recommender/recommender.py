@@ -126,7 +126,11 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     weeks = drawn_weeks(results) if verify and not criteria.axes else []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
-    _try_smaller(values, results)
+    # Some of the packages that a bound on the price lists, so that models know such as these, too.
+    rows = np.flatnonzero(results.smaller & values.whole.runs_all)
+    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
+    if len(rows) and n > 0:
+        values.confirm(lambda: rows[:: max(1, len(rows) // n)])
     learn_values(values, results, criteria, rule, verify, asked.note)
     n_before = int((values.simulated & ~values.now).sum())
     front, swaps, by = None, None, criteria
@@ -164,14 +168,6 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     return replace(done, about=tuple(notes_of(done, asked.k, n_before, n_before - n_sampled, failures)))
 
 
-def _try_smaller(values: PackageValues, results: StudyResults) -> None:
-    """Simulate some of the packages that a bound on the price lists, so that models know such as these, too."""
-    rows = np.flatnonzero(results.smaller & values.whole.runs_all)
-    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
-    if len(rows) and n > 0:
-        values.confirm(lambda: rows[:: max(1, len(rows) // n)])
-
-
 def with_front(done: Recommendation) -> Recommendation:
     """Find the front of wait against cost, from what a recommendation has simulated and learnt."""
     criteria = replace(done.criteria, axes=_front_axes(done.results, done.criteria.objective))
@@ -188,7 +184,9 @@ def _front_values(
     wider = values_of(results, criteria)
     wider.simulate = simulator(results, list(wider.results), failures) if verify else None
     if known is not None:
-        wider.adopt(known)
+        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):  # what it has learnt of the same cases
+            getattr(wider, name).update(getattr(known, name))
+        wider.models += known.models
     learn_values(wider, results, criteria, RUNS_ALL, verify)
     return wider
 

@@ -155,12 +155,6 @@ class PackageValues:
         self._by_workload[column], self._calibrated[column] = np.array(rows), calibrated
         return True
 
-    def adopt(self, other: PackageValues) -> None:
-        """Take over what another has learnt of the same cases."""
-        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):
-            getattr(self, name).update(getattr(other, name))
-        self.models += other.models
-
     def confirm(self, head: Callable[[], np.ndarray]) -> None:
         """Simulate what is predicted in the head of a list, order it anew, and so on until nothing in it is."""
         # A package that runs no job has no values to find.
