@@ -19,8 +19,8 @@ from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
 from procure.explorer.candidates import Candidates, Observations, spread
-from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.propose import Proposer, make_proposer
+from procure.explorer.run import Progress, Rules, run_rounds
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes
 from procure.packages.nodes import package_ids

@@ -16,14 +16,13 @@ from procure.cli.main import app, run
 from procure.errors import TableError
 from procure.models import WorkloadWaits
 from procure.objectives import OBJECTIVES
+from procure.objectives.aggregate import front
 from procure.objectives.constraints import parse, quantities
-from procure.objectives.pareto import front
-from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors
 from procure.recommender.rank import confirm_list, find_front, ranking_table
-from procure.recommender.summary import records
-from procure.recommender.values import Model, PackageValues
+from procure.recommender.recommendation import records
+from procure.recommender.values import Criteria, Model, PackageValues
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results

@@ -15,7 +15,7 @@ from small_study import QUOTES
 
 from procure import recommend
 from procure.errors import TableError
-from procure.recommender.summary import records
+from procure.recommender.recommendation import records
 from procure.schemas import JOB
 from procure.study import load_plan, load_study
 from procure.study.futures import StudyFutures

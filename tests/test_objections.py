@@ -15,8 +15,8 @@ import procure
 from procure.recommender.confidence import Confidence
 from procure.recommender.objections import COSTLY, NOTHING, ROWS, TURNS, objections
 from procure.recommender.other_loads import loads_record
+from procure.recommender.recommendation import records
 from procure.recommender.rule_costs import RuleCost
-from procure.recommender.summary import records
 from procure.tables import write
 
 QUOTES = """name,category,cpus,mem_gb,gpus,price_usd

@@ -21,10 +21,9 @@ from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.page.vega import library
-from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.rank import confirm_list, ranking_table
-from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
-from procure.recommender.values import PackageValues
+from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
+from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
 from procure.sweep import trial
 
 QUOTES = pd.DataFrame(
@@ -295,7 +294,7 @@ def test_the_report_stands_alone(swept):
     assert not re.search(r"https?://|@import|<script|<link|url\((?!#)", others)
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
     assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 11
+    assert page.tags.count("svg") == 10
     order = (
         "What it brings</a>",
         "How sure this is</a>",

@@ -23,8 +23,7 @@ from procure.packages.quotes import check_quotes
 from procure.packages.runnable import count_matrix
 from procure.page.vega import library
 from procure.recommender.confidence import Confidence
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.summary import about_waiting, records
+from procure.recommender.recommendation import Recommendation, about_waiting, records
 from procure.reports import sections
 from procure.reports.memo import compared, write_memo
 from procure.study import load_study

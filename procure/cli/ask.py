@@ -9,7 +9,7 @@ import typer
 
 from procure.cli import common, study_options
 from procure.recommender.objections import objections
-from procure.recommender.summary import records
+from procure.recommender.recommendation import records
 from procure.reports.buying import ask as ask_again
 from procure.text import counted
 

@@ -10,7 +10,7 @@ import typer
 from procure.cli import common, farm_options, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
 from procure.cli.study import columns_of_both
-from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import OfferReading
 from procure.reports import Report
 from procure.reports.buying import Inputs
 from procure.reports.buying import buy as buy_all

@@ -12,9 +12,9 @@ from procure.cli import common, study_options
 from procure.errors import TableError
 from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
+from procure.recommender.recommendation import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
-from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
 from procure.settings import MOST_COUNTED
 from procure.tables import write
 from procure.text import counted

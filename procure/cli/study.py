@@ -13,7 +13,7 @@ from procure.cli import common, lazy, log_options, study_options
 from procure.cli.quotes import offer_reading
 from procure.errors import TableError
 from procure.offers.reading import in_usd
-from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import OfferReading
 from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules

@@ -12,8 +12,7 @@ from procure.models import WorkloadWaits, features
 from procure.objectives.aggregate import best_first
 from procure.packages.prices import order_cents
 from procure.packages.space import Space, package_table, rows_in
-from procure.recommender.criteria import Criteria
-from procure.recommender.values import PackageValues
+from procure.recommender.values import Criteria, PackageValues
 from procure.study import Plan
 from procure.sweep.results import costs_of
 

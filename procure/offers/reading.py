@@ -38,7 +38,7 @@ _DOLLARS = {"AUD", "CAD", "HKD", "MXN", "NZD", "SGD", "TWD", "USD"}
 
 @dataclass(frozen=True)
 class Reading:
-    """What the user says of an offer; see `procure.packages.quote_file.OfferReading`, in exact decimals."""
+    """What the user says of an offer; see `procure.packages.quotes.OfferReading`, in exact decimals."""
 
     currency: str | None = None
     rates: Mapping[str, Decimal] = field(default_factory=dict)

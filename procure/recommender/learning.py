@@ -18,8 +18,7 @@ from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
 from procure.objectives import objective, objectives_of
 from procure.progress import silent
-from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.values import Learn, PackageValues, Simulate
+from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
 from procure.study import Study
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of

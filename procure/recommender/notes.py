@@ -14,12 +14,10 @@ from procure.errors import TableError
 from procure.objectives import Quantity
 from procure.packages.costs import budget_notes, cost_notes, whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes, request_text
-from procure.recommender.criteria import Criteria
 from procure.recommender.other_loads import load_notes
-from procure.recommender.recommendation import Recommendation
+from procure.recommender.recommendation import Recommendation, about_waiting
 from procure.recommender.rule_costs import shape_notes
-from procure.recommender.summary import about_waiting
-from procure.recommender.values import Model, PackageValues
+from procure.recommender.values import Criteria, Model, PackageValues
 from procure.schemas import as_logged
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of

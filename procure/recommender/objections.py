@@ -10,8 +10,7 @@ import pandas as pd
 
 from procure.packages.nodes import package_nodes
 from procure.packages.runnable import request_text
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.summary import against_log, concentration
+from procure.recommender.recommendation import Recommendation, against_log, concentration
 from procure.schemas import as_logged
 from procure.sweep.trial import replayed
 from procure.text import counted, duration, listed, with_unit

@@ -11,11 +11,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from procure.errors import TableError
-from procure.objectives.aggregate import REGRET_FLOOR, best_first
+from procure.objectives.aggregate import REGRET_FLOOR, best_first, front, knee
 from procure.objectives.constraints import explain
-from procure.objectives.pareto import front, knee
-from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.values import PackageValues
+from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
 from procure.schemas import PACKAGE
 from procure.sweep.results import PUBLISHED, RUNS_ALL
 

@@ -15,7 +15,6 @@ from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
 from procure.recommender.confidence import assess
-from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.notes import notes_of
 from procure.recommender.other_loads import drawn_weeks, other_loads
@@ -31,7 +30,7 @@ from procure.recommender.rank import (
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
 from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs
-from procure.recommender.values import MOST_ROUNDS, PackageValues
+from procure.recommender.values import MOST_ROUNDS, Criteria, PackageValues, criteria_of
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.text import nearest
@@ -65,7 +64,7 @@ def recommend(
     study
         The path of a study that was swept, the study, or its results from `load_results`.
     k, objective, constraints, pareto
-        Length of the list; see `procure.recommender.criteria.criteria_of`. Default: the study's.
+        Length of the list; see `procure.recommender.values.criteria_of`. Default: the study's.
     verify
         Whether to simulate the first max(k, 50) packages, or the front, where they are predictions.
     rule, policy, workload, note

@@ -16,9 +16,8 @@ from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
-from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.rank import rank
-from procure.recommender.values import PackageValues
+from procure.recommender.values import Criteria, PackageValues, criteria_of
 from procure.schemas import as_logged
 from procure.study import Study
 from procure.study.plan import read_inputs

@@ -19,7 +19,7 @@ from procure.explorer import search
 from procure.files import existing_file, whole_file
 from procure.offers.reading import in_usd
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quote_file import OfferReading, read_quote_file
+from procure.packages.quotes import OfferReading, read_quote_file
 from procure.progress import silent
 from procure.recommender import recommend
 from procure.recommender.learning import train

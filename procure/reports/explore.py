@@ -15,11 +15,11 @@ from procure.errors import ArgumentError, TableError
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
 from procure.progress import silent
-from procure.recommender.criteria import criteria_of
 from procure.recommender.learning import Note, learn_values, values_of
 from procure.recommender.rank import ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
+from procure.recommender.values import criteria_of
 from procure.reports import pictures
 from procure.reports.purchase import page_data, title_of
 from procure.study import Study, load_study

@@ -12,11 +12,10 @@ from procure.comparison.classes import size_class, user_class
 from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
-from procure.recommender.criteria import Criteria
-from procure.recommender.recommendation import Recommendation
+from procure.recommender.recommendation import Recommendation, against_targets
 from procure.recommender.replay_check import cut_sentence
 from procure.recommender.rule_costs import best_of_budget, shape_notes
-from procure.recommender.summary import against_targets
+from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
 from procure.simulator.class_waits import LONG_WAIT

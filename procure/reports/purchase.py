@@ -26,16 +26,26 @@ from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
-from procure.recommender.criteria import Criteria
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.other_loads import load_notes
+from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
-from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, pictures
+from procure.recommender.values import Criteria
+from procure.reports import pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
-from procure.reports.sections import digests, files, period, programs, sections_of, workload
+from procure.reports.sections import (
+    budget,
+    differ,
+    digests,
+    files,
+    period,
+    predicted_against_simulated,
+    programs,
+    sections_of,
+    workload,
+)
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -174,7 +184,7 @@ def report(
         changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records") if charts.differ(whole.wait[judged]) else [],
+        evaluation=evaluation.to_dict(orient="records") if differ(whole.wait[judged]) else [],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
@@ -204,9 +214,9 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
 
 def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarray) -> Markup:
     """Draw predictions against what was simulated; nothing without a model, and where all waits are alike."""
-    if predicted is None or not charts.differ(case.wait[judged]):
+    if predicted is None or not differ(case.wait[judged]):
         return Markup()
-    return charts.predicted_against_simulated(predicted.wait[judged], case.wait[judged])
+    return predicted_against_simulated(predicted.wait[judged], case.wait[judged])
 
 
 def _page(
@@ -243,7 +253,7 @@ def _page(
             all_simulated=bool(top["simulated"].all()),
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-            budget_chart=charts.budget(budget_by_category(bought, plan.quotes)),
+            budget_chart=budget(budget_by_category(bought, plan.quotes)),
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
@@ -298,7 +308,7 @@ def title_of(study: Study) -> str:
 def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object]:
     """Return what the page's script shows, and others may read: the list, and the simulated packages.
 
-    ``list``: the records of `procure.recommender.summary.records`. ``axes``: ``key label unit`` of the figures by which
+    ``list``: its records. ``axes``: ``key label unit`` of the figures by which
     packages are drawn, and whether ``more`` is better. ``packages``: the id and the figures of each package of the
     list, and of at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank. ``apart``:
     those that leave more jobs out than the first, so that they are not drawn. ``guessed``: with ``predicted``, those
