@@ -278,7 +278,7 @@ def when_room(own, job, closed, only_now):
 
 @part
 def _when_room(own, job, closed, only_now):
-    """Do as `plan._when_group_leaves` for a job whose nodes are all of one group, where no job may end another.
+    """Do as `earliest._when_group_leaves` for a job whose nodes are all of one group, where no job may end another.
 
     Running jobs are taken away in groups: those whose limits end within 30 s, 60 s, 120 s … of the first that holds an
     open node. The job fits with the first group after which as many open nodes as it needs have got room. Where it is
