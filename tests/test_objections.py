@@ -93,6 +93,16 @@ def test_jobs_of_tasks_are_read_as_they_ask(sound, tmp_path: Path) -> None:
     assert any("old nodes" in one for one in done.notes)
 
 
+def test_a_first_package_that_was_confirmed_is_compared_by_what_it_waits(tmp_path: Path) -> None:
+    """Not by what the sweep had of it, which is nothing."""
+    done = recommended(tmp_path, budget=150_000, more='|jobs = "jobs.parquet"\n[sweep]\nsample = 40\n')
+    row = int(done.ranking["row"].iloc[0])
+    assert done.ranking["simulated_now"].iloc[0] and np.isnan(done.package_values.whole.wait[row])
+    assert done.package_values.mean_wait[row] == done.ranking["mean_wait_time"].iloc[0]
+    assert all("–" not in one.sentence for one in objections(done))
+    assert not any("no job waits" in one for one in done.notes)
+
+
 WRONG = {
     "made-up-jobs": ({"more": "|generate = { seed = 1, n_jobs = 300 }\n"}, lambda jobs: jobs),
     "jobs-left-out": ({}, lambda jobs: jobs.assign(cpus_per_node=[500, *jobs["cpus_per_node"].tolist()[1:]])),

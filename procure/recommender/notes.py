@@ -41,7 +41,7 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     unknown = rank.loc[~rank["simulated"], "mean_wait_time"]
     head = first if done.front is None else int(done.front["row"].iloc[0])
     jobs = {case.name: plan.workloads[case.name] for case in results.cases}
-    runs, waits = counted(done.n_failed, "confirming run"), values.whole.wait[values.simulated]
+    runs, waits = counted(done.n_failed, "confirming run"), values.mean_wait[values.simulated]
     kept = "satisfy the constraints" if "satisfies" in rank and rank["satisfies"].any() else "there are"
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),

@@ -128,8 +128,8 @@ def _costly_rule(done: Recommendation) -> str | None:
 
 def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
     values, row = done.package_values, _first(done)
-    wait = values.whole.wait
-    alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row]) & ~np.isnan(wait)
+    wait = values.mean_wait
+    alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row])
     keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.bounds] if values.simulated[row] else []
     found = []
     for place in range(len(keeps)):
@@ -181,10 +181,10 @@ def _below_demand(done: Recommendation) -> str | None:
 @_row("far-above-demand", "Try a heavier load (procure workload slice --load), or spend less")
 def _far_above(done: Recommendation) -> str | None:
     values, row = done.package_values, _first(done)
-    alike = values.simulated & (values.whole.left_out == values.whole.left_out[row]) & ~np.isnan(values.whole.wait)
+    alike, wait = values.simulated & (values.whole.left_out == values.whole.left_out[row]), values.mean_wait
     if alike.sum() < 2 or not values.simulated[row]:
         return None
-    apart, used = float(np.median(values.whole.wait[alike])) - values.whole.wait[row], load(done)
+    apart, used = float(np.median(wait[alike])) - wait[row], load(done)
     if apart >= NOTHING or not used or max(used.values()) >= IDLE:
         return None
     most = max(used, key=used.__getitem__)

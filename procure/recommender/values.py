@@ -163,9 +163,14 @@ class PackageValues:
         self._calibrated: dict[str, np.ndarray] = {}
 
     @property
+    def mean_wait(self) -> np.ndarray:
+        """The mean wait of each package that was simulated, s, those that `confirm` has simulated too; else NaN."""
+        return pooled_mean(self.results[MEAN_WAIT.column], self.ran, self.weight)
+
+    @property
     def simulated(self) -> np.ndarray:
         """Which packages were simulated on every workload of which they run a job."""
-        return ~np.isnan(pooled_mean(self.results[MEAN_WAIT.column], self.ran, self.weight))
+        return ~np.isnan(self.mean_wait)
 
     def value(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
         """Return a value of every package, and for which of them it is known and not predicted."""
