@@ -87,7 +87,7 @@ def multi_node_notes(workloads: Mapping[str, pd.DataFrame]) -> list[str]:
             work = (jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"]).astype("float64")
             share = work[several].sum() / max(work.sum(), 1)
             notes.append(
-                f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for several "
-                f"nodes (up to {jobs['n_nodes'][several].max():,}); they take as many nodes whatever a node holds"
+                f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for "
+                f"several nodes (up to {jobs['n_nodes'][several].max():,}); they take as many nodes whatever a node holds"
             )
     return notes
