@@ -85,9 +85,9 @@ def multi_node_notes(workloads: Mapping[str, pd.DataFrame]) -> list[str]:
         several = (jobs["n_nodes"] > 1) & (jobs["n_tasks"] == 0 if "n_tasks" in jobs else True)
         if several.any():
             work = (jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"]).astype("float64")
-            share = work[several].sum() / max(work.sum(), 1)
+            share, most = work[several].sum() / max(work.sum(), 1), jobs["n_nodes"][several].max()
             notes.append(
                 f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for "
-                f"several nodes (up to {jobs['n_nodes'][several].max():,}); they take as many nodes whatever a node holds"
+                f"several nodes (up to {most:,}); they take as many nodes whatever a node holds"
             )
     return notes
