@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
+from procure.packages.quotes import check_quotes, read_quotes
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 from procure.study.plan import read_inputs

@@ -161,7 +161,7 @@ def log(tmp_path):
 def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path, monkeypatch):  # noqa: F811
     """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
     arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
-    monkeypatch.setattr("procure.cli.days.Probe", partial(Probe, every=3, farm="serial"))
+    monkeypatch.setattr("procure.cli.workload.Probe", partial(Probe, every=3, farm="serial"))
     code, out, err = procure(*arguments, "--out", "d", "--format", "json")
     assert code == 0, err
     listed = {row["day"]: row for row in json.loads(out)}

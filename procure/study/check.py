@@ -17,10 +17,9 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.files.gpu_pools import models_of, named_pools
 from procure.packages import count_packages, read_quotes
-from procure.packages.cost_notes import budget_notes
-from procure.packages.costs import check_prices
+from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import OfferReading
 from procure.schemas import group_column
 from procure.settings import complaint, problems, validate
 from procure.study import rules
