@@ -257,6 +257,7 @@ def test_unfinished_jobs_are_kept_on_request_and_pending_arrays_unfold(sacct):
     assert jobs["end_time"].isna().all()
     assert jobs["run_time"].tolist() == [0, 0, 0, 4]
     assert imported.dropped == {}
+    assert imported.shape["unknown"] == 1.0
 
 
 def test_limits_and_elapsed_times_may_be_written_out(sacct):
