@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import pytest
@@ -34,14 +33,6 @@ def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_p
     assert not (tmp_path / "jobs.parquet").exists()
 
 
-def test_import_reports_as_one_json_document(procure, tmp_path):
-    (tmp_path / "log.csv").write_text(LOG)
-    code, out, _ = procure("import", "log.csv", "--preset", "beocat", "--format", "json")
-    document = json.loads(out)
-    assert code == 0
-    assert (document["n_read"], document["n_kept"], document["dropped"]) == (1, 1, {})
-
-
 def test_a_mapping_can_be_given_on_the_command_line(procure, tmp_path):
     (tmp_path / "log.csv").write_text("id,t,run,c\na,2021-05-04T07:00:00,1.5,4\n")
     columns = [("job_id=id"), ("submit_time=t"), ("run_time=run:h"), ("cpus_per_node=c")]
@@ -55,23 +46,6 @@ def test_the_sacct_command_needs_no_log(procure):
     code, out, _ = procure("import", "--print-sacct-command")
     assert code == 0
     assert out.startswith("SLURM_TIME_FORMAT=%s sacct ")
-
-
-def test_generate_describe_and_slice_follow_one_another(procure):
-    assert procure("generate", "--out", "jobs.parquet", "--n-jobs", 50, "--seed", 3)[0] == 0
-    code, out, _ = procure("describe", "jobs.parquet", "--format", "json")
-    document = json.loads(out)
-    assert (code, document["n_jobs"]) == (0, 50)
-    assert {row["quantity"] for row in document["quantities"]} >= {"requested_mem", "run_time"}
-    code, out, _ = procure("slice", "jobs.parquet", "--day", "2024-01-02", "--out", "day.parquet", "--format", "json")
-    assert (code, json.loads(out)["n_jobs"]) == (0, 50)
-    code, out, err = procure("slice", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet")
-    assert (code, "wrote 50 jobs" in out, "left out 50" in err) == (0, True, True)
-    moments = ("--from", "2024-01-02T12:00", "--to", "2024-01-02T14:00+00:00")
-    assert procure("slice", "jobs.parquet", *moments, "--out", "noon.parquet")[0] == 0
-    for output in ("table", "csv"):
-        said = procure("describe", "jobs.parquet", "--format", output)[1]
-        assert ("requested CPUs" if output == "table" else "requested_cpus") in said
 
 
 @pytest.mark.parametrize(

@@ -122,11 +122,6 @@ def test_a_bad_log_is_one_clear_error(tmp_path, text, message):
         import_log(path, "csv", "beocat")
 
 
-def test_a_file_whose_columns_nobody_explains_asks_for_a_mapping(log):
-    with pytest.raises(TableError, match="nothing says which columns are submit_time"):
-        import_log(log, "csv")
-
-
 def test_bad_rows_can_be_dropped_and_counted_and_strict_still_refuses(tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text(BEOCAT.replace(",4,", ",four,"))

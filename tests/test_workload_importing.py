@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from test_workload_sacct import HEADER, PENDING, line
 from test_workload_swf import HEADER as SWF_HEADER
 from test_workload_swf import row
 
@@ -33,25 +32,6 @@ def test_an_swf_log_is_known_by_its_name_and_knows_its_origin(tmp_path, name, fo
     assert log.origin == 1000 and log.jobs["submit_time"].tolist() == [1010]
     again = import_log(tmp_path / name, "swf", clock="log")
     assert again.origin == 0 and again.jobs["submit_time"].tolist() == [10]
-
-
-def test_any_other_name_is_a_sacct_log_whose_queue_may_be_kept(tmp_path):
-    """Pending jobs only where they are asked for."""
-    path = tmp_path / "jobs.psv"
-    path.write_text("\n".join([HEADER, line("1"), line("2", **PENDING)]) + "\n")
-    assert import_log(path, tz="UTC").jobs["job_id"].tolist() == ["1"]
-    assert sum(import_log(path, tz="UTC").dropped.values()) == 1
-    assert import_log(path, tz="UTC", keep_unfinished=True).jobs["job_id"].tolist() == ["1", "2"]
-
-
-def test_a_preset_says_the_format_where_the_name_does_not(tmp_path):
-    """And a missing file is one sentence."""
-    path = tmp_path / "jobs.txt"
-    path.write_text(f"{SWF_HEADER}{row()}\n")
-    (tmp_path / "mine.toml").write_text('name = "mine"\nformat = "swf"\n')
-    assert len(import_log(path, preset=str(tmp_path / "mine.toml")).jobs) == 1
-    with pytest.raises(TableError, match="no such file"):
-        read_log(tmp_path / "absent.swf")
 
 
 def test_a_log_that_follows_is_joined_at_its_first_submission():

@@ -67,10 +67,6 @@ def test_nodes_hold_all_processors_evenly_and_memory_follows_them(tmp_path_facto
     assert tasks["mem_mb_per_node"] == 0 and tasks["n_nodes"] == job["n_nodes"]
 
 
-def test_processors_got_stand_in_for_those_asked_for(swf):
-    assert swf(row(asked=-1)).jobs["n_nodes"].tolist() == [5]
-
-
 def test_missing_values_drop_a_row_by_reason(swf):
     imported = swf(row(), row(run=-1), row(run=-9), row(asked=0, procs=-1), row(submit=-1), row(status=3))
     assert len(imported.jobs) == 1
@@ -124,11 +120,6 @@ def test_an_unreadable_line_is_an_error_with_its_number_or_a_counted_drop(swf, l
     with pytest.raises(TableError, match=message):
         swf(row(), line)
     assert swf(row(), line, skip_bad_rows=True).dropped == {"unreadable row": 1}
-
-
-def test_a_header_alone_is_an_error(swf):
-    with pytest.raises(TableError, match="holds no job"):
-        swf()
 
 
 @pytest.mark.parametrize(

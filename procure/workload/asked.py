@@ -50,10 +50,7 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
 def line_options(line: str) -> dict[str, str]:
     """Read the options of a command such as ``sbatch -n 16 --array=0-9%2 run.sh``; none of an empty or ``(null)`` one.
 
-    Raises
-    ------
-    ValueError
-        The line's quotation marks do not match.
+    Quotation marks that do not match are a ValueError.
     """
     return {} if line in ("", "(null)", "Unknown") else read_options(shlex.split(line)[1:])
 
@@ -61,12 +58,8 @@ def line_options(line: str) -> dict[str, str]:
 def script_options(script: str) -> dict[str, tuple[str, int]]:
     """Read the #SBATCH lines of a batch script up to its first command: each option's text and its line's number.
 
-    ``hetjob`` is one where a further component begins; what stands behind is not read.
-
-    Raises
-    ------
-    Unreadable
-        A quotation mark is not closed; its name is the line's number.
+    ``hetjob`` is one where a further component begins; what stands behind is not read. A quotation mark that is not
+    closed is `Unreadable`, whose name is the line's number.
     """
     found: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(script.splitlines(), 1):
@@ -106,19 +99,10 @@ class Asked(NamedTuple):
 
 
 def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
-    """Return what options ask for, with Slurm's defaults where they do not say.
+    """Return what options ask for, with Slurm's defaults where they do not say; `Unreadable` where one is no amount.
 
-    Parameters
-    ----------
-    options
-        From `read_options`. Beyond sbatch's, ``mem-per-task`` is memory of each task.
-    cpus
-        CPUs asked for as the accounting counts them, for what only the script said; 0 = the options say all.
-
-    Raises
-    ------
-    Unreadable
-        An option's text is no number or amount.
+    Beyond sbatch's, ``mem-per-task`` is memory of each task. ``cpus`` are those asked for as the accounting counts
+    them, for what only the script said; 0 = the options say all.
     """
     n, c, wide = (_whole(options, name) for name in ("ntasks", "cpus-per-task", "ntasks-per-node"))
     low, high = _nodes(options)
@@ -135,7 +119,10 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     stated = max(min(low, n), 1)
     low = max(stated, -(-n // wide) if wide else 1)
     even = (wide * low == n and high in (0, low)) or (low == high and low in (1, n))
-    memory = _amount(options, "mem-per-task") or c * _amount(options, "mem-per-cpu")
+    total, of_task, of_cpu, of_gpu = (
+        amount(options, f"mem{per}", slurm_memory_limit) for per in ("", "-per-task", "-per-cpu", "-per-gpu")
+    )
+    memory = of_task or c * of_cpu
     asked = Asked(
         shape="nodes" if even else "tasks",
         n_tasks=n,
@@ -143,8 +130,8 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
         tasks_per_node=n // low if even else wide,
         min_nodes=low if even else stated,  # Slurm counts no more of --ntasks-per-node in a job's size
         max_nodes=high,
-        mem_mb_per_task=memory or _amount(options, "mem-per-gpu") * gpus["gpus-per-task"],
-        mem_mb_per_node=-1 if memory else _amount(options, "mem") or -1,
+        mem_mb_per_task=memory or of_gpu * gpus["gpus-per-task"],
+        mem_mb_per_node=-1 if memory else total or -1,
         gpus_per_task=gpus["gpus-per-task"],
         gpus_per_node=0 if gpus["gpus-per-task"] else gpus["gpus-per-node"],
         gpu_type=model,
@@ -218,10 +205,6 @@ def _whole(options: Mapping[str, str], name: str) -> int:
     if text and not re.fullmatch(r"\d{1,9}", text):
         raise Unreadable(name, "is not a whole number")
     return int(text or 0)
-
-
-def _amount(options: Mapping[str, str], name: str) -> int:
-    return amount(options, name, slurm_memory_limit)
 
 
 def amount(options: Mapping[str, str], name: str, read: Callable[[str], int]) -> int:

@@ -123,17 +123,16 @@ def unix_seconds(
     numpy.ndarray
         float64 seconds, NaN where the log says ``Unknown``, ``None`` or nothing.
     """
-    digits = as_floats(text)
+    digits, missing = as_floats(text), absent(text)
+    is_number = ~np.isnan(digits)
     # Of Unix seconds 0, −1 and whatever is of 1970 say that there is no time.
     others = digits if not_before is None else np.concatenate([digits, not_before])
-    is_number = ~np.isnan(digits)
-    if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~absent(text)).any()):
+    if bool((others >= FIRST_DATE).any()) or bool((~is_number & ~missing).any()):
         digits = np.where(digits < _YEAR, np.nan, digits)
     beyond = np.abs(digits) > _LATEST
     ledger.refuse(beyond, column, text, "a time")
     digits = np.where(beyond, np.nan, digits)
-    missing = absent(text) | is_number
-    dates = ~missing & ~beyond & np.isnan(digits)
+    dates = ~missing & ~is_number
     if not dates.any():
         return digits
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
@@ -141,17 +140,11 @@ def unix_seconds(
         first = second = _epoch(pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True))
     else:
         naive = pd.to_datetime(given, format="ISO8601", errors="coerce")
-        ledger.note(
-            f"dates were read as local times of {tz}"
-            if tz
-            else "dates were read as UTC: state the zone of the log with --tz"
-        )
+        unsaid = "dates were read as UTC: state the zone of the log with --tz"
+        ledger.note(f"dates were read as local times of {tz}" if tz else unsaid)
+        place = naive.dt.tz_localize
         first, second = (
-            _epoch(
-                naive.dt.tz_localize(
-                    zone(tz or "UTC"), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"
-                )
-            )
+            _epoch(place(zone(tz or "UTC"), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"))
             for early in (True, False)
         )
     ledger.refuse(dates & np.isnan(first), column, text, "a date and time such as 2021-05-04T13:00:00, or Unix seconds")

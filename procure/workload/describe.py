@@ -82,15 +82,12 @@ def multi_node_notes(workloads: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say which share of the jobs asks for several nodes, whose number stays whatever a node holds."""
     notes = []
     for name, jobs in workloads.items():
-        several = (jobs["n_nodes"] > 1).to_numpy()
-        if "n_tasks" in jobs:
-            several = several & (jobs["n_tasks"] == 0).to_numpy()
-        if not several.any():
-            continue
-        work = (jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"]).to_numpy(dtype="float64")
-        share = work[several].sum() / max(work.sum(), 1)
-        notes.append(
-            f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for several "
-            f"nodes (up to {jobs['n_nodes'][several].max():,}); they take as many nodes whatever a node holds"
-        )
+        several = (jobs["n_nodes"] > 1) & (jobs["n_tasks"] == 0 if "n_tasks" in jobs else True)
+        if several.any():
+            work = (jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"]).astype("float64")
+            share, most = work[several].sum() / max(work.sum(), 1), jobs["n_nodes"][several].max()
+            notes.append(
+                f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for "
+                f"several nodes (up to {most:,}); they take as many nodes whatever a node holds"
+            )
     return notes

@@ -22,13 +22,6 @@ def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, objec
     Nodes are added up, and each is as large as the largest component's, as a job of the table has equal nodes: a
     joined job asks for no less than its components. It begins with the last of them and ends with the last. Where they
     name different GPU models or constraints, the job names none.
-
-    Parameters
-    ----------
-    columns
-        Of the job table, one value per row of the log.
-    ledger
-        Which rows are kept; the joined ones are dropped from it and a note is left.
     """
     names = pd.Series(columns["job_id"], dtype=object).astype(str).str.extract(_COMPONENT)
     rows = np.flatnonzero(names[0].notna().to_numpy() & ledger.keep)
@@ -37,15 +30,16 @@ def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, objec
     whole = (names[0] + names[1].fillna("")).iloc[rows]
     found: dict[str, np.ndarray] = {name: np.array(values, copy=True) for name, values in columns.items()}
     others = np.zeros(len(ledger.keep), dtype=bool)
-    n_jobs = 0
-    for name, each in pd.Series(rows, index=whole).groupby(level=0, sort=False):
+    jobs = pd.Series(rows, index=whole).groupby(level=0, sort=False)
+    for name, each in jobs:
         mine = each.to_numpy()
         first = mine[0]
-        n_jobs += 1
         found["job_id"][first] = name
         found["n_nodes"][first] = found["n_nodes"][mine].sum()
         for column in set(found) & set(_LARGEST):
-            found[column][first] = _largest(found[column][mine], column)
+            values = found[column][mine].astype(np.float64)
+            unlimited = column == "requested_time" and (values == 0).any()  # no limit is the longest
+            found[column][first] = 0.0 if unlimited else values.max()
         for column in set(found) & {"gpu_type", "constraint"}:
             named = {str(text) for text in found[column][mine]} - {""}
             found[column][first] = named.pop() if len(named) == 1 else ""
@@ -53,13 +47,6 @@ def join_het_jobs(columns: dict[str, object], ledger: Ledger) -> dict[str, objec
             found["node_ids"][first] = ",".join(dict.fromkeys(",".join(map(str, found["node_ids"][mine])).split(",")))
         others[mine[1:]] = True
     ledger.drop(others, "component of a heterogeneous job, joined with its first")
-    ledger.note(f"{counted(n_jobs, 'heterogeneous job')} taken as one job each, all nodes as large as the largest")
+    n_jobs = counted(jobs.ngroups, "heterogeneous job")
+    ledger.note(f"{n_jobs} taken as one job each, all nodes as large as the largest")
     return dict(found)
-
-
-def _largest(values: np.ndarray, column: str) -> float:
-    """Return the largest value; of limits 0 is none and so the longest, of times an unknown one stays unknown."""
-    values = values.astype(np.float64)
-    if column == "requested_time" and (values == 0).any():
-        return 0.0
-    return float(values.max())

@@ -16,6 +16,8 @@ from procure.text import counted, short
 from procure.workload.oddities import oddities
 from procure.workload.units import LONGEST_LIMIT, real_limits
 
+_UNREADABLE = "unreadable row"
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -92,25 +94,21 @@ class Ledger:
     def refuse(self, rows: np.ndarray, column: str, given: pd.Series, wanted: str) -> None:
         """Complain of the first marked row that is still kept, or drop all of them if that was asked for."""
         hit = np.flatnonzero(np.asarray(rows, dtype=bool) & self.keep)
-        if not hit.size:
-            return
-        value = given.iloc[hit[0]]
-        problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {short(str(value))} is not {wanted}"
-        if not self.skip_bad_rows:
-            raise TableError(
-                f"{self.source}, {problem}; correct the row, or drop such rows with --set skip_bad_rows=true"
-            )
-        self.note(f"unreadable row, first: {problem}")
-        self.drop(rows, "unreadable row")
+        if hit.size:
+            value = short(str(given.iloc[hit[0]]))
+            self._complain(f"{self.line} {self.rows[hit[0]]}, column {column}: {value} is not {wanted}", "row")
+            self.drop(rows, _UNREADABLE)
 
     def skip_lines(self, n: int, problem: str) -> None:
         """Complain of n lines that are no rows at all, or count them as dropped if that was asked for."""
+        self._complain(problem, self.line)
+        self.dropped[_UNREADABLE] = n
+
+    def _complain(self, problem: str, line: str) -> None:
         if not self.skip_bad_rows:
             raise TableError(
-                f"{self.source}, {problem}; correct the {self.line}, or drop such {self.line}s with "
-                "--set skip_bad_rows=true"
+                f"{self.source}, {problem}; correct the {line}, or drop such {line}s with --set skip_bad_rows=true"
             )
-        self.dropped["unreadable row"] = n
         self.note(f"unreadable row, first: {problem}")
 
     def finish(self, columns: dict[str, object], clock: str, strict: bool, origin: int = 0) -> Imported:
@@ -125,43 +123,29 @@ class Ledger:
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
             raise TableError(f"{self.source}: holds no job; {why}")
         frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
-        self._note_disorder(frame)
+        for later, earlier, one, more in _DISORDER:
+            known = {later, earlier} <= set(frame.columns)
+            n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum()) if known else 0
+            if n:
+                self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {one if n == 1 else more}")
         if "requested_time" in frame.columns:
             limits = frame["requested_time"].to_numpy(dtype=float)
             frame["requested_time"] = real_limits(limits)
             if n := int((limits >= LONGEST_LIMIT).sum()):
                 self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
         jobs = with_clock(check(frame, JOB, self.source), clock)
-        warnings = [*self.warnings, *oddities(jobs)]
-        shape = self._shares(jobs)
-        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings, shape, self.unknown)
-
-    def _shares(self, jobs: pd.DataFrame) -> dict[str, float]:
-        """Return which shares of the core-hours asked for tasks, for nodes, and of which that is unknown."""
         work = jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"].astype(float)
         work = work if work.any() else work + 1
-        shape = np.broadcast_to(self.shape, len(self.keep))[self.keep]
-        shares = {name: float(work[shape == name].sum() / work.sum()) for name in ("tasks", "nodes", "unknown")}
-        return shares
-
-    def _note_disorder(self, frame: pd.DataFrame) -> None:
-        """Count the jobs that are kept though they start before their submission or end before their start."""
-        for later, earlier, of_one, of_more in (
-            (
-                "start_time",
-                "submit_time",
-                "starts before it was submitted",
-                "start before they were submitted",
-            ),
-            ("end_time", "start_time", "ends before it starts", "end before they start"),
-        ):
-            if {later, earlier} <= set(frame.columns):
-                n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum())
-                if n:
-                    what = of_one if n == 1 else of_more
-                    self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {what}")
+        asked = np.broadcast_to(self.shape, len(self.keep))[self.keep]
+        shape = {name: float(work[asked == name].sum() / work.sum()) for name in ("tasks", "nodes", "unknown")}
+        warnings = [*self.warnings, *oddities(jobs)]
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings, shape, self.unknown)
 
 
+_DISORDER = (
+    ("start_time", "submit_time", "starts before it was submitted", "start before they were submitted"),
+    ("end_time", "start_time", "ends before it starts", "end before they start"),
+)
 _ABSENT = ("", "na", "n/a", "nan", "nat", "none", "null", "unknown")
 
 
@@ -198,13 +182,7 @@ def cancelled_in_queue(state: pd.Series, start: np.ndarray, end: np.ndarray, run
 
 
 def log_bytes(path: str | Path) -> bytes:
-    """Return a log's text in UTF-8, decompressed by its suffix.
-
-    Raises
-    ------
-    TableError
-        The file is missing, empty, truncated or damaged.
-    """
+    """Return a log's text in UTF-8, decompressed by its suffix; an empty or damaged file is a TableError."""
     content = as_utf8(read_bytes(path))
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")

@@ -13,32 +13,30 @@ _YEAR = 365 * 86_400
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
     """Say in a sentence each what looks wrong in a checked job table: repeated ids, limits of 0, years of run time."""
-    found = []
-    again = jobs["job_id"].duplicated().to_numpy()
-    if n := int(again.sum()):
-        row = int(np.flatnonzero(again)[0])
-        name = jobs["job_id"].iloc[row]
+    found, of_all = [], f"of {len(jobs):,}"
+
+    def marked(rows: pd.Series) -> tuple[int, int]:
+        return int(rows.sum()), int(np.argmax(rows.to_numpy())) if len(rows) else 0
+
+    n, row = marked(jobs["job_id"].duplicated())
+    if n:
         found.append(
             f"{counted(n, 'row')} {'repeats' if n == 1 else 'repeat'} the job_id of an earlier row, the first is "
-            f"row {row + 1} ({short(name)}); each counts as a job of its own"
+            f"row {row + 1} ({short(jobs['job_id'].iloc[row])}); each counts as a job of its own"
         )
-    unlimited = (jobs["requested_time"] == 0).to_numpy()
-    if 0 < (n := int(unlimited.sum())) < len(jobs):
-        found.append(
-            f"{counted(n, 'job')} of {len(jobs):,} {'has' if n == 1 else 'have'} a requested_time of 0: no limit"
-        )
-    early = (jobs["submit_time"] < 0).to_numpy()
-    if n := int(early.sum()):
-        row = int(np.flatnonzero(early)[0])
+    n, _ = marked(jobs["requested_time"] == 0)
+    if 0 < n < len(jobs):
+        found.append(f"{counted(n, 'job')} {of_all} {'has' if n == 1 else 'have'} a requested_time of 0: no limit")
+    n, row = marked(jobs["submit_time"] < 0)
+    if n:
         found.append(
             f"{counted(n, 'job')} {be(n)} submitted before second 0 of the clock, the first in row {row + 1} "
             f"({jobs['submit_time'].iloc[row]:,} s)"
         )
-    long = (jobs["run_time"] > _YEAR).to_numpy()
-    if n := int(long.sum()):
-        row = int(np.flatnonzero(long)[0])
+    n, row = marked(jobs["run_time"] > _YEAR)
+    if n:
         found.append(
-            f"{counted(n, 'job')} of {len(jobs):,} ran for more than a year, the first in row {row + 1} "
+            f"{counted(n, 'job')} {of_all} ran for more than a year, the first in row {row + 1} "
             f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
         )
     if len(jobs) and not as_logged(jobs)["mem_mb_per_node"].any():

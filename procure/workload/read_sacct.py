@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -382,4 +383,4 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
     with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
-    return Imported(tasks, imported.n_read, imported.dropped, [*imported.notes, note])
+    return replace(imported, jobs=tasks, notes=[*imported.notes, note])

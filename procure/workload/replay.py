@@ -11,18 +11,11 @@ from procure.text import duration
 
 
 def check_warm_up(jobs: pd.DataFrame, warm_up: int) -> None:
-    """Refuse a warm-up that leaves no job to be counted.
-
-    Raises
-    ------
-    ArgumentError
-        It is negative, or no job is submitted after it.
-    """
+    """Refuse a warm-up, s, that is negative or leaves no job to be counted."""
     if warm_up < 0:
         raise ArgumentError("warm_up", f"{warm_up} s was given; it must be 0 or more")
-    submit = jobs["submit_time"]
-    span = int(submit.max() - submit.min()) if len(jobs) else 0
-    if warm_up and warm_up > span:
+    span = int(np.ptp(jobs["submit_time"])) if len(jobs) else 0
+    if warm_up > span:
         raise ArgumentError(
             "warm_up",
             f"{duration(warm_up)} was given, and the last job is submitted {duration(span)} after the first; "

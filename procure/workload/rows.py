@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,10 +20,9 @@ class Rows:
     def __init__(self, text: str) -> None:
         """Begin with nothing read."""
         self._text = text
-        self.notes: list[str] = []
-        self._rows: list[dict[str, str]] = []
-        self._numbers: list[int] = []
-        self._skipped: dict[str, int] = {}
+        self._notes: dict[str, None] = {}
+        self._rows: dict[int, dict[str, str]] = {}
+        self._skipped = Counter[str]()
         self._bad: list[str] = []
 
     def lines(self) -> Iterator[tuple[int, str]]:
@@ -42,12 +42,11 @@ class Rows:
 
     def add(self, number: int, **fields: Any) -> None:
         """Take a row: sacct's fields as text."""
-        self._rows.append({name: "" if value is None else str(value) for name, value in fields.items()})
-        self._numbers.append(number)
+        self._rows[number] = {name.lower(): "" if value is None else str(value) for name, value in fields.items()}
 
     def skip(self, reason: str) -> None:
         """Count a line that is no job's."""
-        self._skipped[reason] = self._skipped.get(reason, 0) + 1
+        self._skipped[reason] += 1
 
     def bad(self, number: int, line: str, wanted: str) -> None:
         """Keep a line that cannot be read."""
@@ -55,21 +54,17 @@ class Rows:
 
     def note(self, text: str) -> None:
         """Keep a sentence on how the log is read, once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        self._notes[text] = None
 
     def table(self, source: str, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
         """Return the rows as text, and the ledger that accounts for every line."""
-        n = len(self._rows) + sum(self._skipped.values()) + len(self._bad)
-        ledger = Ledger(source, np.array(self._numbers, np.int64), n, skip_bad_rows, "line")
+        n = len(self._rows) + self._skipped.total() + len(self._bad)
+        ledger = Ledger(source, np.array(list(self._rows), np.int64), n, skip_bad_rows, "line")
         if self._bad:
             ledger.skip_lines(len(self._bad), self._bad[0])
         ledger.dropped |= self._skipped
-        for text in self.notes:
-            ledger.note(text)
-        frame = pd.DataFrame(self._rows, dtype=object).fillna("")
-        frame.columns = pd.Index([str(name).lower() for name in frame.columns])
-        return frame, ledger
+        ledger.notes += [text for text in self._notes if text not in ledger.notes]
+        return pd.DataFrame([*self._rows.values()], dtype=object).fillna(""), ledger
 
 
 def clock(text: str) -> str:

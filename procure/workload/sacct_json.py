@@ -12,6 +12,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.workload.asked import script_options
 
+_PARTS = ("time", "required", "state", "array", "het", "tres", "reservation", "association")
+_SAME = ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Flags")
 _TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
 
 
@@ -43,46 +45,37 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, str]:
-    time, required = _part(job, "time"), _part(job, "required")
-    state, array = _part(job, "state"), _part(job, "array")
+    time, required, state, array, het, tres, reservation, association = (_part(job, name) for name in _PARTS)
+    current, limit = state.get("current"), time.get("limit")
     number, task, pending = _number(array.get("job_id")), _number(array.get("task_id")), array.get("task")
     job_id = _text(job.get("job_id"))
-    if number and number != "0" and task:
-        job_id = f"{number}_{task}"
-    elif number and number != "0" and pending:
-        job_id = f"{number}_[{pending}]"
-    het = _number(_part(job, "het").get("job_id"))
-    if het and het != "0":
-        job_id = f"{het}+{_number(_part(job, 'het').get('job_offset')) or '0'}"
-    limit = time.get("limit")
+    if number not in ("", "0") and (task or pending):
+        job_id = f"{number}_{task}" if task else f"{number}_[{pending}]"
+    if (first := _number(het.get("job_id"))) not in ("", "0"):
+        job_id = f"{first}+{_number(het.get('job_offset')) or '0'}"
+    reserved = _text(reservation.get("name"))
     unlimited = isinstance(limit, dict) and limit.get("infinite")
-    current = state.get("current")
-    reservation = _text(_part(job, "reservation").get("name"))
     row = {
         "JobID": job_id,
         "JobName": _text(job.get("name")),
-        "User": _text(job.get("user")) or _text(_part(job, "association").get("user")),
+        "User": _text(job.get("user")) or _text(association.get("user")),
         "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
         "ElapsedRaw": _number(time.get("elapsed")) or "0",
         "State": _text(current[0] if isinstance(current, list) and current else current),
         "Reason": _text(state.get("reason")),
         "ReqCPUS": _number(required.get("CPUs")),
-        "ReqTRES": _tres(_part(job, "tres").get("requested")),
-        "AllocTRES": _tres(_part(job, "tres").get("allocated")),
+        "ReqTRES": _tres(tres.get("requested")),
+        "AllocTRES": _tres(tres.get("allocated")),
         "NNodes": _number(job.get("allocation_nodes")),
         "NodeList": _text(job.get("nodes")),
-        "Reservation": "" if reservation == "0" else reservation,
-        "Flags": _text(job.get("flags")),
+        "Reservation": "" if reserved == "0" else reserved,
         "Restarts": _number(job.get("restart_cnt")),
+        "Priority": _number(job.get("priority")),
+        "SubmitLine": _with_script(_text(job.get("submit_line")), job.get("script")),
     }
-    for field in ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Priority"):
-        value = job.get(field.lower())
-        row[field] = _number(value) if field == "Priority" else _text(value)
-    row["SubmitLine"] = _with_script(_text(job.get("submit_line")), job.get("script"))
-    for field, name in _TIMES.items():
-        at = _number(time.get(name))
-        row[field] = "Unknown" if at in ("", "0") else at
-    return row
+    row |= {name: _text(job.get(name.lower())) for name in _SAME}
+    at = {field: _number(time.get(name)) for field, name in _TIMES.items()}
+    return row | {field: "Unknown" if value in ("", "0") else value for field, value in at.items()}
 
 
 def _with_script(line: str, script: Any) -> str:

@@ -51,18 +51,7 @@ def line_columns(
 ) -> dict[str, Any]:
     """Return the columns with what each job's command line tells: its tasks, dependency, array, licences, nice.
 
-    Parameters
-    ----------
-    columns
-        Of the job table, with the shape of nodes that the log shows.
-    seen
-        From the accounting's other fields.
-    lines
-        The command lines, where the log has them.
-    asks
-        What jobs asked for of which nothing tells: ``tasks`` or ``nodes``; None = unknown, their logged shape is kept.
-    ledger
-        Takes the notes, and what each job asked for.
+    ``asks`` is what jobs asked for of which nothing tells; without it their logged shape is kept, and is unknown.
     """
     text = pd.Series("", index=range(len(seen.cpus))) if lines is None else lines.reset_index(drop=True).str.strip()
     keys = pd.Series(seen.cpus.astype(str)) + " " + seen.wished.astype(str) + " " + text

@@ -91,11 +91,9 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     Notes
     -----
     Bursts are gone through from the largest down. Each is taken with the probability that the bursts
-    from it on must have for the target to be met on average, (CPU-seconds still to take)/(CPU-seconds
-    still to come), so that every size has about the same chance; it is left out if it would exceed the
-    target, and taken if the target could not be met without it. So the CPU-seconds meet the target
-    exactly, but where a burst outweighs all smaller ones together: then they miss it by half of that burst
-    at most.
+    from it on must have for the target to be met on average, so that every size has about the same chance; it is left
+    out if it would exceed the target, and taken if the target could not be met without it. So the CPU-seconds meet the
+    target exactly, but where a burst outweighs all smaller ones together: then they miss it by half of that burst.
 
     Examples
     --------
@@ -104,21 +102,16 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     >>> len(procure.scale_load(jobs, 0.5, seed=1)) < len(jobs)
     True
     """
+    most = max(MOST_JOBS, JOBS_RATIO * len(jobs))
     if not 0 < factor <= MOST_LOAD:
-        raise ArgumentError(
-            "factor",
-            f"a load of {factor:g} was given; it must be above 0 and at most {MOST_LOAD:,}, 1 being the log's own",
-        )
+        allowed = f"it must be above 0 and at most {MOST_LOAD:,}, 1 being the log's own"
+        raise ArgumentError("factor", f"a load of {factor:g} was given; {allowed}")
     if gap < 0:
         raise TableError(f"a gap of {gap} s was given; it must be 0 or more")
     if jobs.empty:
         raise TableError("there are no jobs whose load could be scaled")
-    most = max(MOST_JOBS, JOBS_RATIO * len(jobs))
-    if factor * len(jobs) > most:
-        raise ArgumentError(
-            "factor",
-            f"a load of {factor:g} makes some {factor * len(jobs):,.0f} jobs; at most {most:,} are made",
-        )
+    if (n := factor * len(jobs)) > most:
+        raise ArgumentError("factor", f"a load of {factor:g} makes some {n:,.0f} jobs; at most {most:,} are made")
     rng = np.random.default_rng(seed)
     base = as_submitted(jobs)
     burst = bursts(base, gap)
@@ -129,12 +122,10 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
         if scaled.empty:
             raise TableError(f"a load of {factor} leaves no burst of the {len(sizes):,} in this workload")
     else:
-        every = [np.ones(len(sizes), dtype=bool)] * (int(whole) - 1)
-        taken = [*every, _pick(sizes, part, rng)] if part else every
-        copies = [_moved(base, burst, one, f"+{i}", rng) for i, one in enumerate(taken, 1)]
-        scaled = pd.concat([base, *copies])
-    scaled = scaled.sort_values("submit_time", kind="stable", ignore_index=True)
-    return with_clock_of(jobs, scaled)
+        taken = [np.ones(len(sizes), dtype=bool)] * (int(whole) - 1)
+        taken += [_pick(sizes, part, rng)] if part else []
+        scaled = pd.concat([base, *(_moved(base, burst, one, f"+{i}", rng) for i, one in enumerate(taken, 1))])
+    return with_clock_of(jobs, scaled.sort_values("submit_time", kind="stable", ignore_index=True))
 
 
 def _pick(sizes: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

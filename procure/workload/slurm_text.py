@@ -32,12 +32,7 @@ def slurm_limit(text: str) -> int:
     """Read a job's time limit as ``sbatch --time`` does, in seconds; 0 = none.
 
     A number is minutes; ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``; 0 and ``UNLIMITED`` are no
-    limit. Beyond Slurm's, a number may have a unit: ``90m``, ``8h``, ``2d``.
-
-    Raises
-    ------
-    ValueError
-        The text is no time limit.
+    limit. Beyond Slurm's, a number may have a unit: ``90m``, ``8h``, ``2d``. Anything else is a ValueError.
     """
     text = text.strip()
     if text.upper() in ("UNLIMITED", "INFINITE"):
@@ -62,12 +57,7 @@ _ASKED = re.compile(rf"({NUMBER})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 def slurm_memory_limit(text: str) -> int:
     """Read an amount of memory as ``sbatch --mem`` does, in Slurm's MB of 2^20 bytes, rounded up.
 
-    A number is MB; K, M, G and T are powers of 1,024, with or without a B.
-
-    Raises
-    ------
-    ValueError
-        The text is no amount of memory.
+    A number is MB; K, M, G and T are powers of 1,024, with or without a B. Anything else is a ValueError.
     """
     match = _ASKED.fullmatch(text.strip())
     if not match:
@@ -75,9 +65,6 @@ def slurm_memory_limit(text: str) -> int:
             f"{short(text)} is no amount of memory; as in sbatch: a number of MB, or with K, M, G or T, such as 64G"
         )
     return math.ceil(number(match[1]) * Decimal(_SLURM_MB[match[2].upper()]))
-
-
-_PER_CPU_FLAGS = (2**63, 2**31)
 
 
 def slurm_memory(text: str) -> tuple[float, str]:
@@ -92,11 +79,10 @@ def slurm_memory(text: str) -> tuple[float, str]:
     if not match:
         return float("nan"), "job"
     amount, scale, suffix = match.groups()
-    for flag in _PER_CPU_FLAGS if amount.isdigit() else ():
+    for flag in (2**63, 2**31) if amount.isdigit() else ():
         if int(amount) >= flag:  # as whole numbers: 2^63 leaves a float no room for the amount
             return (int(amount) - flag) * _SLURM_MB[scale], "cpu"
-    mb = float(amount) * _SLURM_MB[scale]
-    return mb, {"c": "cpu", "n": "node", "": "job"}[suffix]
+    return float(amount) * _SLURM_MB[scale], {"c": "cpu", "n": "node", "": "job"}[suffix]
 
 
 MOST_NAMES = 1_000_000
@@ -104,6 +90,9 @@ MOST_NAMES = 1_000_000
 _MOST_CHARACTERS = 100_000_000
 _LONGEST_NUMBER = 18
 _RANGE = re.compile(rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?")
+_PARTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+_NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
+_FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER = 200_000_000, 200
 
 
 def _numbers(part: str) -> tuple[range, int] | None:
@@ -125,14 +114,8 @@ def _refuse_many(text: str, n: int, longest: int) -> None:
         raise TableError(f"{shown!r} names {n:,} nodes or tasks; at most {MOST_NAMES:,} can be named at once")
 
 
-def expand_range(text: str) -> list[str]:
-    """Expand ``1-3,5`` to its numbers, zero padding kept (``08-10`` → 08, 09, 10); ``0-8:4`` has a step.
-
-    Raises
-    ------
-    TableError
-        There are more than `MOST_NAMES`.
-    """
+def _expand_range(text: str) -> list[str]:
+    """Expand ``1-3,5`` to its numbers, zero padding kept (``08-10`` → 08, 09, 10); ``0-8:4`` has a step."""
     _refuse_many(text, _count(text), _LONGEST_NUMBER)
     numbers: list[str] = []
     for part in text.split(","):
@@ -142,38 +125,23 @@ def expand_range(text: str) -> list[str]:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Expand a node list such as ``c[1-3,5],g2`` to the names of its nodes, in order.
-
-    Raises
-    ------
-    TableError
-        There are more than `MOST_NAMES`.
-    """
+    """Expand a node list such as ``c[1-3,5],g2`` to the names of its nodes, in order; at most `MOST_NAMES`."""
     cut = [re.split(r"\[([^\[\]]*)\]", part.strip()) for part in _PARTS.findall(text)]
     sizes = [(math.prod(map(_count, pieces[1::2])), _longest(pieces)) for pieces in cut]
     _refuse_many(text, sum(n for n, _ in sizes), max((longest for _, longest in sizes), default=0))
     names: list[str] = []
-    for pieces in cut:
-        expanded = [pieces[0]]
-        for i in range(1, len(pieces), 2):
-            expanded = [head + n + pieces[i + 1] for head in expanded for n in expand_range(pieces[i])]
+    for head, *pieces in cut:
+        expanded = [head]
+        for inside, tail in zip(pieces[::2], pieces[1::2], strict=True):
+            expanded = [name + n + tail for name in expanded for n in _expand_range(inside)]
         names += expanded
     return names
 
 
-_PARTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-
-
 def _longest(pieces: list[str]) -> int:
     """Return how many characters a name has at most."""
-    in_brackets = (max(len(part) for part in text.split(",")) for text in pieces[1::2])
-    return sum(map(len, pieces[::2])) + sum(max(longest, _LONGEST_NUMBER) for longest in in_brackets)
-
-
-_NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
-
-
-_FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER = 200_000_000, 200
+    inside = (max(map(len, text.split(","))) for text in pieces[1::2])
+    return sum(map(len, pieces[::2])) + sum(max(longest, _LONGEST_NUMBER) for longest in inside)
 
 
 def node_names(lists: pd.Series) -> np.ndarray:
@@ -205,23 +173,18 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     typed ones stand, their sum counts. Several models leave the model open. What the text does not
     speak of is NaN; no mention of a GPU beside other resources is none.
     """
-    nan = float("nan")
-    found: dict[str, float] = {}
-    typed: dict[str, float] = {}
+    found, typed = dict[str, float](), dict[str, float]()
     for item in filter(None, text.split(",")):
         key, _, value = item.partition("=")
-        amount = float(value) if value.replace(".", "", 1).isdigit() else nan
         if key == "mem":
             found[key] = slurm_memory(value)[0]
-        elif key in ("cpu", "node", "gres/gpu"):
-            found[key] = amount
-        elif key.startswith("gres/gpu:"):
-            typed[key.removeprefix("gres/gpu:")] = amount
-    bad = not all(map(math.isfinite, (*found.values(), *typed.values())))
-    bad |= bool(text) and "=" not in text
-    gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else nan
-    model = next(iter(typed)) if len(typed) == 1 else ""
-    return found.get("cpu", nan), found.get("mem", nan), found.get("node", nan), gpus, model, bad
+        elif key in ("cpu", "node", "gres/gpu") or key.startswith("gres/gpu:"):
+            held = typed if ":" in key else found
+            held[key.removeprefix("gres/gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
+    bad = (bool(text) and "=" not in text) or not all(map(math.isfinite, (*found.values(), *typed.values())))
+    gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else math.nan
+    cpu, mem, node = (found.get(name, math.nan) for name in ("cpu", "mem", "node"))
+    return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", bad
 
 
 _GRES = re.compile(r"(?:gres[:/])?gpu(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
@@ -255,4 +218,4 @@ def array_tasks(job_id: str) -> list[str]:
     match = _ARRAY.fullmatch(job_id)
     if not match:
         return [job_id]
-    return [f"{match.group(1)}_{task}" for task in expand_range(match.group(2)) if task.isdigit()]
+    return [f"{match.group(1)}_{task}" for task in _expand_range(match.group(2)) if task.isdigit()]

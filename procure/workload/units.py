@@ -11,17 +11,9 @@ from procure.errors import TableError
 from procure.text import nearest
 
 MEMORY_BYTES = {
-    "B": 1,
-    "kB": 10**3,
-    "KB": 10**3,
-    "KiB": 2**10,
-    "MB": 10**6,
-    "MiB": 2**20,
-    "GB": 10**9,
-    "GiB": 2**30,
-    "TB": 10**12,
-    "TiB": 2**40,
-}
+    "B": 1, "kB": 10**3, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30,
+    "TB": 10**12, "TiB": 2**40,
+}  # fmt: skip
 """Memory units that a mapping may state; the job table holds MB of 10^6 bytes."""
 
 SECONDS = {"s": 1.0, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
