@@ -74,7 +74,6 @@ def check_(
     procure quotes check quotes/example-2023.csv
     procure quotes check offers.xlsx --rate EUR=1.08 --category 'GPU*=gpu' --category '*=compute' --out quotes.csv
     procure quotes check teklif.xlsx --column name=Ürün --column price_usd='Birim Fiyat' --rate TRY=0.024
-    procure quotes check angebot.csv --set decimal=comma --set tax_percent=19 --set currency=EUR --rate EUR=1.08
     """
     found = read_quote_file(path, offer_reading(settings, rate, column, category, ignore))
     if found.errors:

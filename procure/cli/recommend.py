@@ -22,7 +22,6 @@ from procure.recommender.rent import compare_rent as compare_ways
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.what_if import what_if as change_package
 from procure.settings import MOST_COUNTED
-from procure.tables import write
 from procure.text import counted
 
 _SHOWN = 8
@@ -65,10 +64,6 @@ def recommend(
     procure recommend pipelines/example.toml -k 10
     procure recommend pipelines/example.toml -k 50 --format json
     procure recommend pipelines/example.toml --rule published -k 5
-    procure recommend pipelines/example.toml --no-verify --out ranking.parquet
-    procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
-    procure recommend pipelines/example.toml --pareto wait,cost --format csv
-    procure recommend pipelines/example.toml --set recommend.cvar_share=0.1 --objective cvar
     """
     done = recommend_packages(
         study_options.load(path, settings),
@@ -83,11 +78,8 @@ def recommend(
         workload=workload,
         resamples=resamples,
     )
-    if out is not None:
-        table = done.ranking if done.front is None else done.front
-        write(table.drop(columns="row"), out)
-        what = "ranked package" if done.front is None else "package of the front"
-        common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
+    table, what = (done.ranking, "ranked") if done.front is None else (done.front, "undominated")
+    common.write_to(out, table.drop(columns="row"), counted(len(table), f"{what} package"))
     against = [f"objection: {one}" for one in objections(done)]
     scored = _award(done)
     common.tell(

@@ -20,7 +20,6 @@ from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
 from procure.sweep.store import study_status
-from procure.tables import write
 from procure.text import counted
 
 _OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
@@ -47,8 +46,6 @@ def sweep(
     procure sweep pipelines/example.toml --dry-run
     procure sweep pipelines/example.toml
     procure sweep pipelines/example.toml --farm serial --set sweep.sample=50
-    procure sweep pipelines/year.toml --farm slurm --jobs 20 --walltime 1:00:00
-    procure sweep pipelines/year.toml --shard 7/32
     """
     part = _shard(shard) if shard else None
     of_study, workers = study_options.farm_options(farm, settings, jobs=jobs, walltime=walltime)
@@ -130,7 +127,6 @@ def search(
     procure search pipelines/example.toml --set search.runs=250
     procure search pipelines/example.toml --set search.share=0.01 -k 10 --format json
     procure search pipelines/large.toml --set search.runs=2000 --farm local
-    procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
     of_study, workers = study_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
@@ -150,9 +146,7 @@ def _search(
     workers = replace(workers, folder=study.folder)
     with study_options.interruptible("simulated is kept, and the same command goes on from there"):
         found = search_packages(study, **asked, farm=farm, options=workers, note=common.note, progress=progress)
-    if out is not None:
-        write(found.ranking, out)
-        common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")
+    common.write_to(out, found.ranking, counted(len(found.ranking), "simulated package"))
 
     def people() -> None:
         common.print_table(found.shown(), output, found.title)
@@ -235,9 +229,6 @@ def evaluate(
     procure evaluate pipelines/example.toml
     procure evaluate pipelines/example.toml --set evaluate.hit_share=0.01 --format json
     procure evaluate pipelines/example.toml --rule published
-    procure evaluate sampled.toml --truth exhaustive.toml
-    procure evaluate pipelines/year.toml --hit-threshold 6 --hit-threshold 16
-    procure evaluate spring.toml --forward --cut 2021-05-05 --format json
     """
     study = study_options.load(path, settings)
     if ahead:
