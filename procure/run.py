@@ -43,11 +43,11 @@ from procure.simulator.state import FAR, Options, State
 from procure.simulator.tasks import placed
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
-from procure.workload.applications import COLUMN as KIND_SPEEDS
 from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
-from procure.workload.gpu_models import run_times_on
 from procure.workload.replay import check_warm_up
+from procure.workload.speedups import KINDS as KIND_SPEEDS
+from procure.workload.speedups import run_times_on
 
 _UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
 

@@ -22,7 +22,7 @@ from procure.errors import TableError
 from procure.sweep.results import workloads_of
 from procure.tables import write
 from procure.workload import generate
-from procure.workload.speed_ratios import speed_notes
+from procure.workload.speed import speed_notes
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.recommender import waiting
+from procure.recommender import recommendation
 from procure.recommender.objections import objections
 from procure.reports.bill import totals
 from procure.reports.memo import compared, write_memo
@@ -189,10 +189,10 @@ def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
     jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
     jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
     wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
-    few = waiting._few(jobs, wait)
+    few = recommendation._few(jobs, wait)
     assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
     assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
+    assert recommendation._few(jobs, np.full(1000, 500.0)) is None and recommendation._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:

@@ -14,9 +14,9 @@ import typer
 
 from procure.cli import common, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
-from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import OfferReading
 from procure.recommender.objections import objections
-from procure.recommender.summary import records
+from procure.recommender.recommendation import records
 from procure.reports import report as write_report
 from procure.reports.buying import Inputs
 from procure.reports.buying import ask as ask_again

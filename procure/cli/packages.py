@@ -11,10 +11,9 @@ import typer
 from procure.cli import common, study_options
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
-from procure.packages.cost_notes import budget_notes
+from procure.packages.costs import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.quote_file import OfferReading
-from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.quotes import OfferReading, price_notes, validity_notes
 from procure.page.names import head
 from procure.settings import Settings
 from procure.study import Study, load_study

@@ -12,14 +12,13 @@ from procure.cli import common, site_options, study_options
 from procure.errors import TableError
 from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
-from procure.explanation.package import PackageExplanation
-from procure.explanation.wording import comparison_sentences, sentences
+from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
+from procure.recommender.recommendation import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.rent import compare_rent as compare_ways
-from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.what_if import what_if as change_package
 from procure.settings import MOST_COUNTED
 from procure.text import counted
@@ -202,9 +201,7 @@ def what_if(
         )
     if output is not common.Format.TABLE:
         common.print_table(found.table, output)
-        if found.conclusion:
-            common.note(found.conclusion)
-        for line in found.waited.sentences():
+        for line in found.warnings:
             common.note(line)
         return
     common.print_table(found.shown(), output, found.title)

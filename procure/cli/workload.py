@@ -28,7 +28,7 @@ from procure.workload.clock import day_bounds, moment, utc_text
 from procure.workload.days import Rule
 from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
-from procure.workload.window_study import generate_jobs
+from procure.workload.studies import generate_jobs
 
 app = lazy.command_group()
 

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
-from procure.recommender.criteria import Criteria
+from procure.recommender.values import Criteria
 from procure.study import Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
