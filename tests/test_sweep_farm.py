@@ -275,7 +275,7 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
         ("--set", "farm.wait=-1"),
         ("--set", "farm.scheduler_file=f"),
         ("--set", "farm.walltime=x"),
-        ("--jobs", "0"),
+        ("--set", "farm.jobs=0"),
     ],
 )
 def test_bad_usage(tmp_path, options):

@@ -29,8 +29,6 @@ def sweep(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
     farm: study_options.FarmOption = "local",
-    jobs: study_options.JobsOption = None,
-    walltime: study_options.WalltimeOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
     shard: str | None = typer.Option(
         None, metavar="I/N", help="Only shard I of 0 … N−1; then: procure study status STUDY.toml --merge"
@@ -48,7 +46,7 @@ def sweep(
     procure sweep pipelines/example.toml --farm serial --set sweep.sample=50
     """
     part = _shard(shard) if shard else None
-    of_study, workers = study_options.farm_options(farm, settings, jobs=jobs, walltime=walltime)
+    of_study, workers = study_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
     try:
         plan = load_plan(study)
