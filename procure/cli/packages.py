@@ -44,10 +44,8 @@ def packages(
 ) -> None:
     """List every package that a budget allows: any types in any count, or as the rules say.
 
-    Prints how many there are, how many are distinct, and the ranges of their price (US$, after
-    discounts) and totals (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however
-    long it is. With --costs: energy, space, network, licences, support and staff over the years of the
-    study's \\[costs], per job and per core-hour; --out then has these columns too.
+    Prints how many there are, and the ranges of their price (US$, after discounts) and totals; the table itself goes to
+    --out. With --costs: energy, space, network, licences, support and staff over the study's years.
 
     Examples:
     procure packages quotes/example-2023.csv --budget 100000

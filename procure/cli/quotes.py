@@ -63,9 +63,8 @@ def check_(
 ) -> None:
     """Check every cell of a quote file, list all errors and what is not read, and print its categories.
 
-    A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
-    (US$ of one node; text such as $6,960 is accepted). In other sheets a column is read by its name, a
-    synonym (English, German) or --column; prices by their currency and --rate. Ranges are of one node.
+    A quote table has the columns name, category, cpus, mem_gb, gpus, price_usd. In other sheets a column is read by its
+    name, a synonym (English, German) or --column; prices by their currency and --rate.
 
     Examples:
     procure quotes check quotes/example-2023.csv

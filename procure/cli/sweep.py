@@ -111,15 +111,9 @@ def search(
 ) -> None:
     """Find the best packages with few simulations: a model proposes, the simulator answers, in rounds.
 
-    The list holds simulated packages only, those that run every job first, by mean wait in seconds over
-    all jobs of all workloads, or by --objective under --constraint; with what was spent. A second call goes
-    on where the first ended; nothing is simulated twice, what the study's own sweep has simulated is known
-    from the start and free, and `procure recommend` uses what is simulated here.
-
-    [bold]When it ends.[/bold] When the budget is spent (search.runs, or search.share of all packages: 0.01); or, by
-    the model, when for search.stable_rounds rounds in a row (5; 0 = never) no package of the round came among the
-    first k of the list (at least 50); or when every package is simulated. A round is a sixth of the packages so far,
-    but at least search.batch (24); the first is 64.
+    The list holds simulated packages only. A second call goes on where the first ended; what the study's own sweep has
+    simulated is free, and `procure recommend` uses what is simulated here. It ends when search.runs, or search.share of
+    all packages, are spent; or when search.stable_rounds rounds in a row brought none among the first k.
 
     Examples:
     procure search pipelines/example.toml --set search.runs=250
@@ -211,17 +205,10 @@ def evaluate(
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
 
-    A hit is a package whose mean wait (seconds) is among the lowest 5 % of the packages that run
-    every job. Simulated packages are predicted by the folds that did not see them. The published
-    rule, which counts only the jobs that ran, is shown beside. Regret is how much longer jobs wait on the
-    best of the first k than on the best of all, as a share of the latter, or of 60 s if that is more.
-
-    With --hit-threshold N a hit is a package that is among the best hit_share of all packages on more
-    than N of the workloads; on each only packages that run all its jobs can be (published rule: all
-    can). Then precision@50 at every threshold, and what robust choices over the days would buy.
-
-    With --forward: what the rule of `recommend` (past), the mean day, the cheapest per CPU and a random choice would
-    have bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
+    A hit is a package whose mean wait is among the lowest 5 % of those that run every job; simulated packages are
+    predicted by the folds that did not see them. Regret is how much longer jobs wait on the best of the first k than on
+    the best of all. With --hit-threshold N a hit is among the best on more than N of the workloads. With --forward:
+    what `recommend` and simpler rules would have bought as of each cut, and how long jobs waited afterwards.
 
     Examples:
     procure evaluate pipelines/example.toml

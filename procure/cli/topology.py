@@ -112,8 +112,7 @@ def check(
 ) -> None:
     """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
 
-    A job whose column links is empty may use every link between its leaves, and between its pods. n_sharing of
-    the n_over_links jobs that use such links ever shared one, in shared_time of their time. Two jobs on one node
+    A job whose column links is empty may use every link between its leaves, and between its pods. Two jobs on one node
     share its link to the leaf, which counts as well.
 
     Examples:

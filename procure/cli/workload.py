@@ -133,9 +133,7 @@ def generate_(
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
 
-    With --recipe campus, four weeks of 40,000 jobs: 60 users of six kinds, sessions by day and week, memory-heavy and
-    GPU jobs, run times as on an Intel Xeon Gold 5118. With window, the study of windows: gaps of 5 to 30 s,
-    run times of 10 to 1,800 s, 1 to 40 nodes, uniform.
+    With --recipe campus, four weeks of 40,000 jobs of 60 users; with window, the published study of windows.
 
     Examples:
     procure workload generate --out jobs.parquet --seed 1
@@ -233,8 +231,7 @@ def days(
 ) -> None:
     """List a log's days, and choose those that a study is to simulate.
 
-    Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
-    probe, median_wait is the median in seconds over the probed packages' mean waits. --format json tells more.
+    Amounts are of the jobs submitted that day; median_wait is that of the probed packages' mean waits, s.
 
     Examples:
     procure workload days march.parquet april.parquet --tz America/Chicago
