@@ -19,26 +19,8 @@ import pyarrow as pa
 
 from procure.errors import TableError, reason
 from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
-from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
+from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema  # noqa: F401 - one door
 from procure.text import money, nearest, printable, short
-
-__all__ = [
-    "JOB",
-    "METRICS",
-    "NODE",
-    "PACKAGE",
-    "QUOTE",
-    "RESULT",
-    "SCHEMAS",
-    "CellError",
-    "Column",
-    "Schema",
-    "cell_errors",
-    "check",
-    "read",
-    "whole_file",
-    "write",
-]
 
 
 class CellError(TableError):

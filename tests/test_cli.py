@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +14,6 @@ import typer.main
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.cli import lazy
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
@@ -104,7 +102,7 @@ BAD_VALUES = [
     ("sweep STUDY --set farm.tls=true", "unknown key"),
     ("packages QUOTES --budget 100000 --set packages.max_power=9", "did you mean max_power_w"),
     ("sweep STUDY --farm foo", "--farm"),
-    ("sweep STUDY --walltime soon", "--walltime"),
+    ("sweep STUDY --set farm.walltime=soon", "--set"),
     ("search STUDY --farm foo", "--farm"),
     ("packages STUDY --costs --package x", "--package"),
     ("packages QUOTES --budget 100000 --set packages.max_power_w=-1", "max_power_w"),
@@ -266,16 +264,3 @@ def test_a_file_that_is_no_text_is_told_without_codecs(procure, tmp_path, argume
     code, _, said = procure(*arguments, path)
     assert code == 1 and "the byte 0xb7 in it is not text in UTF-8" in said
     assert "codec" not in said
-
-
-def test_what_an_older_install_offered_is_no_command(monkeypatch):
-    """An entry point whose module procure no longer has is not there; another package's is one sentence."""
-    points = [
-        EntryPoint("window", "procure.window.commands", lazy.GROUP),
-        EntryPoint("gone", "no_such.room", lazy.GROUP),
-    ]
-    monkeypatch.setattr(lazy, "entry_points", lambda group: points)
-    found = lazy.offered(set())
-    assert list(found) == ["gone"]
-    with pytest.raises(TableError, match="reinstall"):
-        lazy._load(*found["gone"], "gone")

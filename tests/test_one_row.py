@@ -13,13 +13,13 @@ import procure
 EDITS = {
     "schemas.py": [
         (
-            '    _float("makespan",',
-            '    _float("least_wait_time", "s", "least wait", nullable=True, objective="least-wait"),\n',
+            '    _metric("makespan",',
+            '    _metric("least_wait_time", "s", "least wait", ranked="least-wait"),\n',
         ),
         ("COST_ITEMS = (", ' CostItem("cooling", "cooling", "other"),'),
         (
-            '        _float(\n            "mem_gb",',
-            '        _int("bays", "bays", "drive bays per node", synonyms="drive bays", example="4", **_OPTIONAL),\n',
+            '        _offered(\n            _float("mem_gb",',
+            '        _offered(_int("bays", "bays", "drive bays per node", **_OPTIONAL), "drive bays", "4"),\n',
         ),
     ],
     "simulator/metrics.py": [("    out[INDEX.max_wait_time]", "    out[INDEX.least_wait_time] = 7.0\n")],

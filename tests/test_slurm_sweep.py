@@ -31,7 +31,7 @@ from procure.study import load_study
 from procure.sweep.connect import job_name
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUED = ("--farm", "slurm", "--jobs", "2", "--set", "farm.memory=1 GB", "--walltime", "0:10:00")
+QUEUED = ("--farm", "slurm", "--set", "farm.jobs=2", "--set", "farm.memory=1 GB", "--set", "farm.walltime=0:10:00")
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
 
@@ -207,7 +207,7 @@ def test_cancelled_job_and_restarted_controller(tmp_path, long):
 def test_limit_reached(tmp_path, long):
     """Jobs that reach their limit: workers leave before it, new jobs come, the table is the same."""
     path = make_long_study(tmp_path)
-    queued = [*QUEUED[:-1], "0:01:00"]
+    queued = [*QUEUED[:-1], "farm.walltime=0:01:00"]
     deadline = time.monotonic() + 400
     sweep = start("sweep", path, *queued, "--format", "json", FAULT_SLEEP="0.05")
     jobs: set[str] = set()
@@ -264,7 +264,7 @@ def test_no_worker_comes(tmp_path):
     """Jobs that wait in the queue: the user hears why, in Slurm's words, and farm.wait gives up."""
     path = make_long_study(tmp_path)
     # Nobody's other jobs are disturbed: these ask for more time than the partition gives, and wait for ever.
-    queued = [*QUEUED[:-1], "200:00:00"]
+    queued = [*QUEUED[:-1], "farm.walltime=200:00:00"]
     code, said = finish(start("sweep", path, *queued, "--set", "farm.wait=5"), 90)
     assert code == 1, said
     assert "PENDING (PartitionTimeLimit)" in said

@@ -67,20 +67,6 @@ def test_check_reads_the_workloads(tmp_path):
         check_study(study(tmp_path, jobs='jobs = "j.csv"'))
 
 
-def test_everything_is_said_at_once(tmp_path):
-    """Four faults of four stages are one error of four lines."""
-    more = "recommend.constraints = ['waste<=4h']\nevaluate.hit_threshold = 1\ncosts = { usd_per_kwh = 0.2 }"
-    with pytest.raises(TableError, match="4 problems") as error:
-        check_study(study(tmp_path, more, jobs='jobs = "q.csv"'))
-    assert len(str(error.value).splitlines()) == 5
-
-
-def test_a_sound_study_passes(tmp_path):
-    """Constraints, prices and folds that can be served are no problem."""
-    more = "recommend.constraints = ['p95_wait<=4h', 'x>=1']\ncosts = { idle_share = 0.4 }\nmodel.folds = 40"
-    assert check_study(study(tmp_path, more))[1]["n_distinct"] > 0
-
-
 def test_a_threshold_that_no_package_can_pass_is_refused_by_check_and_evaluate():
     """More than all days is more than there are."""
     check_threshold(2, ["a", "b", "c"])

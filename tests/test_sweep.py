@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -21,12 +19,10 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.run import run_prepared, simulate
-from procure.schemas import METRICS, RESULT
+from procure.schemas import METRICS
 from procure.study import load_study
-from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
+from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
-from procure.sweep.connect import connect
-from procure.sweep.lock import locked
 from procure.sweep.store import study_status
 from procure.sweep.trial import simulate_packages
 
@@ -71,20 +67,6 @@ def test_existing_nodes_stand_before_every_package(tmp_path):
         assert run.metrics["mean_wait_time"] == mean_wait
 
 
-def test_existing_nodes_may_have_the_names_that_new_ones_get(tmp_path):
-    """An existing system bought earlier with this tool has nodes named like new ones; both stay apart."""
-    plan = load_plan(load_study(make_study(tmp_path)))
-    old = package_nodes({"Small": 2}, plan.quotes)
-    nodes = package_nodes({"Small": 3}, plan.quotes, old)
-    assert nodes["node_id"].tolist() == [
-        "Small-001",
-        "Small-002",
-        "new-Small-001",
-        "new-Small-002",
-        "Small-003",
-    ]
-
-
 def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     """A log's dropped rows, and types without a speed, are told and not silently taken."""
     path = make_study(tmp_path)
@@ -98,33 +80,12 @@ def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     assert "no speed is given for Big" in notes
 
 
-@pytest.mark.slow
-def test_another_policy_gives_the_general_path(tmp_path):
-    """A policy without a fast lane is swept through `simulate`; best fit by that path gives the same table."""
-    path = make_study(tmp_path, sample="150")
-    path.write_text(path.read_text().replace("kill", 'policies = ["best-fit", "best-fit-of-node"]\nkill', 1))
-    plan = load_plan(load_study(path))
-    summary = run_sweep(plan, "serial")
-    assert summary.n_computed == 2 * len(plan.sampled_rows)
-    rows = read_results(plan.study)
-    assert rows["policy"].unique().tolist() == ["best-fit", "best-fit-of-node"]
-    assert (rows["status"] == "ok").all()
-
-
 def test_local_farm_equals_serial(tmp_path, undisturbed):
     """Two local workers give the serial table, row for row, value for value."""
     plan = load_plan(load_study(make_study(tmp_path)))
     summary = run_sweep(plan, "local")
     assert summary.n_computed == len(undisturbed)
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
-
-
-@pytest.mark.slow
-def test_a_large_workload_goes_out_without_a_warning(recwarn):
-    """A workload of more than 10 MB, which every batch needs, goes to the workers without Dask's warning."""
-    with connect("local", FarmOptions(jobs=1), print) as (client, _):
-        assert client.submit(np.size, np.zeros(2_000_000)).result() == 2_000_000
-    assert not [each for each in recwarn if "large graph" in str(each.message)]
 
 
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):
@@ -226,13 +187,6 @@ def test_damaged_and_foreign_parts_are_set_aside(tmp_path, undisturbed):
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
 
-def test_a_second_driver_is_told_who_holds_the_lock(tmp_path):
-    """Two drivers on one study: the second is refused and told the first's process and node."""
-    plan = load_plan(load_study(make_study(tmp_path)))
-    with locked(plan.study), pytest.raises(TableError, match=f"process {os.getpid()} on "):
-        run_sweep(plan, "serial")
-
-
 def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
     """A run that fails is a row with status failed and its reason; the others are not lost."""
     import procure.sweep.runner as bench
@@ -284,15 +238,6 @@ def test_unknown_farm_and_dead_address_are_clear_errors(tmp_path, monkeypatch):
         run_sweep(plan, "cloud")
     with pytest.raises(TableError, match="no Dask scheduler answers"):
         run_sweep(plan, "tcp://127.0.0.1:1")
-
-
-def test_results_carry_their_schema(undisturbed):
-    """The result table holds every column of its schema with its dtype, counts whole."""
-    assert undisturbed.columns.tolist() == RESULT.names
-    assert undisturbed["n_completed"].dtype == "Int64"
-    assert (undisturbed["schema_version"] == RESULT.version).all()
-    ran = undisturbed["n_completed"] + undisturbed["n_unrunnable"]
-    assert np.array_equal(ran.to_numpy(), undisturbed["n_jobs"].to_numpy())
 
 
 def test_a_truncated_result_table_is_named_and_not_taken_for_no_results(tmp_path):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from sweep_lab import make_study, serial_results
+from sweep_lab import make_study
 
 from procure.errors import TableError
 from procure.files import whole_file
@@ -83,14 +83,3 @@ def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
         assert command.communicate(timeout=60)[1] == "procure: interrupted\n"
     assert command.returncode == 130
     assert not list(tmp_path.iterdir())
-
-
-def test_status_tells_of_a_result_table_that_cannot_be_read(tmp_path, procure):
-    """`study status` counts the runs of a truncated result table as missing, and says why."""
-    path = make_study(tmp_path, n_jobs="20", sample="40")
-    serial_results(path)
-    table = load_study(path).folder / "results.parquet"
-    table.write_bytes(table.read_bytes()[:-100])
-    code, out, err = procure("study", "status", path, "--format", "json")
-    assert code == 1
-    assert '"n_done": 0' in out and f"{table}: damaged" in err

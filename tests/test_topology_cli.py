@@ -33,7 +33,6 @@ def test_made_and_read_trees_agree(folder):
     assert run("make", "--tree", "1x2x2", "--out", "tree.csv").exit_code == 0
     shown = json.loads(run("make", "tree.csv", "--format", "json").stdout)
     assert (shown["n_pods"], shown["n_leaves"], shown["n_nodes"], shown["uneven"]) == (1, 2, 4, [])
-    assert "pod 0: 2 2" in run("make", "tree.csv").stdout
     (folder / "topology.conf").write_text(CONF)
     bare = pd.read_csv("tree.csv").drop(columns=["leaf", "pod"])
     bare.to_csv("nodes.csv", index=False)
@@ -47,10 +46,9 @@ def test_made_and_read_trees_agree(folder):
 
 
 def test_uneven_tree_is_shown(folder):
-    """What differs from most is marked in the picture and named."""
+    """What differs from most is named."""
     (folder / "t.conf").write_text("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n")
     shown = run("make", "--from", "t.conf").stdout
-    assert "pod 0: 2 1* 2" in shown
     assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown
 
 

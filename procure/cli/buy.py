@@ -67,9 +67,8 @@ def buy(
 ) -> None:
     """Answer a purchase question: import, check, simulate, learn, confirm, report; each step is one line.
 
-    The study file is written from --jobs, --quotes and --budget; without these it is there already. What an earlier
-    call has imported or simulated is taken as it is. Of a log of more than 60 days the four busiest weeks are replayed.
-    Where only a person can decide, it stops with one question, and names the option that answers it.
+    The study file is written from --jobs, --quotes and --budget; without these it is there already. Of a log of more
+    than 60 days the four busiest weeks are replayed. Where only a person can decide, it stops with one question.
 
     Examples:
     procure buy --jobs sacct.psv --quotes offers.xlsx --budget 1000000

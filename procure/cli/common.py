@@ -22,7 +22,7 @@ from procure.errors import ArgumentError, TableError
 from procure.page.names import head
 from procure.schemas import as_logged
 from procure.settings import merged, problems
-from procure.tables import JOB, as_csv, check_name, read
+from procure.tables import JOB, as_csv, check_name, read, write
 from procure.text import format_value, money, nearest, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
@@ -178,6 +178,13 @@ def read_job_table(path: Path, shape: Shape = "as-logged") -> pd.DataFrame:
     for warning in oddities(jobs):
         note(f"careful: {path.name}: {warning}")
     return jobs
+
+
+def write_to(out: Path | None, frame: pd.DataFrame, what: str = "") -> None:
+    """Write a table where a file is named, and say so."""
+    if out is not None:
+        write(frame, out)
+        note(f"wrote {what and what + ' to '}{out}")
 
 
 def usd(text: str | None) -> str | None:

@@ -12,7 +12,6 @@ from procure.cli import common, lazy
 from procure.errors import ArgumentError
 from procure.forecast import PatternSettings
 from procure.forecast import evaluate as evaluate_forecasts
-from procure.forecast.confidence import MODES
 from procure.workload.clock import has_dates
 from procure.workload.log_settings import LogSettings
 
@@ -31,7 +30,6 @@ SetOption = Annotated[
     ),
 ]
 TzOption = Annotated[str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")]
-ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
 ).split()

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import importlib.util
 import re
-from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
 import typer.core
 
-from procure.errors import TableError
-
 _EXAMPLES = r"\n\n(Examples?):\n"
 """The head of a docstring's last paragraph, whose lines help shows one by one."""
-
-GROUP = "procure.commands"
-"""The entry-point group in which rooms and installed packages offer commands: NAME = a module."""
 
 MADE_UP: list[str] = []
 """The workloads of the command's study whose jobs are made up: a key of every JSON document that it prints."""
@@ -51,42 +42,13 @@ class LazyGroup(typer.core.TyperGroup):
         return name, name and _load(*self.COMMANDS[name], name), rest
 
 
-def offered(taken: set[str]) -> dict[str, tuple[str, str]]:
-    """Return the commands of installed packages, sorted by name: module and line of help.
-
-    A module is not imported for that: its line of help is what its docstring says in the first line, after the colon.
-    Without one it is not there, as what an older version of procure offered.
-    """
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    found = {one.name: (one.value, _first_line(one.value)) for one in points if one.name not in taken}
-    return {name: (module, line) for name, (module, line) in found.items() if line}
-
-
-def _first_line(module: str) -> str:
-    try:
-        found = importlib.util.find_spec(module)
-    except ImportError:
-        found = None
-    if found is None or found.origin is None:
-        return "" if module.startswith("procure.") else f"cannot be loaded: there is no {module}"
-    docstring = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8"))) or ""
-    line = docstring.partition("\n")[0].partition(": ")[2]
-    return line[:1].upper() + line[1:]
-
-
 def command_group(group: type[LazyGroup] | None = None) -> typer.Typer:
     """Make a command that has commands of its own; its line of help stands where it is listed."""
     return typer.Typer(cls=group, add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
 
 
 def _load(module_name: str, line: str, name: str) -> Any:
-    place = module_name if "." in module_name else f"procure.cli.{module_name}"
-    try:
-        module = importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if not place.startswith(error.name or "-"):
-            raise
-        raise TableError(f"{name}: {line}; reinstall the package that offers it") from None
+    module = importlib.import_module(module_name if "." in module_name else f"procure.cli.{module_name}")
     command = getattr(module, "app", None)
     if command is None:
         command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)

@@ -68,11 +68,8 @@ def train(
 ) -> None:
     """Train a policy: weeks without a break are simulated under thousands of candidates.
 
-    A candidate scores each waiting job by what a scheduler can see, and EASY serves the lowest first; run times are
-    expected from jobs that have ended. The objective is held against EASY in the order of the shortest request.
-
-    ppo-published is the published reinforcement learning: MaskablePPO on 2,040 jobs of the log that are submitted at
-    once, seen through ten slots.
+    A candidate scores each waiting job by what a scheduler can see, and EASY serves the lowest first. ppo-published is
+    the published reinforcement learning: MaskablePPO on 2,040 jobs that are submitted at once, through ten slots.
 
     Examples:
     procure learn train --jobs jobs.parquet --nodes nodes.csv --set minutes=10 --out site.policy
@@ -141,8 +138,7 @@ def evaluate(
     """Judge a trained policy on weeks without a break, or with --daily on days from an empty system.
 
     Beside it stand EASY in several orders, conservative backfilling, best fit and sjf, the point from which the search
-    began, and exact run times. What the log's earlier jobs tell of run times counts as known once they have ended.
-    Mean waits are in seconds; intervals are 95 % bootstrap intervals over weeks, or days.
+    began, and exact run times. Intervals are 95 % bootstrap intervals over weeks, or days.
 
     Examples:
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --set days=2021-05

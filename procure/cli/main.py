@@ -15,7 +15,7 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli.lazy import MADE_UP, SETTINGS, LazyGroup, offered
+from procure.cli.lazy import MADE_UP, SETTINGS, LazyGroup
 from procure.cli.progress import shown
 from procure.errors import INTERRUPTED, ArgumentError, TableError
 from procure.text import given_and_needed, printable
@@ -59,10 +59,7 @@ COMMANDS = {
         "doctor": "What is installed here, whether the main job can run; --warm compiles the policies.",
     },
 }
-"""Every command by its panel of help, with its line of help: its module is imported when it is used.
-
-Installed packages offer theirs by entry points (`procure.cli.lazy.offered`).
-"""
+"""Every command by its panel of help, with its line of help: its module is imported when it is used."""
 PANEL = {name: panel for panel, commands in COMMANDS.items() for name in commands}
 _TOGETHER = {
     "buy": "ask report explore",
@@ -83,13 +80,13 @@ class Flow(LazyGroup):
     _called: Any = None
     COMMANDS: ClassVar = {
         name: (_MODULES.get(name, name), line) for commands in COMMANDS.values() for name, line in commands.items()
-    } | offered(set(PANEL))
+    }
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return what a listing needs of a command: its name, line of help and panel."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
-            found.rich_help_panel = PANEL.get(cmd_name, "Installed")
+            found.rich_help_panel = PANEL[cmd_name]
         return found
 
     def invoke(self, ctx: Any) -> Any:

@@ -19,7 +19,6 @@ from procure.settings import Settings
 from procure.study import Study, load_study
 from procure.study.costs import package_costs
 from procure.study.study import Sweep
-from procure.tables import write
 from procure.text import format_value
 
 
@@ -29,10 +28,6 @@ class OfOffers(Settings):
     packages: PackageRules
     offers: OfferReading = OfferReading()
     sweep: Sweep = Sweep()
-
-
-def _most(sweep: Sweep) -> int:
-    return sweep.max_packages if "max_packages" in sweep.model_fields_set else MOST_PACKAGES
 
 
 def packages(
@@ -49,16 +44,13 @@ def packages(
 ) -> None:
     """List every package that a budget allows: any types in any count, or as the rules say.
 
-    Prints how many there are, how many are distinct, and the ranges of their price (US$, after
-    discounts) and totals (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however
-    long it is. With --costs: energy, space, network, licences, support and staff over the years of the
-    study's \\[costs], per job and per core-hour; --out then has these columns too.
+    Prints how many there are, and the ranges of their price (US$, after discounts) and totals; the table itself goes to
+    --out. With --costs: energy, space, network, licences, support and staff over the study's years.
 
     Examples:
     procure packages quotes/example-2023.csv --budget 100000
     procure packages quotes/example-2023.csv --budget 1M --set packages.rules=published --out packages.parquet
     procure packages pipelines/example.toml --set packages.max_power_w=20000 --format json
-    procure packages pipelines/vendor-rules.toml --costs
     """
     of_study = source.suffix == ".toml"
     if costs and not of_study:
@@ -70,33 +62,23 @@ def packages(
     settings = [*(settings or []), *([] if budget is None else [f"packages.budget_usd={budget}"])]
     if of_study:
         study = load_study(source, settings)
-        table, rules, most = study.read_quotes(), study.packages, _most(study.sweep)
-        notes = budget_notes(study.costs)
+        table, rules, sweep, notes = study.read_quotes(), study.packages, study.sweep, budget_notes(study.costs)
     else:
         if not any(text.startswith("packages.budget_usd") for text in settings):
             raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
-        of_offers = common.settings_of(settings, OfOffers)
-        table, rules, notes = read_quotes(source, of_offers.offers), of_offers.packages, []
-        most = _most(of_offers.sweep)
+        given = common.settings_of(settings, OfOffers)
+        table, rules, sweep, notes = read_quotes(source, given.offers), given.packages, given.sweep, []
     for text in [*notes, *price_notes(table), *validity_notes(table, rules)]:
         common.note(text)
     if costs:
         _show_costs(study, table, package or [], out, output)
-    else:
-        _show_packages(table, rules, out, output, most)
-
-
-def _show_packages(
-    table: pd.DataFrame, rules: PackageRules, out: Path | None, output: common.Format, most: int
-) -> None:
+        return
+    most = sweep.max_packages if "max_packages" in sweep.model_fields_set else MOST_PACKAGES
     try:
-        if out is None:
-            summary = count_packages(table, rules, most)
-        else:
-            summary = write_packages(table, rules, out, most)
+        found = count_packages(table, rules, most) if out is None else write_packages(table, rules, out, most)
     except TooManyPackages as error:
         raise TableError(f"{error}{error.hint('--set sweep.max_packages')}") from None
-    common.print_record({**summary, "out": str(out)} if out else summary, output, "packages")
+    common.print_record({**found, "out": str(out)} if out else found, output, "packages")
 
 
 def _show_costs(
@@ -106,16 +88,11 @@ def _show_costs(
     found = package_costs(study, package_ids, quotes=quotes, note=common.note)
     for text in found.notes:
         common.note(text)
-    if out is not None:
-        write(found.packages, out)
-        common.note(f"wrote {out}")
-    table = found.table
+    common.write_to(out, found.packages)
+    table = found.table.astype(object)
     if output is common.Format.TABLE:  # each cost in its unit
-        values = [
-            [format_value(value, unit) for value in row]
-            for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
-        ]
         names = table.columns.drop(["cost", "unit"])
-        heads = table[["cost", "unit"]].assign(cost=[head(name, "")[0] for name in table["cost"]])
-        table = heads.join(pd.DataFrame(values, columns=names))
+        for name in names:
+            table[name] = [format_value(value, unit) for value, unit in zip(table[name], table["unit"], strict=True)]
+        table = table.assign(cost=[head(name, "")[0] for name in table["cost"]])
     common.print_table(table, output, found.title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +15,7 @@ from procure.offers.reading import currency_code
 from procure.offers.template import write_template
 from procure.packages.quotes import OfferReading, QuoteFile, price_notes, read_quote_file, summarise_quotes
 from procure.settings import validated
-from procure.tables import write
-from procure.text import NUMBER, counted
+from procure.text import counted
 
 app = lazy.command_group()
 _KEYS = ", ".join(OfferReading.model_fields)
@@ -65,15 +63,13 @@ def check_(
 ) -> None:
     """Check every cell of a quote file, list all errors and what is not read, and print its categories.
 
-    A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
-    (US$ of one node; text such as $6,960 is accepted). In other sheets a column is read by its name, a
-    synonym (English, German) or --column; prices by their currency and --rate. Ranges are of one node.
+    A quote table has the columns name, category, cpus, mem_gb, gpus, price_usd. In other sheets a column is read by its
+    name, a synonym (English, German) or --column; prices by their currency and --rate.
 
     Examples:
     procure quotes check quotes/example-2023.csv
     procure quotes check offers.xlsx --rate EUR=1.08 --category 'GPU*=gpu' --category '*=compute' --out quotes.csv
     procure quotes check teklif.xlsx --column name=Ürün --column price_usd='Birim Fiyat' --rate TRY=0.024
-    procure quotes check angebot.csv --set decimal=comma --set tax_percent=19 --set currency=EUR --rate EUR=1.08
     """
     found = read_quote_file(path, offer_reading(settings, rate, column, category, ignore))
     if found.errors:
@@ -83,9 +79,7 @@ def check_(
         _say_unread(found)
         raise found.error()
     table = found.quotes
-    if out is not None:
-        write(table, out)
-        common.note(f"wrote {out}" + ("; the order's other lines are not in it" if found.lines else ""))
+    common.write_to(out, table, "the servers, without the order's other lines," if found.lines else "")
     summary = summarise_quotes(table)
     for text in price_notes(table):
         common.note(text)
@@ -112,36 +106,30 @@ def offer_reading(
     ignore: list[str] | None = None,
 ) -> OfferReading:
     """Make the settings that options give."""
-    headings: dict[str, list[str]] = {}
-    for name, heading in _pairs("--column", columns, "FIELD=HEADING, e.g. name='Ürün'"):
-        headings.setdefault(name, []).append(heading)
-    given: dict[str, str] = {}
-    for code, value in _pairs("--rate", rates, "CODE=USD, e.g. EUR=1.08"):
-        with common.bad_option("--rate"):
-            if currency_code(code) in given:
-                raise ValueError(f"{currency_code(code)} was given twice; one rate for each currency")
-            if not re.fullmatch(NUMBER, value):
-                raise ValueError(f"{value!r} is no number; write CODE=USD, e.g. EUR=1.08")
-        given[currency_code(code)] = value
-    spelled: dict[str, dict[str, Any]] = {
-        "--rate": {"rates": given},
-        "--column": {"columns": headings},
-        "--category": {"category": dict(_pairs("--category", categories, "NAMES=CATEGORY, e.g. 'GPU*=gpu'"))},
-    }
-    for option, values in spelled.items():
+    given: dict[str, Any] = {"ignore": ignore}
+    for option, key, texts, form in (
+        ("--rate", "rates", rates, "CODE=USD, e.g. EUR=1.08"),
+        ("--column", "columns", columns, "FIELD=HEADING, e.g. name='Ürün'"),
+        ("--category", "category", categories, "NAMES=CATEGORY, e.g. 'GPU*=gpu'"),
+    ):
         with common.bad_option(option):
-            validated(OfferReading, values, "option")
-    given_too = {"ignore": ignore} | {key: one for values in spelled.values() for key, one in values.items()}
-    return common.settings_of(settings, OfferReading, **given_too)
+            given[key] = _pairs(texts or (), form, many=key == "columns")
+            validated(OfferReading, {key: given[key]}, "option")
+            codes = [currency_code(one.partition("=")[0].strip()) for one in rates or ()] if key == "rates" else []
+            if again := [code for code in codes if codes.count(code) > 1]:
+                raise ValueError(f"{again[0]} was given twice; one rate for each currency")
+    return common.settings_of(settings, OfferReading, **given)
 
 
-def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, str]]:
-    with common.bad_option(option):
-        pairs = [(text, *text.partition("=")) for text in given or []]
-        for text, left, equals, right in pairs:
-            if not (equals and left.strip() and right.strip()):
-                raise ValueError(f"{text!r} was given; write {form}")
-        return [(left.strip(), right) for _, left, _, right in pairs]
+def _pairs(texts: Sequence[str], form: str, many: bool) -> dict[str, Any]:
+    """Return what stands right of each sign by what stands left of it; a list where there may be many."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        left, _, right = text.partition("=")
+        if not (left.strip() and right.strip()):
+            raise ValueError(f"{text!r} was given; write {form}")
+        found[left.strip()] = [*found.get(left.strip(), []), right] if many else right
+    return found
 
 
 def _document(found: QuoteFile) -> dict[str, object]:

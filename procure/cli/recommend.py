@@ -21,7 +21,6 @@ from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.rent import compare_rent as compare_ways
 from procure.recommender.what_if import what_if as change_package
 from procure.settings import MOST_COUNTED
-from procure.tables import write
 from procure.text import counted
 
 _SHOWN = 8
@@ -64,10 +63,6 @@ def recommend(
     procure recommend pipelines/example.toml -k 10
     procure recommend pipelines/example.toml -k 50 --format json
     procure recommend pipelines/example.toml --rule published -k 5
-    procure recommend pipelines/example.toml --no-verify --out ranking.parquet
-    procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
-    procure recommend pipelines/example.toml --pareto wait,cost --format csv
-    procure recommend pipelines/example.toml --set recommend.cvar_share=0.1 --objective cvar
     """
     done = recommend_packages(
         study_options.load(path, settings),
@@ -82,11 +77,8 @@ def recommend(
         workload=workload,
         resamples=resamples,
     )
-    if out is not None:
-        table = done.ranking if done.front is None else done.front
-        write(table.drop(columns="row"), out)
-        what = "ranked package" if done.front is None else "package of the front"
-        common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
+    table, what = (done.ranking, "ranked") if done.front is None else (done.front, "undominated")
+    common.write_to(out, table.drop(columns="row"), counted(len(table), f"{what} package"))
     against = [f"objection: {one}" for one in objections(done)]
     scored = _award(done)
     common.tell(

@@ -73,63 +73,51 @@ _OF_LIBRARY = {
     "workload days": "farm seed probe-every day per-month",
 }
 """Options that only arguments of the library's function are now."""
-_SCRIPT = "write it into a batch script's #SBATCH lines: procure queue predict JOB.SH"
 _OPTIONS = {
-    "--report": "--format json or csv has all figures",
-    "--plot": "--format json or csv has all figures",
-    "--out": "--format json or csv has all figures",
+    "--report --plot --out": "--format json or csv has all figures",
     "compare-rent --beside": "what renting costs besides is not counted; add it by hand",
     "compare-rent --uncertainty": "compare price lists of both ends",
     "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
     "evaluate --runs": "every rule replays the past once a package; leave it out",
     "forecast evaluate --nodes": "procure compare --policies easy:place=best,forecast:place=best",
     "forecast evaluate --seed": "nothing is shuffled any more; leave it out",
-    "study init --category": "--set category.NAMES=CATEGORY",
-    "study init --rate": "--set rates.CODE=USD",
-    "topology make --leaves": "--tree PODSxLEAVESxNODES",
-    "topology make --nodes": "--tree PODSxLEAVESxNODES",
-    "topology make --pods": "--tree PODSxLEAVESxNODES",
     "packages --study": "name the study in place of the quotes; --set quotes=FILE",
-    "queue predict --gpu-type": _SCRIPT,
-    "queue predict --nodes": _SCRIPT,
+    "queue predict --gpu-type --nodes --user": "write #SBATCH lines: procure queue predict JOB.SH",
     "queue predict --trend": "procure queue evaluate LOG --report FILE judges the published one",
-    "queue predict --user": _SCRIPT,
-    **dict.fromkeys(
-        ("queue train --k-sweep", "queue train --k", "queue train --method"),
-        "a model file is ours; procure queue evaluate LOG --method kmeans-gbt or gbt has the published ones",
-    ),
+    "queue train --k-sweep --k --method": "procure queue evaluate LOG --method kmeans-gbt or gbt has the published",
     "queue train --sweep-log": "leave it out",
-    "queue watch --tz": "a state file's times without an offset are UTC",
-    "queue watch --all": "--format json has all",
+    "queue watch --all --limit": "--format json has all",
     "queue watch --count": "where stdout is no terminal it looks once",
     "queue watch --every": "it looks every minute",
-    "queue watch --limit": "--format json has all",
+    "queue watch --tz": "a state file's times without an offset are UTC",
     "quotes check --fix": "write --out quotes.csv",
     "quotes check --harmless": "name the cells that you read and that change no price: --ignore CELL",
     "quotes check --logged-processor": "put simulate.logged_processor into the study, which says the ratios",
     "quotes check --logged-speed": "put simulate.logged_speed into the study, which says the ratios",
-    "recommend --constraints": "--constraint",
+    "recommend --constraints; search --constraints": "--constraint",
     "recommend --redraws": "--resamples",
     "search --dashboard": "how far a search is, it says itself; leave it out",
-    "search --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
+    "search --scheduler-file; sweep --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
+    "search --tls --no-tls; sweep --no-tls --tls": "workers have Dask's own temporary keys; leave it out",
+    "study init --category": "--set category.NAMES=CATEGORY",
+    "study init --rate": "--set rates.CODE=USD",
     "sweep --dashboard": "how far a sweep is, it says itself; leave it out",
-    "sweep --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
-    "search --tls": "workers have Dask's own temporary keys; leave it out",
-    "search --no-tls": "workers have Dask's own temporary keys; leave it out",
-    "search --constraints": "--constraint",
-    "sweep --no-tls": "workers have Dask's own temporary keys; leave it out",
-    "sweep --tls": "workers have Dask's own temporary keys; leave it out",
+    "topology make --leaves --nodes --pods": "--tree PODSxLEAVESxNODES",
     "what-if --budget": "recommend from a study of that budget",
-    "workload days --log-format": "procure workload import makes a job table of a log",
-    "workload days --preset": "procure workload import makes a job table of a log",
+    "workload days --log-format --preset": "procure workload import makes a job table of a log",
     "workload describe --tz": "shares that recur are no longer counted",
 }
-"""By option, or by command and option."""
+"""By options of all commands, or of some."""
 
 
 def instead(command: str, name: str) -> str:
     """Say what to do instead of a command, or of an option of a command; empty where there never was one."""
-    if said := _COMMANDS.get(f"{command} {name}".strip()) or _OPTIONS.get(f"{command} {name}"):
+    options = dict[str, str]()
+    for names, why in _OPTIONS.items():
+        for part in names.split("; "):
+            of, *given = f" {part}".split(" --")
+            options |= {f"{of.strip()} --{one}".strip(): why for one in given}
+    if said := _COMMANDS.get(f"{command} {name}".strip()) or options.get(f"{command} {name}"):
         return said
     option = name.removeprefix("--")
     for table, words in _SET.get(command, {}).items():
@@ -138,4 +126,4 @@ def instead(command: str, name: str) -> str:
             return f"--policy NAME:{key}=VALUE" if table == "policy" else f"--set {table}{key}=VALUE"
     if option in _OF_LIBRARY.get(command, "").split():
         return "an argument of the library's function of that name"
-    return _OPTIONS.get(name, "")
+    return options.get(name, "")

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure import tables
 from procure.cli import common, site_options
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
@@ -88,9 +87,6 @@ def simulate(
     procure workload generate --out jobs.parquet --seed 1
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best --gantt gantt.svg
-    procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
-    procure simulate --jobs jobs.parquet --site site/ --schedule schedule.csv
-    procure simulate --jobs jobs.parquet --site site/ --rule 'qos long GrpTRES=cpu=20%'
     """
     policy = site_options.with_site(policy or (DEFAULT if site is None else "slurm"), site)
     with common.bad_option("--policy"):
@@ -105,9 +101,7 @@ def simulate(
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     run = run_simulation(job_table, node_table, policy, **options)
     _say(run, policy, node_table)
-    if out is not None:
-        tables.write(run.schedule, out)
-        common.note(f"schedule written to {out}")
+    common.write_to(out, run.schedule, "the schedule")
     if gantt is not None:
         _draw(run.schedule, gantt)
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
@@ -185,7 +179,6 @@ def compare(
     procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --continuous --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
-    procure compare --jobs jobs.parquet --site site/ --policies slurm,easy,best-fit
     """
     with common.bad_option("--policies"):
         names = check_policies([site_options.with_site(name, site) for name in catalog.split_list(policies)])

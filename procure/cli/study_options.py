@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from procure.cli import common
 from procure.cli.lazy import MADE_UP
 from procure.objectives import OBJECTIVES
-from procure.settings import MOST_COUNTED, MOST_PROCESSES
+from procure.settings import MOST_COUNTED
 from procure.study import Study, load_study
 from procure.sweep.connect import lifetime_arguments
 from procure.sweep.farm import one_interrupt
@@ -92,7 +92,6 @@ def say_made_up(study: Study) -> Study:
     return study
 
 
-_QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
 FarmOption = Annotated[
     str,
     typer.Option(
@@ -101,28 +100,16 @@ FarmOption = Annotated[
         f"settings by --set farm.KEY=VALUE: {', '.join(one.name for one in fields(FarmKeys))}.",
     ),
 ]
-JobsOption = Annotated[
-    int | None, typer.Option(min=1, max=MOST_PROCESSES, help="Queued jobs to keep running.", rich_help_panel=_QUEUE)
-]
-WalltimeOption = Annotated[
-    str | None,
-    typer.Option(
-        callback=common.checked(lifetime_arguments),
-        help="Limit of one job, hours:minutes:seconds.",
-        rich_help_panel=_QUEUE,
-    ),
-]
 
 
-def farm_options(farm: str, settings: Sequence[str] | None, **spelled: Any) -> tuple[list[str], FarmOptions]:
+def farm_options(farm: str, settings: Sequence[str] | None) -> tuple[list[str], FarmOptions]:
     """Part ``--set`` into the study's settings and the farm's, and refuse what the farm has no use for."""
 
     of_farm = [text for text in settings or () if text.lstrip().startswith("farm.")]
     found = common.settings_of([text.lstrip().removeprefix("farm.") for text in of_farm], FarmKeys, under="farm.")
     with common.bad_option("--set"):
         found.walltime is None or lifetime_arguments(found.walltime)
-    options = FarmOptions(**vars(found) | {key: one for key, one in spelled.items() if one is not None})
-    return [text for text in settings or () if text not in of_farm], options
+    return [text for text in settings or () if text not in of_farm], FarmOptions(**vars(found))
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from procure.study import Study
 from procure.study.check import plan_size, say_size
 from procure.sweep import FarmOptions, Plan, load_plan, run_sweep
 from procure.sweep.store import study_status
-from procure.tables import write
 from procure.text import counted
 
 _OF_SWEEP, _OF_FORWARD = ("truth", "rule", "hit_threshold"), ("cut",)
@@ -30,8 +29,6 @@ def sweep(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
     farm: study_options.FarmOption = "local",
-    jobs: study_options.JobsOption = None,
-    walltime: study_options.WalltimeOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
     shard: str | None = typer.Option(
         None, metavar="I/N", help="Only shard I of 0 … N−1; then: procure study status STUDY.toml --merge"
@@ -47,11 +44,9 @@ def sweep(
     procure sweep pipelines/example.toml --dry-run
     procure sweep pipelines/example.toml
     procure sweep pipelines/example.toml --farm serial --set sweep.sample=50
-    procure sweep pipelines/year.toml --farm slurm --jobs 20 --walltime 1:00:00
-    procure sweep pipelines/year.toml --shard 7/32
     """
     part = _shard(shard) if shard else None
-    of_study, workers = study_options.farm_options(farm, settings, jobs=jobs, walltime=walltime)
+    of_study, workers = study_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
     try:
         plan = load_plan(study)
@@ -116,21 +111,14 @@ def search(
 ) -> None:
     """Find the best packages with few simulations: a model proposes, the simulator answers, in rounds.
 
-    The list holds simulated packages only, those that run every job first, by mean wait in seconds over
-    all jobs of all workloads, or by --objective under --constraint; with what was spent. A second call goes
-    on where the first ended; nothing is simulated twice, what the study's own sweep has simulated is known
-    from the start and free, and `procure recommend` uses what is simulated here.
-
-    [bold]When it ends.[/bold] When the budget is spent (search.runs, or search.share of all packages: 0.01); or, by
-    the model, when for search.stable_rounds rounds in a row (5; 0 = never) no package of the round came among the
-    first k of the list (at least 50); or when every package is simulated. A round is a sixth of the packages so far,
-    but at least search.batch (24); the first is 64.
+    The list holds simulated packages only. A second call goes on where the first ended; what the study's own sweep has
+    simulated is free, and `procure recommend` uses what is simulated here. It ends when search.runs, or search.share of
+    all packages, are spent; or when search.stable_rounds rounds in a row brought none among the first k.
 
     Examples:
     procure search pipelines/example.toml --set search.runs=250
     procure search pipelines/example.toml --set search.share=0.01 -k 10 --format json
     procure search pipelines/large.toml --set search.runs=2000 --farm local
-    procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
     of_study, workers = study_options.farm_options(farm, settings)
     study = study_options.load(path, of_study)
@@ -150,9 +138,7 @@ def _search(
     workers = replace(workers, folder=study.folder)
     with study_options.interruptible("simulated is kept, and the same command goes on from there"):
         found = search_packages(study, **asked, farm=farm, options=workers, note=common.note, progress=progress)
-    if out is not None:
-        write(found.ranking, out)
-        common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")
+    common.write_to(out, found.ranking, counted(len(found.ranking), "simulated package"))
 
     def people() -> None:
         common.print_table(found.shown(), output, found.title)
@@ -219,25 +205,15 @@ def evaluate(
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
 
-    A hit is a package whose mean wait (seconds) is among the lowest 5 % of the packages that run
-    every job. Simulated packages are predicted by the folds that did not see them. The published
-    rule, which counts only the jobs that ran, is shown beside. Regret is how much longer jobs wait on the
-    best of the first k than on the best of all, as a share of the latter, or of 60 s if that is more.
-
-    With --hit-threshold N a hit is a package that is among the best hit_share of all packages on more
-    than N of the workloads; on each only packages that run all its jobs can be (published rule: all
-    can). Then precision@50 at every threshold, and what robust choices over the days would buy.
-
-    With --forward: what the rule of `recommend` (past), the mean day, the cheapest per CPU and a random choice would
-    have bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
+    A hit is a package whose mean wait is among the lowest 5 % of those that run every job; simulated packages are
+    predicted by the folds that did not see them. Regret is how much longer jobs wait on the best of the first k than on
+    the best of all. With --hit-threshold N a hit is among the best on more than N of the workloads. With --forward:
+    what `recommend` and simpler rules would have bought as of each cut, and how long jobs waited afterwards.
 
     Examples:
     procure evaluate pipelines/example.toml
     procure evaluate pipelines/example.toml --set evaluate.hit_share=0.01 --format json
     procure evaluate pipelines/example.toml --rule published
-    procure evaluate sampled.toml --truth exhaustive.toml
-    procure evaluate pipelines/year.toml --hit-threshold 6 --hit-threshold 16
-    procure evaluate spring.toml --forward --cut 2021-05-05 --format json
     """
     study = study_options.load(path, settings)
     if ahead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -15,7 +15,7 @@ from procure.comparison.isolation import SHARES, weigh_isolation
 from procure.errors import TableError
 from procure.site.network import attach as attach_network
 from procure.site.network import is_slurm_topology, read_slurm_topology
-from procure.tables import NODE, existing_file, read, write
+from procure.tables import NODE, existing_file, read
 from procure.tables import check as check_table
 from procure.text import counted
 from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
@@ -51,8 +51,7 @@ def make(
 ) -> None:
     """Make a node table with the columns leaf and pod, from Slurm's tree or blocks or of equal nodes; show its tree.
 
-    Without a node table, Slurm's is of the network's nodes, of one CPU each. Below the table stand a line per pod and
-    a number per leaf switch: how many nodes hang on it; * marks a size that differs from most.
+    Without a node table, Slurm's is of the network's nodes, of one CPU each. Below the table stands what is uneven.
 
     Examples:
     procure topology make nodes.csv --from /etc/slurm/topology.conf --out placed.csv
@@ -65,9 +64,7 @@ def make(
         found = shown = _equal(tree)
     else:
         found, shown = _placed(table, source)
-    if out is not None:
-        write(found, out)
-        common.note(f"wrote {out}: {counted(len(found), 'node')}")
+    common.write_to(out, found, counted(len(found), "node"))
     _show(str(out or table or source or tree), shown, output)
 
 
@@ -86,9 +83,7 @@ def _placed(nodes: Path | None, source: Path | None) -> tuple[pd.DataFrame, pd.D
         assert table is not None
         return table, table
     if not is_slurm_topology(source):
-        raise TableError(
-            f"{existing_file(source)}: holds no line that begins with SwitchName=, and no topology in YAML"
-        )
+        raise TableError(f"{existing_file(source)}: holds no line that begins with SwitchName=, no topology in YAML")
     network = read_slurm_topology(source)
     if table is None:
         table = check_table(network.nodes[["node_id"]].assign(cpus=1, mem_mb=1000), NODE)
@@ -106,10 +101,6 @@ def _show(name: str, table: pd.DataFrame, output: common.Format) -> None:
         return
     common.print_table(rows, output, f"{name}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}")
     if output is common.Format.TABLE:
-        usual = rows["n_nodes"].mode().max()
-        for number, part in rows.groupby("pod"):
-            counts = [f"{n}{'' if n == usual else '*'}" for n in part["n_nodes"]]
-            common.echo(f"pod {number}: {' '.join(counts)}")
         common.echo("uneven: " + ("; ".join(wrong) if wrong else "nothing"))
 
 
@@ -121,8 +112,7 @@ def check(
 ) -> None:
     """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
 
-    A job whose column links is empty may use every link between its leaves, and between its pods. n_sharing of
-    the n_over_links jobs that use such links ever shared one, in shared_time of their time. Two jobs on one node
+    A job whose column links is empty may use every link between its leaves, and between its pods. Two jobs on one node
     share its link to the leaf, which counts as well.
 
     Examples:
@@ -161,14 +151,9 @@ def worth(
     procure topology worth --jobs jobs.parquet --nodes tree.csv --saved 0%,2%,4%,v1 --format json
     """
     table = common.read_job_table(jobs)
+    how: dict[str, Any] = {"scenarios": [name.strip() for name in saved.split(",")], "progress": common.note}
     with common.named(scenario="--saved"):
-        found = weigh_isolation(
-            table,
-            read(nodes, NODE),
-            ["isolated", "tiers"],
-            scenarios=[name.strip() for name in saved.split(",")],
-            progress=common.note,
-        )
+        found = weigh_isolation(table, read(nodes, NODE), ["isolated", "tiers"], **how)
     document = {"break_even": found.break_even, "rows": found.table.to_dict(orient="records")}
 
     def people() -> None:

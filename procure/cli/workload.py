@@ -15,13 +15,11 @@ from procure.sweep.choose_days import DayRule, Probe, choose_days
 from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
-    Imported,
     LogSettings,
     describe,
     generate,
     merge,
     overview,
-    read_log,
     scale_load,
     slice_day,
     slice_times,
@@ -62,7 +60,6 @@ def import_(
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
     procure workload import KTH-SP2.swf.xz --log-format swf --set cpus_per_node=8 --out jobs.parquet
     procure workload import jobs.psv --log-format sacct --tz Europe/Berlin --out jobs.parquet
-    procure workload import --print-sacct-command --from 2026-01-01 --to 2026-02-01
     """
     if print_sacct_command:
         common.echo(sacct_command(first, last))
@@ -72,14 +69,9 @@ def import_(
     columns = log_options.columns_of(column or [])
     how = common.settings_of(settings, LogSettings, format=log_format, preset=preset, log_tz=tz, columns=columns)
     imported = log_options.import_log(log, how, keep_unfinished)
-    if out is not None:
-        write(imported.jobs, out)
-    _account(imported, log, out, output)
-
-
-def _account(imported: Imported, log: Path, out: Path | None, output: common.Format) -> None:
-    """Say what became of a log's rows: for people in sentences."""
     jobs = imported.jobs
+    if out is not None:
+        write(jobs, out)
     if out is not None and out.suffix != ".parquet" and clock_of(jobs) == "log":
         imported.notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
     if output is not common.Format.TABLE:
@@ -118,17 +110,15 @@ def describe_(
     """
     table = common.read_job_table(jobs)
     quantities, facts = describe(table), overview(table)
-    if output is common.Format.JSON:
-        common.print_json({**facts, "quantities": quantities.to_dict(orient="records")})
-        return
-    people = output is common.Format.TABLE
-    if people:
-        quantities = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
-    common.print_table(quantities, output, str(jobs))
-    if people and facts["clock"] == "unix":
-        facts |= {name: utc_text(int(str(facts[name]))) for name in ("first_submit", "last_submit")}
-    if people:
-        common.print_record(facts, output)
+
+    def people() -> None:
+        named = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
+        common.print_table(named, output, str(jobs))
+        unix = ("first_submit", "last_submit") if facts["clock"] == "unix" else ()
+        common.print_record(facts | {name: utc_text(int(str(facts[name]))) for name in unix}, output)
+
+    document = {**facts, "quantities": quantities.to_dict(orient="records")}
+    common.tell(output, (), lambda: document, quantities, people)
 
 
 @app.command("generate")
@@ -143,9 +133,7 @@ def generate_(
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
 
-    With --recipe campus, four weeks of 40,000 jobs: 60 users of six kinds, sessions by day and week, memory-heavy and
-    GPU jobs, run times as on an Intel Xeon Gold 5118. With window, the study of windows: gaps of 5 to 30 s,
-    run times of 10 to 1,800 s, 1 to 40 nodes, uniform.
+    With --recipe campus, four weeks of 40,000 jobs of 60 users; with window, the published study of windows.
 
     Examples:
     procure workload generate --out jobs.parquet --seed 1
@@ -179,7 +167,6 @@ def slice_(
     procure workload slice jobs.parquet --day 2021-05-04 --tz America/Chicago --out day.parquet
     procure workload slice jobs.parquet --from 2021-05-04T08:00 --to 2021-05-04T18:00 --out work.parquet
     procure workload slice march.parquet april.parquet may.parquet --drop-repeated --out spring.parquet
-    procure workload slice jobs.parquet --load 1.5 --out busier.parquet
     """
     if day is not None and (start is not None or end is not None):
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
@@ -200,20 +187,15 @@ def slice_(
         table = slice_times(table, first, last)
     if load is None:
         _wrote(table, out, output)
-    else:
-        with common.named(factor="--load"):
-            scaled = scale_load(table, load)
-        _wrote(scaled, out, output, **_reached(table, scaled, load))
-
-
-def _reached(table: pd.DataFrame, scaled: pd.DataFrame, load: float) -> dict[str, object]:
-    """Return what became of a load; say where whole bursts allow no nearer one."""
-    own = float(cpu_seconds(table).sum())
-    got = float(cpu_seconds(scaled).sum()) / own if own else float("nan")
+        return
+    with common.named(factor="--load"):
+        scaled = scale_load(table, load)
+    own, now = (float(cpu_seconds(one).sum()) for one in (table, scaled))
+    got = now / own if own else float("nan")
     if not abs(got - load) <= TOLERANCE:
         common.note(f"the load is {got:.3f}, not {load:g}: whole bursts allow no nearer")
-    n_bursts = int(bursts(table).max()) + 1
-    return {"n_jobs_before": len(table), "n_bursts_before": n_bursts, "load": load, "load_reached": got}
+    before = {"n_jobs_before": len(table), "n_bursts_before": int(bursts(table).max()) + 1}
+    _wrote(scaled, out, output, **before, load=load, load_reached=got)
 
 
 @app.command()
@@ -249,29 +231,19 @@ def days(
 ) -> None:
     """List a log's days, and choose those that a study is to simulate.
 
-    Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
-    probe, median_wait is the median in seconds over the probed packages' mean waits. --format json tells more.
+    Amounts are of the jobs submitted that day; median_wait is that of the probed packages' mean waits, s.
 
     Examples:
     procure workload days march.parquet april.parquet --tz America/Chicago
     procure workload days april.parquet --tz America/Chicago --by calendar -n 2 --out days
     procure workload days april.parquet --tz America/Chicago --by clustering -n 6 --out days
-    procure workload days april.parquet --tz America/Chicago --by hardest -n 9 --study study.toml --out days
     """
     if by is None:
         common.refuse_given(context, "it belongs to --by", "n")
-    settings = LogSettings(tz=tz)
-    tables = []
-    for path in logs:
-        imported = read_log(path, settings)
-        if imported.dropped:
-            common.note(f"{path}: {'; '.join(imported.account())}")
-        tables.append(imported.jobs)
-    rule = DayRule(by, n=n)
+    tables = [common.read_jobs(path, LogSettings(tz=tz)).jobs for path in logs]
+    table = tables[0] if len(tables) == 1 else merge(tables)
     probe = Probe(study) if study else None
-    found = choose_days(
-        tables[0] if len(tables) == 1 else merge(tables), rule, tz=tz, probe=probe, out=out, note=common.note
-    )
+    found = choose_days(table, DayRule(by, n=n), tz=tz, probe=probe, out=out, note=common.note)
     common.show(found, output)
     if found.file is not None:
         n_chosen = counted(int(found.table["chosen"].sum()), "day")

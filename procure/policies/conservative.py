@@ -13,21 +13,10 @@ from pydantic import model_validator
 from procure.policies.names import NOBODY
 from procure.policies.order import is_queue_order, lay_out
 from procure.policies.place import Nodes
-from procure.policies.profile import (
-    GIVE,
-    TAKE,
-    Plan,
-    drop_past_steps,
-    find_nodes,
-    hold,
-    hold_plan,
-    lay_running,
-    make_plan,
-    plan_nodes,
-    soonest,
-    take,
-)
+from procure.policies.pool_profile import drop_past_steps, take
+from procure.policies.profile import Plan, hold_plan, make_plan, plan_nodes
 from procure.policies.scheduler import Composed
+from procure.policies.timeline import GIVE, TAKE, find_nodes, hold, lay_running, soonest
 from procure.simulator.arrays import numbered
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import inlined, part

@@ -16,7 +16,8 @@ from pydantic import Field
 from procure.policies.conservative import due
 from procure.policies.parameters import Natural, Parameters
 from procure.policies.place import Nodes, make_fit, make_nodes
-from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
+from procure.policies.pool_profile import drop_past_steps
+from procure.policies.profile import Plan, begin_plan, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
 from procure.simulator.kernel import inlined, kernel, part

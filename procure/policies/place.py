@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.policies import profile
+from procure.policies import profile, timeline
 from procure.policies.names import BEST, FIRST, FITS
 from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread
 from procure.simulator.kernel import part
@@ -427,8 +427,8 @@ def fill_reserved(state, tasks, head, reserved, found):
 def start_planned(state, plan, place, job):
     """Choose among the nodes that hold a job from now on beside all other plans; the first ones are planned already."""
     if not place.first:
-        profile.hold_plan(state, plan, job, profile.GIVE)
-        found = profile.holding_now(state, plan.line, job)
+        profile.hold_plan(state, plan, job, timeline.GIVE)
+        found = timeline.holding_now(state, plan.line, job)
         place.pick(state, job, found)
         profile.plan_nodes(state, plan, job, state.now[0])
     profile.lay_planned(state, state.tasks, plan, job)

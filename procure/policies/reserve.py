@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from procure.policies.lines import DECISION, N_FILLED, first_within, follow_queue, precedes, refuse
 from procure.policies.order import is_queue_order, lay_out
-from procure.policies.profile import Plan, longest_idle, longest_now, make_plan
+from procure.policies.pool_profile import longest_idle
+from procure.policies.profile import Plan, make_plan
 from procure.policies.scheduler import Scheduler, answer, follow, wait
+from procure.policies.timeline import longest_now
 from procure.simulator.kernel import part
 from procure.simulator.state import FAR, WAIT
 

@@ -133,8 +133,10 @@ def gpu_models(plan: Plan) -> pd.DataFrame:
 
 def gpu_notes(plan: Plan, missing: pd.DataFrame) -> list[str]:
     """Say which GPU models of the logs nobody offers, and what to write where no mapping lets their jobs run."""
-    lost = missing[~missing["runs_on"].map(bool).astype(bool)]
     offered = [one for one in offered_gpu_models(plan.quotes, plan.existing) if one]
+    quoted = {one.casefold() for one in offered_gpu_models(plan.quotes, None)}
+    lost = [not models for models in missing["runs_on"]]
+    stuck = [bool(models) and quoted.isdisjoint(map(str.casefold, models)) for models in missing["runs_on"]]
     slices = [name for name in dict.fromkeys([*missing["model"], *offered]) if _MIG_SLICE.search(name)]
     notes = []
     if slices:
@@ -142,40 +144,24 @@ def gpu_notes(plan: Plan, missing: pd.DataFrame) -> list[str]:
             f"careful: {listed(slices)}: MIG slices are simulated as GPUs of their own and their split as fixed; a GPU "
             "that is split anew from job to job is not modelled"
         )
-    notes += [*_stay_notes(plan, missing, offered), *_unasked_notes(plan)]
-    if not lost.empty:
-        notes += [
-            f"nobody offers the GPU models that these jobs ask for, so no package runs them: {_asked(lost)}; say in "
-            "the study where they may run, and how many times faster than in the log; what follows is a proposal, "
-            "measure your own:",
-            *_proposals(plan, lost, offered),
-        ]
-    return notes
-
-
-def _asked(models: pd.DataFrame) -> str:
-    """Name GPU models with their jobs and GPU hours."""
-    return ", ".join(
-        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in models.itertuples()
-    )
-
-
-def _proposals(plan: Plan, models: pd.DataFrame, offered: Sequence[str]) -> list[str]:
-    return [line for model in models["model"] for line in propose_mapping(model, offered, _beside(plan))]
-
-
-def _stay_notes(plan: Plan, missing: pd.DataFrame, offered: Sequence[str]) -> list[str]:
-    """Say which jobs run on nodes that stay alone, whatever is bought, and propose where else they may run."""
-    quoted = {one.casefold() for one in offered_gpu_models(plan.quotes, None)}
-    only = [bool(models) and quoted.isdisjoint(map(str.casefold, models)) for models in missing["runs_on"]]
-    stuck = missing[np.array(only, dtype=bool)]
-    if stuck.empty:
-        return []
-    return [
-        f"careful: only nodes that stay have the GPU models that these jobs ask for, so nothing that is bought runs "
-        f"them: {_asked(stuck)}; if it may, say so in the study; what follows is a proposal, measure your own:",
-        *_proposals(plan, stuck, [one for one in offered if one.casefold() in quoted]),
-    ]
+    own = "may run, and how many times faster than in the log; what follows is a proposal, measure your own:"
+    for which, offers, said in (
+        (
+            stuck,
+            [one for one in offered if one.casefold() in quoted],
+            "careful: only nodes that stay have the GPU models of these jobs, so nothing that is bought runs them",
+        ),
+        (lost, offered, "nobody offers the GPU models that these jobs ask for, so no package runs them"),
+    ):
+        models = missing[np.array(which, dtype=bool)]
+        if not models.empty:
+            asked = (
+                f"{one.model} ({counted(one.n_jobs, 'job')}, {one.gpu_hours:,.0f} GPU hours)"
+                for one in models.itertuples()
+            )
+            notes.append(f"{said}: {', '.join(asked)}; say in the study where they {own}")
+            notes += [line for model in models["model"] for line in propose_mapping(model, offers, _beside(plan))]
+    return [*notes, *_unasked_notes(plan)]
 
 
 def _unasked_notes(plan: Plan) -> list[str]:

@@ -8,7 +8,6 @@ import hashlib
 import logging
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -76,7 +75,6 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
     from distributed import Client, Nanny, Scheduler, SpecCluster
     from distributed.security import Security
 
-    _check_loopback()
     n_workers = max(1, min(n_local_workers(), options.jobs))
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": Security.temporary()}
     of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL}
@@ -94,18 +92,6 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
         yield client, lambda: ("no local worker could start; is there memory left?", False)
-
-
-def _check_loopback() -> None:
-    """Refuse to start where this machine cannot speak to itself, as in a namespace without interfaces."""
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname(), 5):
-            pass
-    except OSError as error:
-        raise TableError(
-            f"farm local: no connection to 127.0.0.1 ({error.strerror or error}), over which its processes speak; "
-            "is the loopback interface up? --farm serial needs none"
-        ) from None
 
 
 @contextlib.contextmanager

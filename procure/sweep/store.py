@@ -96,7 +96,7 @@ def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
         raise TableError(f"{folder}: cannot be made: {error.strerror}") from None
     refuse_other_inputs(plan)
     write_manifest(plan)
-    notes = []
+    notes = list[str]()
 
     def set_aside(path: Path, why: PartError) -> None:
         aside = path.with_suffix(".refused")
@@ -247,18 +247,16 @@ def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
     Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
     """
     refuse_other_inputs(plan)
-    problems = []
+    problems = list[str]()
 
     def refused(path: Path, why: PartError) -> None:
         problems.append(f"{path}: {why}")
 
     found = stored(plan, refused)
     counts = _count(plan, found) | {"n_files": len(found.files), "n_repeated": found.n_repeated}
-    for number, what in (
-        (counts["n_missing"], "planned runs have no result"),
-        (found.n_conflicting, "runs have two results that differ"),
-        (found.n_foreign, "rows are of no package, workload or policy of the study"),
-    ):
-        if number:
-            problems.append(f"{number:,} {what}")
-    return counts, problems
+    wrong = {
+        "planned runs have no result": counts["n_missing"],
+        "runs have two results that differ": found.n_conflicting,
+        "rows are of no package, workload or policy of the study": found.n_foreign,
+    }
+    return counts, problems + [f"{n:,} {what}" for what, n in wrong.items() if n]

@@ -38,26 +38,22 @@ def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.n
     wanted = np.zeros(len(plan.types), dtype=np.int64)
     for part in package_id.split(","):
         name, _, count = part.partition("=")
+        wrong = ""
         if name.strip() not in plan.types:
-            raise ArgumentError(
-                named,
-                f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}",
-            )
-        if not count.strip().isdecimal() or len(count) > 9:
-            raise ArgumentError(
-                named, f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
-            )
+            wrong = f"no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}"
+        elif not count.strip().isdecimal() or len(count) > 9:
+            wrong = f"{part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
+        if wrong:
+            raise ArgumentError(named, f"package {package_id!r}: {wrong}")
         wanted[plan.types.index(name.strip())] += int(count)
     counts = plan.packages.iloc[plan.row_of.to_numpy()][plan.types].to_numpy(np.int64)
     off = np.abs(counts - wanted).sum(axis=1)
     row = int(off.argmin())
-    if off[row] == 0:
-        return counts[row]
-    raise ArgumentError(
-        named,
-        f"package {package_id!r} is not among the study's {len(counts):,} packages "
-        f"(each uses up the budget); the nearest is {plan.row_of.index[row]!r}",
-    )
+    if off[row]:
+        some = f"the study's {len(counts):,} packages (each uses up the budget)"
+        said = f"package {package_id!r} is not among {some}; the nearest is {plan.row_of.index[row]!r}"
+        raise ArgumentError(named, said)
+    return counts[row]
 
 
 def simulate_packages(
@@ -121,8 +117,6 @@ def try_everywhere(
 def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failures: list[str]) -> np.ndarray:
     """Simulate distinct packages of a study on one workload, unless that was done before.
 
-    Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did.
-
     Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did. Returns
     the metrics of the ``rows`` of packages, ``metric_names`` of the plan, float64[n_packages, n_metrics]; NaN where a
     run failed, and why is added to ``failures``.
@@ -181,18 +175,8 @@ def replayed(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tupl
     if asked not in replays:
         while len(replays) > 1:  # schedules are large; a report looks at one package twice
             replays.pop(next(iter(replays)))
-        replays[asked] = _replay(plan, counts, workload, policy)
+        nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
+        kill, speed = plan.study.simulate.kill_at_limit, plan.logged_speed(workload)
+        run = simulate(plan.workloads[workload], nodes, policy, kill_at_limit=kill, logged_speed=speed)
+        replays[asked] = run, nodes
     return replays[asked]
-
-
-def _replay(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:
-    bought = dict(zip(plan.types, counts.tolist(), strict=True))
-    nodes = package_nodes(bought, plan.quotes, plan.existing)
-    run = simulate(
-        plan.workloads[workload],
-        nodes,
-        policy,
-        kill_at_limit=plan.study.simulate.kill_at_limit,
-        logged_speed=plan.logged_speed(workload),
-    )
-    return run, nodes

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.policies import profile
+from procure.policies import pool_profile, profile
 from procure.policies.place import BESIDE, FREE
 from procure.simulator.kernel import part
 from procure.simulator.state import FAR, State
@@ -157,7 +157,7 @@ class OwnLinks(NamedTuple):
         """Find the earliest moment at which a job has nodes and links until it ends; ``grant`` then holds them."""
         wanted, length = state.n_nodes[job], state.estimate[job]
         bound = min(before, below)
-        moment = profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
+        moment = pool_profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
         self.notes[GRANTED] = 0
         while 0 <= moment < min(bound, FAR):
             _lay_ahead(state, self, plan, job, moment, min(moment + length, FAR))
