@@ -51,30 +51,12 @@ def years_factor(years: float, interest_percent: float = 0.0, change_percent: fl
 class Costs(Order):
     """Prices of running a system, as a study's ``[costs]`` gives them; an omitted price is 0. See `Order` for more.
 
-    Parameters
-    ----------
-    years
-        How long the system runs.
-    interest_percent
-        Of a year: amounts of later years count with their present value, see `years_factor`.
-    price_change_percent
-        By which yearly prices rise each year: of `PARTS`.
-    residual_percent
-        What is left of the servers' price in the end.
-    within_budget
-        Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
-    usd_per_kwh, carbon_g_per_kwh
-        US$ and g CO2 per kWh; None = not priced, not reckoned.
-    pue
-        Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
-    idle_share
-        Watts of an idle node as a share of the busy ones, where a quote has no ``idle_power_w``.
-    switch_power_w
-        Of one switch.
-    usd_per_rack_unit_year
-        US$ for one rack unit for one year.
-    staff_usd_per_year, staff_usd_per_node_year
-        US$ for one year: for the whole system, and for each node, existing ones included.
+    With ``interest_percent`` of a year, amounts of later years count with their present value, see `years_factor`;
+    ``price_change_percent`` is by which yearly prices, of `PARTS`, rise each year, ``residual_percent`` what is left of
+    the servers' price in the end. ``within_budget``: ``packages.budget_usd`` is for the whole order, with percentages,
+    racks, network and tax. ``usd_per_kwh`` and ``carbon_g_per_kwh``, g CO2, None = not priced, not reckoned. ``pue`` is
+    energy of the whole site / energy of the nodes and switches; ``idle_share`` the watts of an idle node as a share of
+    the busy ones, where a quote has no ``idle_power_w``. ``staff_usd_per_node_year`` counts existing nodes, too.
     """
 
     REMOVED: ClassVar[dict[str, str]] = {

@@ -43,32 +43,19 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
     any of them (one more node; the first ``min_count`` nodes of a type with none yet; one more pack) fits
     the budget, the caps and its ``max_count``. A package without any node is none.
 
-    Parameters
-    ----------
-    quotes
-        The quote table.
-    rules
-        Budget, counts, caps.
-    most
-        How many packages there may be.
-
     Returns
     -------
     pandas.DataFrame
-        The package table: ``package_id price_usd total_cpus total_mem_gb total_gpus distinct`` and a
-        count per type in quote order. Rows are ordered by combination of types (categories and types
-        in quote order, the first category's type changing slowest), then by the last category's
-        count ascending, to the first category's, which changes fastest.
+        ``package_id price_usd total_cpus total_mem_gb total_gpus distinct`` and a count per type in quote order. Rows
+        are ordered by combination of types (categories and types in quote order, the first category's type changing
+        slowest), then by the last category's count ascending, to the first category's, which changes fastest.
+        (Hutchison 2024, section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000, ``rules = "published"``.)
 
     Raises
     ------
     TableError
-        The rules contradict the quotes; no package is feasible: then it says which rule excluded
-        the last candidates; or there are more than ``most``.
-
-    References
-    ----------
-    Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000 (``rules = "published"``).
+        The rules contradict the quotes; no package is feasible: then it says which rule excluded the last candidates;
+        or there are more than ``most``.
 
     Examples
     --------

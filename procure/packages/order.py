@@ -34,18 +34,10 @@ def cents(usd: np.ndarray) -> np.ndarray:
 class CostLine(Settings):
     """A line of the whole offer that is no server, as a study's ``[[costs.lines]]`` gives it.
 
-    Parameters
-    ----------
-    name, kind, vendor
-        What it is; its kind as in a quote file; of a line per node: of whose servers, None = of all.
-    usd, percent
-        US$ of one, or % of the servers' price after discounts; exactly one of them.
-    quantity
-        How many, of a line per order.
-    per
-        ``order``, ``node`` (new nodes) or ``rack`` (racks of `Order.rack_height_units` that nodes and switches fill).
-    when
-        ``once``, with the purchase, or every ``year``.
+    ``vendor`` is, of a line per node, of whose servers, None = of all; exactly one of ``usd`` of one and ``percent`` of
+    the servers' price after discounts counts; ``quantity`` belongs to a line per order. It is ``per`` ``order``,
+    ``node`` (new nodes) or ``rack`` (racks of `Order.rack_height_units` that nodes and switches fill), and paid
+    ``once``, with the purchase, or every ``year``.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -80,20 +72,9 @@ class CostLine(Settings):
 class Order(Settings):
     """What is paid once beside servers and fixed costs: percentages, racks, network and tax.
 
-    Parameters
-    ----------
-    tax_percent
-        Tax on all that is bought once; yearly prices are given with theirs.
-    rack_height_units
-        Of one rack, for lines per rack.
-    lines
-        Lines of the whole offer that are no servers, see `CostLine`.
-    nodes_per_switch
-        Nodes per switch; the number of switches is rounded up. None = no switches.
-    switch_usd, switch_rack_units
-        Of one switch.
-    cables_per_node, cable_usd
-        Cables of one new node, summed and rounded up, and the price of one.
+    ``tax_percent`` is on all that is bought once; yearly prices are given with theirs. ``rack_height_units`` are those
+    of one rack, for ``lines`` per rack, see `CostLine`. The number of switches is rounded up from ``nodes_per_switch``,
+    None = none, that of cables from ``cables_per_node``.
     """
 
     tax_percent: Percent = 0.0

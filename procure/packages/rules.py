@@ -27,20 +27,11 @@ class TypeRule(Settings):
 class Discount(Settings):
     """A reduction that is granted once an order is large enough.
 
-    It is about the quotes that match all of ``vendor``, ``lot``, ``category`` and ``type`` as far as
-    they are given; with none, about the whole order. These quotes are its scope. Discounts of the
-    same scope are tiers: the one that takes the most off counts. Discounts of different scopes are
-    added, each reckoned on list prices.
-
-    Parameters
-    ----------
-    from_count, from_usd
-        The order holds at least this many nodes of the scope, and at least this much of them in US$ at list price.
-    percent
-        % (two decimal places) off the list price of all nodes of the scope, not only of the further
-        ones; rounded down to the cent.
-    price_usd
-        Instead of ``percent``: US$ of one node of ``type``.
+    It is about the quotes that match all of ``vendor``, ``lot``, ``category`` and ``type`` as far as they are given,
+    its scope; with none, about the whole order. Discounts of the same scope are tiers: the one that takes the most off
+    counts. Those of different scopes are added, each reckoned on list prices. The order holds at least ``from_count``
+    nodes of the scope, and ``from_usd`` of them at list price. ``percent`` (two decimal places) is off the list price
+    of all nodes of the scope, rounded down to the cent; ``price_usd`` instead is that of one node of ``type``.
     """
 
     vendor: str | None = None
@@ -74,39 +65,25 @@ class PackageRules(Settings):
     ----------
     rules
         A name in `NAMED_RULES`, whose rules hold where nothing else is said; None = none.
-    budget_usd
-        US$, to the cent.
-    fixed_cost_usd
-        US$ taken off the budget first: racks, switches, installation.
-    categories
-        Least number of nodes of a category; one that is not named may stay empty.
-    types
-        Per type, ``min_count`` (if the type is bought at all) and ``max_count``, instead of the
-        quote's. A type with ``max_count = 0`` is not offered.
-    min_gpu_nodes
-        Least number of nodes with a GPU in a package; 0 = no such rule.
+    budget_usd, fixed_cost_usd
+        US$, to the cent; taken off it first: racks, switches, installation.
+    categories, types, min_gpu_nodes
+        Least number of nodes of a category; per type, ``min_count`` (if it is bought at all) and ``max_count``, 0 = not
+        offered, instead of the quote's; least number of nodes with a GPU.
     max_power_w, max_rack_units
         Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
-    types_per_category
-        Most types of each category in one package, or ``"any"``.
+    types_per_category, one_vendor_per_lot
+        Most types of each category in one package, or ``"any"``; a ``lot`` is awarded to one ``vendor`` as a whole.
     discounts
         Tiered discounts of the vendors; see `Discount`.
-    one_vendor_per_lot
-        All nodes of one ``lot`` come from one ``vendor``: a lot is awarded as a whole.
-    as_of
-        The day on which quotes must still be valid by their ``valid_until``; None = not asked.
-    expired
-        ``"leave-out"`` buys nothing of a quote that has expired; ``"error"`` refuses such a quote file.
+    as_of, expired
+        The day on which quotes must still be valid by their ``valid_until``, None = not asked; ``"leave-out"`` buys
+        nothing of a quote that has expired, ``"error"`` refuses such a quote file.
     maximal
         Keep only packages to which no further node of a chosen type can be added.
-    existing_nodes
-        The nodes that are added to every package when it is simulated: a node table, or what
-        ``scontrol show node -o`` prints. The rules ignore them.
-    retire
-        Which existing nodes go: names as ``node01`` or ``node[10-19]``, or kinds.
-    existing_down
-        Whether existing nodes that are down or drained are kept (``"keep"``) or left out
-        (``"leave-out"``).
+    existing_nodes, retire, existing_down
+        The nodes that are added to every package when it is simulated: a node table, or what ``scontrol show node -o``
+        prints; which of them go: names as ``node[10-19]``, or kinds; whether those down or drained stay.
 
     Examples
     --------

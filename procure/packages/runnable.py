@@ -122,22 +122,9 @@ def jobs_left_out(
 ) -> np.ndarray:
     """Count the jobs that fit no empty set of a package's nodes, exactly as a simulation would.
 
-    Parameters
-    ----------
-    packages, quotes
-        A package table, and the quote table whose types it counts.
-    jobs
-        A job table; a job on several nodes needs that many nodes, each of which holds its share, and one of tasks
-        nodes that hold them all: the largest, as many as it may have.
-    existing
-        A node table of servers that every package adds to, if any.
-    weight
-        What each job counts, whole numbers; default: 1.
-
-    Returns
-    -------
-    int64 array, shape (packages,)
-        Jobs left out, or the sum of their weights.
+    A job on several nodes needs that many nodes, each of which holds its share, and one of tasks nodes that hold them
+    all: the largest, as many as it may have. ``existing`` is a node table of servers that every package adds to;
+    ``weight`` what each job counts, a whole number, default 1. Returns the sum of the weights, int64[packages].
 
     Examples
     --------

@@ -53,20 +53,10 @@ _UTC_ASSUMED = "dates were read as UTC"
 class Inputs:
     """What a new study is made of.
 
-    Attributes
-    ----------
-    jobs
-        A log, or a job table.
-    quotes
-        The vendors' offers.
-    budget
-        US$, or an amount in a currency of ``offers.rates``.
-    log, offers
-        How both are read.
-    site
-        A folder of `procure site read`: packages are judged under its rules, added to its nodes.
-    logged_processor
-        The processor on which the jobs ran; run times are then scaled to each quoted one.
+    ``jobs`` is a log or a job table, ``quotes`` the vendors' offers, ``log`` and ``offers`` how they are read;
+    ``budget`` is US$, or an amount in a currency of ``offers.rates``. ``site`` is a folder of `procure site read`:
+    packages are judged under its rules, added to its nodes. ``logged_processor`` is that on which the jobs ran; run
+    times are then scaled to each quoted one.
 
     Examples
     --------
