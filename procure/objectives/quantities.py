@@ -106,11 +106,8 @@ def objectives_of(classes: Iterable[str] = ()) -> dict[str, Quantity]:
 def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable[str] = ()) -> Quantity:
     """Look an objective up, one of `OBJECTIVES` or of a study's own ``classes`` of jobs.
 
-    Raises
-    ------
-    TableError
-        It is unknown, or ``columns`` (what the results and the cost table hold; default: everything) are without its
-        column: the message lists those that are there, the nearest first.
+    That it is unknown, or ``columns`` (what the results and the cost table hold; default: everything) are without its
+    column, is a `TableError` that lists those that are there, the nearest first.
     """
     every = objectives_of(classes)
     there = list(every) if columns is None else [one for one in every if every[one].column in set(columns)]

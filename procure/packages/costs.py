@@ -107,8 +107,7 @@ def total_costs(
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Reckon what each package costs over the years, without simulation: ``package_id`` and `COST_UNITS`, a row
-    each.
+    """Reckon what each package costs over the years: a row of ``package_id`` and `COST_UNITS`.
 
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. TCO = purchase
     + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with

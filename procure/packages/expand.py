@@ -84,11 +84,8 @@ def count_packages(
 ) -> dict[str, int | float]:
     """Sum up the table of `expand_packages` without holding it; ``write`` is called with it, piece by piece.
 
-    Returns
-    -------
-    dict
-        ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
-        ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
+    ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``, ``total_mem_gb`` and
+    ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
     quotes = check_quotes(quotes)
     allowed = build_constraints(quotes, rules)

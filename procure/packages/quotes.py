@@ -163,11 +163,7 @@ def _is_date(text: str) -> bool:
 def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
     """Give per category the number of types and the ranges of their figures (Table 3.1 of the study).
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per category in the quotes' order: ``category n_types`` and the lowest and highest
-        ``mem_gb`` (1 GB = 1,000 MB), ``cpus``, ``gpus`` and ``price_usd`` of one node.
+    ``category n_types`` and the lowest and highest ``mem_gb``, ``cpus``, ``gpus`` and ``price_usd`` of one node.
     """
     columns = ("mem_gb", "cpus", "gpus", "price_usd")
     ranges = {f"{name}_{how}": (name, how) for name in columns for how in ("min", "max")}

@@ -52,12 +52,7 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
 
 
 def units_held(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    """Return how many tasks of a request an empty node of each type holds, as `fits`; of one of nodes 1 or 0.
-
-    Returns
-    -------
-    int64 array, shape (types, shapes)
-    """
+    """Return how many tasks of a request an empty node of each type holds, as `fits`; of one of nodes 1 or 0."""
     has = list(zip(types["gpu_type"].astype(str), types["gpus"].tolist(), strict=True))
     asked = [models_of(str(text)) for text in shapes["gpu_type"]]
     there = {(one, each): _gpus_for(*one, each) for one in set(has) for each in set(asked)}

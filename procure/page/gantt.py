@@ -21,12 +21,8 @@ _MOST_CHARACTERS, _MOST_BARS = 20_000_000, 50_000
 def bars(schedule: pd.DataFrame) -> pd.DataFrame:
     """Return a row per job and node that ran: ``job`` (row) ``node_id start end lane``; times are s after the first.
 
-    Jobs that share a node at a time stand in lanes of it, numbered from 0: each in the first that is free.
-
-    Raises
-    ------
-    TableError
-        The table is no schedule: no job has a start, an end and nodes.
+    Jobs that share a node at a time stand in lanes of it, numbered from 0: each in the first that is free. A table in
+    which no job has a start, an end and nodes is no schedule, and an error.
     """
     columns = ["start_time", "end_time", "node_ids"]
     if not set(columns) <= set(schedule.columns):

@@ -207,12 +207,9 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
 
-    Returns
-    -------
-    dict
-        ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request,
-        of one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
-        ``share_of_waiting``; and ``few``, see `_few`.
+    ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request, of
+    one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``;
+    and ``few``, see `_few`.
     """
     results = done.results
     case = max(results.cases, key=lambda one: one.n_jobs)

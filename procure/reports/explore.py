@@ -101,10 +101,10 @@ class Explorer:
 
 
 def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
-    """Serve a page on loopback until it is interrupted; port 0 = any that is free; ``opened`` is called with the
-    address.
+    """Serve a page on loopback until it is interrupted; ``opened`` is called with the address.
 
-    The address holds a secret, so that others on the same machine read nothing. That the port is taken is an error.
+    Port 0 = any that is free; one that is taken is an error. The address holds a secret, so that others on the same
+    machine read nothing.
     """
     secret, page = secrets.token_urlsafe(16), explorer.page().encode()
 
