@@ -1,4 +1,4 @@
-"""The service under load, without a Slurm: it replays a log, and answers questions and malformed requests.
+"""The service under load, without a Slurm: it reads what one would have printed, and answers questions.
 
     python benchmarks/serve_claims.py --log ../shared/data/pwa/HPC2N-2002-2.1-cln.swf.xz
 
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
-import re
 import resource
 import socket
 import subprocess
@@ -24,7 +22,15 @@ import numpy as np
 import psutil
 
 import procure
+from procure.queue_time.log import queue_jobs
 
+SQUEUE = (
+    "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY"
+)
+SACCT = (
+    "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|ReqTRES|AllocTRES|"
+    "NNodes|NodeList|Priority|ElapsedRaw"
+)
 PROCURE = Path(sys.executable).with_name("procure")
 PORT = int(os.environ.get("PROCURE_PORT", "18045"))
 
@@ -48,12 +54,11 @@ def fetch(folder: Path, target: str) -> tuple[int, bytes]:
 
 
 def until_ready(folder: Path, seconds: float) -> None:
-    """Wait until the whole log has been replayed."""
+    """Wait until the first model is there."""
     end = time.time() + seconds
     while time.time() < end:
         try:
-            status, body = fetch(folder, "/ready")
-            if status == 200 and json.loads(body)["finished"]:
+            if fetch(folder, "/ready")[0] == 200:
                 return
         except OSError:
             pass
@@ -62,16 +67,34 @@ def until_ready(folder: Path, seconds: float) -> None:
 
 
 def prepare(folder: Path, given: argparse.Namespace) -> None:
-    """Make a service that replays a log in steps."""
-    log = procure.read_log(given.log).jobs.sort_values("submit_time", kind="stable")
-    folder.mkdir(parents=True, exist_ok=True)
-    log.to_parquet(folder / "log.parquet")
-    subprocess.run([PROCURE, "serve", "init", "--dir", folder, "--replay", folder / "log.parquet"], check=True)
-    text = (folder / "config.toml").read_text()
-    changes = {"every": given.step, "speed": 0.0, "update_every": given.step, "retrain_grown": 1e6}
-    for name, value in changes.items():
-        text = re.sub(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
-    (folder / "config.toml").write_text(text.replace("127.0.0.1:8042", f"127.0.0.1:{PORT}"))
+    """Make a service that reads what Slurm would have printed at the middle of a log."""
+    log = queue_jobs(procure.read_log(given.log).jobs)
+    at = int(log["submit_time"].iloc[len(log) // 2])
+    begin, last, later = at - 90 * 86_400, log["submit_time"] <= at, int(time.time()) - at
+    log = log[last & (log["end_time"] > begin)].assign(cpus=log["n_nodes"] * log["cpus_per_node"])
+    subprocess.run([PROCURE, "serve", "init", "--dir", folder], check=True)
+    text = (folder / "config.toml").read_text().replace("127.0.0.1:8042", f"127.0.0.1:{PORT}")
+    (folder / "config.toml").write_text(text.replace("every = 30 ", 'dumps = "."\nevery = 30 '))
+    rows = {"sacct": [SACCT], "squeue": [SQUEUE]}
+    for job in log.itertuples():
+        asks = f"{job.mem_mb_per_node}M"
+        if job.end_time <= at:
+            times = "|".join(
+                str(one + later) for one in (job.submit_time, job.submit_time, job.start_time, job.end_time)
+            )
+            tres = f"cpu={job.cpus},mem={job.n_nodes * job.mem_mb_per_node}M,node={job.n_nodes}"
+            rows["sacct"].append(
+                f"{job.job_id}|{job.user}|a|{job.partition}|n|{times}|COMPLETED|{job.requested_time // 60}|{job.cpus}|"
+                f"{asks}|{tres}|{tres}|{job.n_nodes}|x|1|{job.run_time}"
+            )
+            continue
+        state, start = ("RUNNING", job.start_time + later) if job.start_time <= at else ("PENDING", "N/A")
+        rows["squeue"].append(
+            f"{job.job_id}|{job.user}|{job.partition}|{state}|None|{job.cpus}|{job.n_nodes}|{asks}|N/A|"
+            f"{job.requested_time // 60}:00|{job.submit_time + later}|{start}|1"
+        )
+    for name in ("sinfo", "node", "partition", "reservation", *rows):
+        (folder / f"{name}.txt").write_text("\n".join([*rows.get(name, []), ""]))
 
 
 async def _get(target: str, took: list[float], states: dict[int, int], timeout: float = 10.0) -> None:
@@ -121,7 +144,6 @@ MALFORMED = [
     b"GET /v1/predict?cpus=99999999999999999999&time=99999999999-00 HTTP/1.1\r\nhost: x\r\n\r\n",
     b"GET /v1/predict?cpus=4&time=8h&cpus=5 HTTP/1.1\r\nhost: x\r\n\r\n",
     b"GET /v1/jobs/../../etc/passwd HTTP/1.1\r\nhost: x\r\n\r\n",
-    b"GET /study/..%2f..%2fprocure.sqlite HTTP/1.1\r\nhost: x\r\n\r\n",
     b'POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n{"a":',
     b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n",
     b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
@@ -189,10 +211,9 @@ def load(given: argparse.Namespace) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--folder", type=Path, default=Path("/tmp/procure-serve-replay"))
+    options.add_argument("--folder", type=Path, default=Path("/tmp/procure-serve-load"))
     options.add_argument("--log", type=Path, required=True)
-    options.add_argument("--step", type=int, default=604_800, help="Seconds between two looks and two updates.")
-    options.add_argument("--most", type=float, default=3 * 3600, help="Seconds after which a replay is given up.")
+    options.add_argument("--most", type=float, default=3 * 3600, help="Seconds after which it is given up.")
     options.add_argument("--seconds", type=float, default=20)
     load(options.parse_args())
 

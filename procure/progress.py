@@ -80,29 +80,6 @@ def track(items: Collection[Item], what: str, unit: str) -> Iterator[Item]:
             one.done += 1
 
 
-_WORK: ContextVar[tuple[Step, list[float]] | None] = ContextVar("procure_work", default=None)
-
-
-@contextmanager
-def work(what: str, amount: float) -> Iterator[None]:
-    """Name what is done in here, and of how much work it consists: whatever is called adds its part by `worked`."""
-    with step(what, 100, "%") as one:
-        token = _WORK.set((one, [0.0, amount]))
-        try:
-            yield
-            one.done = 100
-        finally:
-            _WORK.reset(token)
-
-
-def worked(amount: float) -> None:
-    """Add to the work done within the innermost `work`; without one, nothing happens."""
-    if (known := _WORK.get()) is not None:
-        one, so_far = known
-        so_far[0] += amount
-        one.done = min(int(100 * so_far[0] / so_far[1]), 99)
-
-
 class _Silent:
     def __call__(self, *said: object) -> None:
         """Do nothing."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,14 +20,24 @@ from procure.queue_time.model import Settings
 from procure.queue_time.store import SiteModel
 from procure.queue_time.training import train
 from procure.schemas import JOB
+from procure.serve.closed import Closed
 from procure.serve.collector import Collector
 from procure.serve.guard import SOCKET
 from procure.serve.settings import Model, Place, Service, Source
+from procure.serve.slurm import OVERLAP, Queue
 from procure.tables import check
 
 QUICK = Settings(rounds=6, max_pairs=20_000, holdout=0.2)
 FIRST = 1_600_000_000
 _TRAINED: dict[bytes, bytes] = {}
+EVERY = 14_400
+SQUEUE = (
+    "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY"
+)
+SACCT = (
+    "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|ReqTRES|AllocTRES|"
+    "NNodes|NodeList|Priority|ElapsedRaw"
+)
 HOSTILE = "<script>alert('x')</script>&\"'\u202e"
 
 
@@ -62,18 +74,77 @@ def make_log(n: int = 600, seed: int = 3, cpus: int = 32) -> pd.DataFrame:
     return check(frame, JOB)
 
 
-def make_place(folder: Path, log: pd.DataFrame, **source: Any) -> Place:
-    """Return a service that replays a log."""
-    log.to_parquet(folder / "log.parquet")
-    settings = {"kind": "replay", "log": Path("log.parquet"), "speed": 0, "every": 3600, "train_share": 0.5} | source
+def make_place(folder: Path, **source: Any) -> Place:
+    """Return a service that never trains."""
+    settings = {"every": EVERY, "history_days": 5} | source
     return Place(folder, Service(name="a test", source=Source(**settings), model=Model(retrain_grown=1e6, rounds=6)))
 
 
-def play(collector: Collector) -> None:
-    """Let a collector see its replay to the end."""
-    collector.tick()
-    while collector.origin.pause() >= 0:
+class Replay:
+    """What a Slurm would have shown while a log was made."""
+
+    def __init__(self, log: pd.DataFrame, moment: int) -> None:
+        self.log, self.moment = log, moment
+
+    def now(self) -> int:
+        return self.moment
+
+    def queue(self) -> Queue:
+        here = self.log[(self.log["submit_time"] <= self.moment) & (self.log["end_time"] > self.moment)]
+        start = here["start_time"].mask(here["start_time"] > self.moment)
+        jobs = here.assign(start_time=start, end_time=pd.NA, state=np.where(start.isna(), "PENDING", "RUNNING"))
+        return Queue(self.moment, jobs.astype({"end_time": "Int64"}), {}, Closed())
+
+    def ended(self, since: int, until: int) -> pd.DataFrame:
+        return self.log[(self.log["end_time"] > since - OVERLAP) & (self.log["end_time"] <= until)]
+
+
+def replaying(place: Place, log: pd.DataFrame, moment: int) -> Collector:
+    """Return a collector that sees a log from a moment on."""
+    collector = Collector(place)
+    collector.origin, collector.at = Replay(log, moment), moment
+    return collector
+
+
+def hurried(collector: Collector) -> Collector:
+    """Let a collector not rest between its looks."""
+    collector.service = SimpleNamespace(source=Source.model_construct(every=0, history_days=5), hide=(), model=Model())
+    return collector
+
+
+def play(collector: Collector, n_looks: int = 10**9) -> None:
+    """Let a collector see its log, to the end or so many times."""
+    last = int(collector.origin.log["end_time"].max()) + collector.service.source.every
+    while collector.origin.moment <= last and n_looks:
         collector.tick()
+        collector.origin.moment += collector.service.source.every
+        n_looks -= 1
+
+
+def write_dumps(folder: Path, log: pd.DataFrame, moment: int, now: int) -> None:
+    """Write what Slurm's commands would have printed at a moment of a log, as if that were now."""
+    folder.mkdir(exist_ok=True)
+    later, seen = now - moment, Replay(log, moment)
+    rows = [
+        f"{job.job_id}|{job.user}|{job.partition}|{job.state}|None|{job.cpus_per_node}|1|{job.mem_mb_per_node}M|N/A|"
+        f"{job.requested_time // 60}:00|{job.submit_time + later}|"
+        f"{'N/A' if pd.isna(job.start_time) else job.start_time + later}|1"
+        for job in seen.queue().jobs.itertuples()
+    ]
+    ended = [
+        f"{job.job_id}|{job.user}|a|{job.partition}|n|{job.submit_time + later}|{job.submit_time + later}|"
+        f"{job.start_time + later}|{job.end_time + later}|COMPLETED|{job.requested_time // 60}|{job.cpus_per_node}|"
+        f"{job.mem_mb_per_node}M|cpu={job.cpus_per_node},mem={job.mem_mb_per_node}M,node=1|cpu={job.cpus_per_node}|1|c1|1|"
+        f"{job.run_time}"
+        for job in log[log["end_time"] <= moment].itertuples()
+    ]
+    texts = {"sacct": "\n".join([SACCT, *ended, ""]), "sinfo": "long|up|32/0/0/32\nshort|up|32/0/0/32\n"}
+    texts |= {"squeue": "\n".join([SQUEUE, *rows, ""])} | dict.fromkeys(("node", "partition", "reservation"), "")
+    for name, text in texts.items():
+        part = folder / f"{name}.part"
+        part.write_text(text)
+        os.utime(part, (now, now))
+        part.replace(folder / f"{name}.txt")
 
 
 def quick_model(log: pd.DataFrame, upto: int) -> SiteModel:

@@ -35,7 +35,7 @@ from tests.test_window_neural import random_network
 ROWS = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 TARGET = ROWS.sum(axis=1).astype(np.float64)
 SUFFIXES = {
-    "xgboost": "zip", "site": "model", "published": "model", "policy": "policy", "network": "network",
+    "xgboost": "zip", "site": "model", "policy": "policy", "network": "network",
     "kept": "zip",
 }  # fmt: skip
 """Each kind of file that a fitted model is kept in, a study's by how its trees grow, and the ending given here."""
@@ -88,16 +88,15 @@ def fitted() -> surrogate.Surrogate:
 
 
 @cache
-def trained(kind: str) -> store.SiteModel:
-    method = {"method": "kmeans-gbt", "k": 3} if kind == "published" else {"settings": QUICK}
-    return train(busy_site(300), **method)
+def trained() -> store.SiteModel:
+    return train(busy_site(300), QUICK)
 
 
 def saved(kind: str, folder: Path) -> Path:
     """Save a small model of a kind: a study's, or a site's for its queue."""
     path = folder / "whole"
-    if kind in ("site", "published"):
-        store.save(trained(kind), path)
+    if kind == "site":
+        store.save(trained(), path)
         return path
     if kind == "kept":
         keep_array(folder, "whole", [1], lambda: ROWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from procure.cli import progress
-from procure.progress import step, track, watching, work, worked
+from procure.progress import step, track
 
 
 def test_nobody_watches_by_default(capsys):
@@ -128,34 +127,3 @@ def test_an_interruption_while_importing_is_one_line(module):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "procure: interrupted\n")
-
-
-def test_work_is_told_as_a_share():
-    """Parts add up to a share from whatever depth, never beyond 99 % before the end; what is done now stands beside."""
-    said = []
-    with shown_steps(said), work("training on 9 jobs", 200.0):
-        worked(50.0)
-        with step("boosting", 4, "round"):
-            worked(51.0)
-            said.append([progress.line(one) for one in progress.telling(said[0])])
-            worked(500.0)
-            said.append([progress.line(one) for one in progress.telling(said[0])])
-    assert said[1][0].startswith("training on 9 jobs: 50 %, ") and said[1][1].startswith("boosting: 0 of 4 rounds")
-    assert said[2][0].startswith("training on 9 jobs: 99 %")
-    worked(5.0)  # outside of any work: nothing happens
-
-
-@contextlib.contextmanager
-def shown_steps(said):
-    """Watch steps in a list, which stands first in ``said``."""
-
-    class Watch:
-        def begin(self, one):
-            said[0].append(one)
-
-        def end(self, one):
-            said[0].remove(one)
-
-    said.append([])
-    with watching(Watch()):
-        yield

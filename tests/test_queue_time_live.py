@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import store
-from procure.queue_time.explain import cautions, like_counts
+from procure.queue_time.explain import cautions
 from procure.queue_time.predict import Request, pending_waits, situations
 from procure.queue_time.state import FIELDS, live_state
 from procure.queue_time.training import train
@@ -163,5 +163,5 @@ def test_a_model_without_partitions_sees_the_whole_queue(squeue, partition: str)
     asked = Request(4, 3600, partition=partition, user="alice")
     [here], _ = situations(site, [asked], queue)
     assert here.features["partition_depth"].iloc[0] == 3 and here.features["cpus_in_use"].iloc[0] > 0
-    assert "no_partitions" in [one.code for one in cautions(site, asked, here, like_counts(here), queue)]
+    assert "no_partitions" in [one.code for one in cautions(site, asked, here, queue)]
     assert len(pending_waits(site, queue, "alice")) == 3

@@ -16,6 +16,7 @@ import pytest
 
 from procure.errors import TableError
 from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
+from procure.queue_time.answer import what_if
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
 from procure.queue_time.explain import drifts
@@ -28,8 +29,6 @@ from procure.queue_time.predict import (
     check_request,
     read_off,
     situations,
-    stated,
-    what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.training import growth, train, update
@@ -168,7 +167,9 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     features = site_features(jobs)
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
-    one, other = (read_off(stated(each, situations(each, [request])[1]), 0, 3600.0) for each in (again, site))
+    one, other = (
+        read_off(each.model.distribution(situations(each, [request])[1]), 0, 3600.0) for each in (again, site)
+    )
     assert one == other
     assert path.stat().st_size < 20e6
     with zipfile.ZipFile(path) as archive:
@@ -184,7 +185,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
 
 def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
     """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = read_off(stated(site, situations(site, [Request(32, 86400, user="a")])[1]), 0, 3600.0)
+    said = read_off(site.model.distribution(situations(site, [Request(32, 86400, user="a")])[1]), 0, 3600.0)
     ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
     assert ends == sorted(ends)  # type: ignore[type-var]
     assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]
@@ -356,7 +357,7 @@ def test_a_job_joins_the_queue_when_it_may_start(jobs: pd.DataFrame) -> None:
 
 def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -> None:
     """Two months between the model's end and a log would pass for an empty queue; to train again on it is allowed."""
-    site = train(jobs.iloc[:800], method="gbt")
+    site = train(jobs.iloc[:800], QUICK)
     later = jobs.iloc[800:].copy()
     for name in ("submit_time", "start_time", "end_time"):
         later[name] += 60 * 86_400

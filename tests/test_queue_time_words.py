@@ -15,16 +15,16 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.queue_time import answer as answers
-from procure.queue_time import explain, mixture, store, training
+from procure.queue_time import explain, mixture, store
 from procure.queue_time import predict as room
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES
-from procure.queue_time.explain import cautions, like_counts
+from procure.queue_time.explain import cautions
 from procure.queue_time.features import FEATURES, site_features
-from procure.queue_time.predict import Request, Situation, read_off, situations, stated, widened
+from procure.queue_time.predict import Request, Situation, read_off, situations, widened
 from procure.text import counted, roughly
-from tests.test_queue_time_model import busy_model, busy_site
+from tests.test_queue_time_model import busy_model
 
 RUN = CliRunner()
 
@@ -57,7 +57,7 @@ def situation(
 
 
 def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0) -> dict:
-    return read_off(stated(site, features), 0, deadline, doubt)
+    return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
 
 
 def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # 
 
 def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
     here = situation(site, request, state, now)
-    return {one.code for one in cautions(site, request, here, like_counts(here), state)}
+    return {one.code for one in cautions(site, request, here, state)}
 
 
 def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def]
@@ -230,7 +230,7 @@ def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(r
         ]
     ).sort_values("median", ignore_index=True)
     table["as_asked"] = np.arange(len(table)) == data.draw(st.integers(0, len(table) - 1))
-    said, asked = room.conclude(table), table[table["as_asked"]].iloc[0]
+    said, asked = answers.conclude(table), table[table["as_asked"]].iloc[0]
     saved = asked["median"] - table["median"]
     worth = table[(saved >= max(60, 0.2 * asked["median"])) & (table["upper_50"] < asked["median"])]
     if len(worth):
@@ -245,7 +245,7 @@ def test_ways_stay_within_what_jobs_of_the_partition_asked_for(site) -> None:  #
     """No way but the one asked for has a longer limit than any job of its partition had."""
     jobs = site.history
     for limit in (3600, int(0.9 * jobs["requested_time"].max())):
-        rows = room.what_if(site, Request(16, limit, partition="batch"), queue_of(site))
+        rows = answers.what_if(site, Request(16, limit, partition="batch"), queue_of(site))
         for way in rows[~rows["as_asked"]].itertuples():
             assert way.requested_time <= jobs.loc[jobs["partition"] == way.partition, "requested_time"].max()
         assert len(rows) > 1
@@ -257,7 +257,7 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
     asked = Request(3, 777, partition="batch", user="nobody-yet")
     said = answers.predict_queue(site, asked, state, deadline=600.0)
     assert len(said["caution"]) >= 2
-    rows = room.what_if(site, asked, state, 600.0, doubt=answers.doubt_in(site, state))
+    rows = answers.what_if(site, asked, state, 600.0)
     one = rows[rows["as_asked"]].iloc[0]
     for name in ("median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"):
         assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
@@ -270,17 +270,6 @@ def test_a_state_of_another_cluster_is_said(site) -> None:  # type: ignore[no-un
     mixed = state.assign(partition=["batch", *["elsewhere"] * (len(state) - 1)])
     for queue, is_said in ((other, True), (mixed, False), (state, False)):
         assert any("another cluster" in one for one in answers.predict_queue(site, asked, queue)["caution"]) == is_said
-
-
-def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """A published method's answer and its --what-if table leave the chance out, say so, and claim no median."""
-    store.save(training.train(busy_site(300), "gbt"), tmp_path / "site.model")
-    words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
-    for more in ([], ["--what-if"]):
-        done = RUN.invoke(app, [*words, "--deadline", "2h", *more])
-        assert done.exit_code == 0, done.exception
-        assert "--deadline changes nothing" in done.stderr
-        assert "as likely sooner" not in done.stdout
 
 
 def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

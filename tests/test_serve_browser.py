@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 import uvicorn
-from serve_cases import HOSTILE, keep_model, make_log, make_place, quick_model
+from serve_cases import HOSTILE, keep_model, make_log, make_place, play, quick_model, replaying
 
-from procure.serve.collector import Collector
+from procure.serve.app import application
 from procure.serve.guard import SOCKET
-from procure.serve.http import application
 from procure.serve.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
@@ -45,20 +44,15 @@ class Running:
         names = {"ann": ME, "ben": HOSTILE, "cleo": "cleo"}
         log = log.assign(user=log["user"].map(names), partition=log["partition"].replace({"short": HOSTILE}))
         log["job_id"] = [f"{one}_<b>{HOSTILE}" if row % 7 == 0 else one for row, one in enumerate(log["job_id"])]
-        self.place = make_place(folder, log, train_share=0.6)
+        self.place = make_place(folder)
         keep_model(self.place, quick_model(log, int(log["submit_time"].iloc[350])))
-        collector = Collector(self.place)
-        for _ in range(3):
-            collector.tick()
-            collector.origin.pause()
-        collector._write()
+        collector = replaying(self.place, log, int(log["submit_time"].iloc[360]))
+        play(collector, 3)
         collector.close()
-        self.place.studies.mkdir()
-        (self.place.studies / "nodes.html").write_text("<!DOCTYPE html><title>t</title><h1>A study</h1>")
         self._serve()
 
     def _serve(self) -> None:
-        guard, self.service = application(self.place)
+        guard, self.live = application(self.place)
 
         async def as_me(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":
@@ -71,7 +65,7 @@ class Running:
         self.server = uvicorn.Server(uvicorn.Config(as_me, lifespan="off", log_config=None, ws="none"))
 
         async def run() -> None:
-            self.service.live.refresh()
+            self.live.refresh()
             await self.server.serve(sockets=[own])
 
         self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
@@ -165,7 +159,7 @@ def test_names_stay_text(browser, running):
 def test_my_jobs_are_on_a_time_line(browser, running):
     """Each waiting job of the reader has a bar, a median and a row; nobody else's is there."""
     page, _, _ = opened(browser, running)
-    snapshot = running.service.live.snapshot
+    snapshot = running.live.snapshot
     mine = snapshot.open[(snapshot.open["user"] == ME) & snapshot.open["start_time"].isna()]
     n = min(len(mine), 20)
     assert n > 0 and page.locator("svg .median").count() == n
@@ -196,24 +190,14 @@ def test_a_bad_week_is_said_first(browser, running):
             "values (?, ?, 'poll', 0, 1, 0, 1, 1, 50 + ?)",
             rows,
         )
-        running.service.live.records.clear()
+        running.live.records.clear()
         page, _, _ = opened(browser, running)
         assert page.evaluate("document.querySelector('main').firstElementChild.id") == "warning"
         assert page.get_attribute("#warning", "role") == "alert"
         page.close()
     finally:
         store.db.execute("delete from forecasts where job_id like 'bad%'")
-        running.service.live.records.clear()
-
-
-def test_a_published_study_opens(browser, running):
-    """The link leads to the report, which has no origin of the site's."""
-    page, said, _ = opened(browser, running)
-    page.click("a[href='study/nodes']")
-    assert page.inner_text("h1") == "A study"
-    assert page.evaluate("window.origin") == "null"
-    assert said == []
-    page.close()
+        running.live.records.clear()
 
 
 def test_the_service_that_is_gone_is_said(browser, running):

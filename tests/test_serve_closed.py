@@ -11,8 +11,8 @@ from serve_cases import make_log, quick_model
 
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.predict import Request
-from procure.serve.closed import Closed, held, read_closed
-from procure.serve.engine import Snapshot
+from procure.serve.answers import Snapshot
+from procure.serve.closed import Closed, read_closed
 from procure.serve.ledger import forecasts
 
 NOW = 1_700_000_000
@@ -54,8 +54,8 @@ def test_what_scontrol_shows_is_counted() -> None:
     assert (found.parts["all"].n_nodes, found.parts["all"].n_closed) == (2, 1)
     assert found.parts["cpu"].most_time == 14_400 and found.parts["all"].most_time == 0
     assert found.kept[0].nodes == {"cpu": 2, "all": 1}
-    assert Closed.of(json.loads(json.dumps(found.plain()))) == found
-    assert Closed.of(None) == read_closed("", "", "") == Closed()
+    assert Closed.model_validate(json.loads(json.dumps(found.model_dump()))) == found
+    assert read_closed("", "", "") == Closed()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_reservations_at_one_moment_add_up() -> None:
 )
 def test_a_reservation_of_cores_or_one_that_moves_is_left_out(left_out: tuple) -> None:
     """Nobody can say what they keep, and when."""
-    assert closed(left_out).kept == ()
+    assert closed(left_out).kept == []
 
 
 def test_cautions_say_what_is_closed_and_name_nobody() -> None:
@@ -116,12 +116,10 @@ def test_cautions_say_what_is_closed_and_name_nobody() -> None:
 
 def test_a_distribution_is_held_until_a_start_is_possible() -> None:
     """It ascends, no quantile lies before, and without a bound nothing changes."""
-    curve = np.sort(np.random.default_rng(0).exponential(3000, (5, len(GRID))), axis=1)
-    first = np.array([0, 10, 1000, 5000, 100_000])
-    found = held(curve, first)
+    curve = np.sort(np.random.default_rng(0).exponential(3000, (2, len(GRID))), axis=1)
+    found = closed(WHOLE).held(curve, [(ask(0.5), NOW), (ask(0.6), NOW)])
     assert (found[0] == curve[0]).all()
-    assert (np.diff(found, axis=1) >= 0).all() and (found[1:] >= np.maximum(curve, first[:, None])[1:]).all()
-    assert (found[4, GRID <= 0.5] == 100_000).all() and found[4, -1] == 100_060 + curve[4, -1]
+    assert (np.diff(found, axis=1) >= 0).all() and (found[1] >= np.maximum(curve[1], 9000)).all()
 
 
 def test_answers_forecasts_and_my_jobs_know_of_a_reservation() -> None:
@@ -140,13 +138,13 @@ def test_answers_forecasts_and_my_jobs_know_of_a_reservation() -> None:
     free, shut = (Snapshot(site, table, now, closed=one) for one in (Closed(), found))
     one = Request(2, 3600, 0, 0, 1, "long", "ann")
     [before], [after] = free.answer([one]), shut.answer([one])
-    assert before.median < end - 1 < min(after.median, after.interval(90)[0])
-    assert [after.row[f"chance_{name}"] for name in ("1h", "4h", "12h")] == [0.0] * 3
-    assert [any("until its end" in text for text in answer.caution) for answer in (before, after)] == [False, True]
+    assert before["median_s"] < end - 1 < min(after["median_s"], after["interval_s"][0])
+    assert list(after["chance"].values()) == [0.0] * 3
+    assert [any("until its end" in text for text in answer["caution"]) for answer in (before, after)] == [False, True]
     mine, _ = shut.pending("ann")
-    last = mine[mine["partition"] == "long"]
-    assert len(last) and (last[["lower_90", "lower_50", "median"]] > end - 1).all(axis=None)
-    rows = np.array([len(table) - 1])
-    said = forecasts(site, table.reset_index(drop=True), rows, now, np.array([False]), found)
+    last = [job for job in mine if job["partition"] == "long"]
+    assert last and all(min(*job["interval_s"], *job["interval_50_s"], job["median_s"]) > end - 1 for job in last)
+    late = pd.Series([False], [len(table) - 1])
+    said = forecasts(site, table.reset_index(drop=True), late, now, found)
     assert said["lower_90"].iloc[0] > end - 60 - 86_400 and said["chance_12h"].iloc[0] == 0
     assert [one["nodes_closed"] for one in shut.totals() if one["partition"] == "long"] == [0]

@@ -16,21 +16,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from serve_cases import QUICK, keep_model, make_log, make_place, play, quick_model
+from serve_cases import (
+    EVERY,
+    QUICK,
+    SACCT,
+    SQUEUE,
+    hurried,
+    keep_model,
+    make_log,
+    make_place,
+    play,
+    quick_model,
+    replaying,
+)
 
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.features import site_features
 from procure.queue_time.metrics import brier, covered
-from procure.serve import ledger, sources
+from procure.serve import ledger, slurm
+from procure.serve.answers import Snapshot
 from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
-from procure.serve.engine import Snapshot
-from procure.serve.keeper import Keeper
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import JOB_COLUMNS, Store
-
-EVERY = 14_400
+from procure.serve.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +51,10 @@ def log() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def replayed(log: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Return a service that has replayed the second half of the log."""
-    place = make_place(tmp_path_factory.mktemp("replayed"), log, every=EVERY)
-    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
-    collector = Collector(place)
+    place = make_place(tmp_path_factory.mktemp("replayed"))
+    at = int(log["submit_time"].iloc[300])
+    keep_model(place, quick_model(log, at))
+    collector = replaying(place, log, at)
     play(collector)
     collector.close()
     return place
@@ -57,17 +68,19 @@ def test_every_job_of_a_replay_is_forecast_once_and_settled(replayed: Place, log
     after = log[log["submit_time"] > began].sort_values(["submit_time", "job_id"])
     assert [row[0] for row in rows] == after["job_id"].to_list()
     assert [row[2] for row in rows] == (after["start_time"] - after["submit_time"]).to_list()
-    assert {row[3] for row in rows} == {"poll"}
+    assert {row[3] for row in rows} == {"poll", "late"}  # who starts between two looks is seen late
 
 
 def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) -> None:
     """Coverage, error and Brier score of the page equal `procure.queue_time.metrics` on the ledger's rows."""
     store = Store(replayed.database)
     [found] = ledger.record(store)
-    rows = store.rows("select wait, lower_90, upper_90, lower_50, upper_50, median, chance_4h from forecasts")
+    rows = store.rows(
+        "select wait, lower_90, upper_90, lower_50, upper_50, median, chance_4h from forecasts where source = 'poll'"
+    )
     values = np.array(rows, dtype=float)
     wait = values[:, 0]
-    assert found["n"] == len(values) > 200
+    assert found["n"] == len(values) > 100
     assert found["coverage_90"] == pytest.approx(covered(wait, values[:, 1:3]).mean())
     assert found["coverage_50"] == pytest.approx(covered(wait, values[:, 3:5]).mean())
     assert found["mae"] == pytest.approx(np.abs(wait - values[:, 5]).mean())
@@ -78,23 +91,14 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
 
 
-def test_a_job_of_which_a_log_tells_no_time_waits_in_no_replay(log: pd.DataFrame, tmp_path: Path) -> None:
-    """Neither start nor end: `evaluate` leaves such a job out, and a replay would have it wait to the end of days."""
-    lost = log.assign(**{name: log[name].mask(log.index == 300) for name in ("start_time", "end_time")})
-    replay = sources.Replay(make_place(tmp_path, lost), None)
-    assert len(replay.jobs) == len(log) - 1
-    assert log["job_id"].iloc[300] not in set(replay.queue().jobs["job_id"])
-
-
 def test_long_steps_leave_no_job_out(log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay whose steps are longer than late jobs are waited for forecasts every job all the same."""
+    """A service whose looks are further apart than late jobs are waited for forecasts every job all the same."""
     monkeypatch.setattr("procure.serve.collector.SURFACED", 600)
-    place = make_place(tmp_path, log, every=43_200)
-    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
-    collector = Collector(place)
+    place, at = make_place(tmp_path, every=43_200), int(log["submit_time"].iloc[300])
+    keep_model(place, quick_model(log, at))
+    collector = replaying(place, log, at)
     play(collector)
-    began = collector.store.fact("began")
-    assert ledger.counts(collector.store)["given"] == int((log["submit_time"] > began).sum())
+    assert ledger.counted(collector.store, at, 0, ())["counts"]["given"] == int((log["submit_time"] > at).sum())
     collector.close()
 
 
@@ -135,24 +139,25 @@ def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place,
     shutil.copy(replayed.database, place.database)
     shutil.copy(replayed.model, place.model)
     store, said = Store(place.database, writer=True), {}
-    keeper = Keeper(place, store, lambda code, text: said.update({code: text}), wait=False)
+    trainer = Trainer(place, store, lambda code, text: said.update({code: text}))
     now = int(store.fact("looked"))
-    keeper.training, keeper.updated = Future(), now
-    keeper.training.set_exception(KeyError("bad allocation"))
-    assert keeper.look(now) is False and keeper.site is not None
-    assert "KeyError" in said["training"] and keeper.tried == now
+    trainer.training, trainer.updated = Future(), now
+    trainer.training.set_exception(KeyError("bad allocation"))
+    trainer.look(now)
+    assert trainer.site is not None and "KeyError" in said["training"] and trainer.tried == now
 
 
 def test_a_look_that_fails_is_followed_by_the_next(
     tmp_path: Path, log: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error that nobody foresaw is said with its kind, and the collector goes on."""
-    monkeypatch.setattr("procure.serve.keeper.FEWEST", 10**9)  # no model is trained meanwhile
-    collector = Collector(make_place(tmp_path, log))
+    monkeypatch.setattr("procure.serve.trainer.FEWEST", 10**9)  # no model is trained meanwhile
+    collector = replaying(make_place(tmp_path), log, int(log["submit_time"].iloc[300]))
+    hurried(collector)
     stop, looks, tick = threading.Event(), [], collector.tick
 
     def once() -> None:
-        looks.append({code: text for code, _, text in collector.store.problems()}.get("look"))
+        looks.append(collector.store.problems().get("look"))
         if len(looks) > 2:
             stop.set()
         return tick() if len(looks) > 1 else {}["ann"]
@@ -181,28 +186,23 @@ def test_a_second_collector_is_refused(replayed: Place) -> None:
     lock(replayed, patience=0).close()
 
 
-def test_a_folder_of_another_source_is_refused(tmp_path: Path, log: pd.DataFrame) -> None:
-    """Jobs of a log and of a Slurm, or of two, do not come into one database; the same source goes on."""
+def test_a_folder_of_another_source_is_refused(tmp_path: Path) -> None:
+    """Jobs of two clusters do not come into one database; the same source goes on."""
     for _ in range(2):
-        collector = Collector(make_place(tmp_path, log))
-        assert collector.store.fact("finished") is False
-        collector.store.remember(finished=True)
-        collector.close()
-    with pytest.raises(TableError, match=r"is of the log log\.parquet, and config\.toml names Slurm"):
-        Collector(slurm_place(tmp_path))
+        Collector(make_place(tmp_path)).close()
+    with pytest.raises(TableError, match="cluster other; use another folder"):
+        Collector(make_place(tmp_path, cluster="other"))
 
 
 @pytest.mark.slow
 def test_a_collector_goes_on_where_it_was(replayed: Place, log: pd.DataFrame, tmp_path: Path) -> None:
     """Stopped between two looks and started again, it forecasts each job once and loses none."""
-    place = make_place(tmp_path, log, every=EVERY)
-    keep_model(place, quick_model(log, int(log["submit_time"].iloc[300])))
-    collector = Collector(place)
-    for _ in range(4):
-        collector.tick()
-        collector.origin.pause()
+    place, at = make_place(tmp_path), int(log["submit_time"].iloc[300])
+    keep_model(place, quick_model(log, at))
+    collector = replaying(place, log, at)
+    play(collector, 4)
     collector.lock.close()  # as a kill does: nothing is closed in order
-    again = Collector(place)
+    again = replaying(place, log, at + 4 * EVERY)
     play(again)
     keys = "select job_id, submit_time, wait from forecasts order by 1, 2"
     assert Store(place.database).rows(keys) == Store(replayed.database).rows(keys)
@@ -225,7 +225,7 @@ def test_a_job_read_twice_is_one_job(tmp_path: Path) -> None:
     store.put_jobs(jobs_of(("1", 100, 150, 300), ("2", 100, None, 120)))
     store.put_jobs(jobs_of(("1", 100, 150, None)))
     store.put_jobs(jobs_of(("1", 400, None, None)))  # requeued: another submission
-    found = store.jobs(0, 10)
+    found = store.jobs("submit_time > ?", (0, 10))
     assert found[["job_id", "submit_time"]].to_numpy().tolist() == [["1", 100], ["2", 100], ["1", 400]]
     assert found["end_time"].to_list()[:2] == [300, 120]
 
@@ -240,7 +240,7 @@ def test_a_job_that_gave_up_is_no_wait(tmp_path: Path) -> None:
     store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 100, None, 120), ("3", 100, None, None)))
     assert store.settle() == 2
     assert store.rows("select wait, gave_up from forecasts order by job_id") == [(50, None), (None, 1), (None, None)]
-    assert ledger.counts(store) == {"given": 3, "judged": 1, "late": 0, "gave_up": 1, "open": 1}
+    assert ledger.counted(store, 0, 0, ())["counts"] == {"given": 3, "judged": 1, "late": 0, "gave_up": 1, "open": 1}
     assert ledger.record(store)[0]["coverage_90"] == 1.0
 
 
@@ -253,7 +253,7 @@ def test_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
     store.put_forecasts(keys)
     store.put_jobs(jobs_of(("1", 100, 105, None)))
     store.settle()
-    assert ledger.record(store)[0]["n"] == 0 and ledger.counts(store)["late"] == 1
+    assert ledger.record(store)[0]["n"] == 0 and ledger.counted(store, 0, 0, ())["counts"]["late"] == 1
 
 
 def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
@@ -281,17 +281,15 @@ def test_a_week_below_80_percent_is_said(tmp_path: Path) -> None:
     assert "only 40%" in str(ledger.warning(store, 1601))
 
 
-def test_what_waits_and_runs_is_shown_however_many_have_ended(
-    tmp_path: Path, log: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_and_runs_is_shown_however_many_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of questions keeps every open job, older ones too, and the last of those that have ended."""
     monkeypatch.setattr("procure.serve.collector.MOST_TABLE", 3)
     monkeypatch.setattr("procure.serve.collector.LEAST_TABLE", 2)
-    collector = Collector(make_place(tmp_path, log))
+    collector = Collector(make_place(tmp_path))
     at = collector.at
     collector.open = jobs_of(("waits", at - 900, None, None), ("runs", at - 800, at - 700, None))
     collector.store.put_jobs(jobs_of(*((str(n), at - 500 + n, at - 400, at - 300) for n in range(10))))
-    collector._write()
+    collector.write(collector.table())
     assert pd.read_parquet(collector.place.queue)["job_id"].to_list() == ["waits", "runs", "7", "8", "9"]
     collector.close()
 
@@ -308,27 +306,21 @@ def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    head = (
-        "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|ReqTRES|AllocTRES|"
-        "NNodes|NodeList|Priority|ElapsedRaw\n"
-    )
-    (folder / "sacct.txt").write_text(head)
+    (folder / "sacct.txt").write_text(f"{SACCT}\n")
     (folder / "sinfo.txt").write_text("cpu|up|4/4/0/8\n")
-    (folder / "squeue.txt").write_text(
-        "JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY\n"
-    )
+    (folder / "squeue.txt").write_text(f"{SQUEUE}\n")
     return folder
 
 
 def slurm_place(folder: Path) -> Place:
-    return Place(folder, Service(source=Source(kind="slurm", history_days=1)))
+    return Place(folder, Service(source=Source(history_days=1)))
 
 
 def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks that fail are said in a sentence, and mended; the jobs that ended meanwhile are read once it is back."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
     with (fake / "squeue.txt").open("a") as stream:
         stream.write(f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{now - 50}|{now - 20}|1\n")
     collector = Collector(slurm_place(tmp_path))
@@ -339,8 +331,8 @@ def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.Mo
     for _ in range(5):
         now += 900
         collector.tick()
-    assert {code for code, _, _ in collector.store.problems()} == {"model", "squeue", "sacct"}
-    assert "Unable to contact" in " ".join(text for _, _, text in collector.store.problems())
+    assert set(collector.store.problems()) == {"model", "squeue", "sacct"}
+    assert "Unable to contact" in " ".join(collector.store.problems().values())
     (fake / "squeue.down").unlink()
     (fake / "sacct.down").unlink()
     header = (fake / "squeue.txt").read_text().splitlines()[0]
@@ -352,7 +344,7 @@ def test_slurm_away_is_a_gap_and_no_crash(tmp_path: Path, monkeypatch: pytest.Mo
     now += 900
     collector.tick()
     assert collector.store.rows("select end_time from jobs") == [(now - 1900,)]
-    assert {code for code, _, _ in collector.store.problems()} == {"model"}
+    assert set(collector.store.problems()) == {"model"}
     [(begin, end)] = collector.store.rows("select begin, end from gaps")
     assert end - begin == 6 * 900
     collector.close()
@@ -362,7 +354,7 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """One squeue a look, sacct once a minute with overlap, sinfo and each question to scontrol every five minutes."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
     collector = Collector(slurm_place(tmp_path))
     for _ in range(10):
         collector.tick()
@@ -383,7 +375,7 @@ def test_a_partition_that_starts_no_job_is_said_until_it_does(tmp_path: Path, mo
     """A partition that is down or drained is a problem in plain words, and none any more when it is up; none hidden."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
     place = slurm_place(tmp_path)
     collector, told = Collector(Place(tmp_path, place.service.model_copy(update={"hide": ("secret",)}))), []
     for text in (
@@ -392,10 +384,10 @@ def test_a_partition_that_starts_no_job_is_said_until_it_does(tmp_path: Path, mo
     ):
         (fake / "sinfo.txt").write_text(text)
         collector.tick()
-        told.append([said for code, _, said in collector.store.problems() if code == "shut"])
+        told.append(collector.store.problems().get("shut"))
         assert collector.origin.cpus["gpu"] == 4
         now += 400
-    assert told == [["partitions that start no job now: gpu (drain), old (down)"], []]
+    assert told == ["partitions that start no job now: gpu (drain), old (down)", None]
     collector.close()
 
 
@@ -413,7 +405,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
         if command[0] == "sinfo":
             return made.sinfo
         if command[0] == "scontrol":
-            return made.shown.get(command[-1], "")
+            return made.shown.get(
+                next(word for word in command[2:] if word in ("node", "partition", "reservation", "config")), ""
+            )
         if command[0] == "squeue":
             return made.before + heads["squeue"] + "".join(f"{line}\n" for line in made.queue)
         when = (one.split("=")[1] for one in command if one.startswith(("--starttime", "--endtime")))
@@ -424,8 +418,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
         rows = [row for row, ended, seen in made.ended if begin <= ended <= end and seen <= made.now]
         return heads["sacct"].rstrip() + made.columns + "\n" + "".join(f"{row}\n" for row in rows)
 
-    monkeypatch.setattr("procure.serve.sources.run_slurm", run)
-    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(made.now))
+    monkeypatch.setattr("procure.serve.slurm.run_slurm", run)
+    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(made.now))
     made.collector = Collector(slurm_place(tmp_path))
     yield made
     made.collector.close()
@@ -460,7 +454,7 @@ def test_a_long_history_is_read_in_parts_that_are_remembered(fake: SimpleNamespa
     fake.fails = lambda begin, end: begin < t0 - 6 * day < end and end - begin > 0.8 * day
     fake.collector.tick()
     assert fake.collector.store.fact("accounted") == t0 - 7 * day
-    assert "sacct" in {code for code, _, _ in fake.collector.store.problems()}
+    assert "sacct" in fake.collector.store.problems()
     fake.now += 61
     first = len(fake.asked)
     fake.collector.tick()
@@ -479,7 +473,7 @@ def test_one_users_accounting_alone_is_said_until_another_is_seen(fake: SimpleNa
     def said() -> bool:
         fake.now += 3000
         fake.collector.tick()
-        return "private" in {code for code, _, _ in fake.collector.store.problems()}
+        return "private" in fake.collector.store.problems()
 
     assert [said(), said(), said(), said()] == [False, True, True, True]
     ended(fake, 50, "ben", fake.now, fake.now + 10, fake.now + 20)
@@ -504,39 +498,20 @@ def test_after_a_gap_no_job_that_came_in_it_is_judged(fake: SimpleNamespace, log
     """Those that still wait would be a choice of the long waits; those of the last two looks are judged."""
     collector = fake.collector
     collector.store.put_jobs(log)
-    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
+    collector.trainer.site = quick_model(log, int(log["end_time"].max()) + 1)
     collector.tick()
     gap, fake.now = fake.now, fake.now + 18_000
     line = "{}|ben|long|{}|None|2|1|100M|N/A|10:00:00|{}|{}|1"
     fake.queue = [line.format(job, "RUNNING", gap + 300, gap + 330) for job in range(3)]
     fake.queue += [line.format(7, "PENDING", gap + 300, "N/A"), line.format(8, "PENDING", fake.now - 100, "N/A")]
     collector.tick()
-    sources_of = dict(collector.store.rows("select job_id, source from forecasts"))
-    assert sources_of == {"0": "late", "1": "late", "2": "late", "7": "late", "8": "poll"}
-
-
-def test_two_clusters_of_one_database_are_kept_apart(fake: SimpleNamespace) -> None:
-    """An equal job id is another job there: without a name it is said, with one the other's rows are left out."""
-    t0, rows = fake.now, []
-    for cluster, user in (("lab", "ann"), ("other", "ben")):
-        ended(fake, 7, user, t0 - 500, t0 - 400, t0 - 300)
-        rows.append((fake.ended.pop()[0] + f"|{cluster}", t0 - 300, 0))
-    fake.ended += rows
-    fake.columns = "|Cluster"
-    fake.collector.tick()
-    problems = {code: text for code, _, text in fake.collector.store.problems()}
-    assert "2 clusters, lab, other" in problems["sacct"] and 'cluster = "…"' in problems["sacct"]
-    assert fake.collector.store.rows("select count(*) from jobs") == [(0,)]
-    fake.collector.origin.source = Source(kind="slurm", cluster="other")
-    fake.now += 61
-    fake.collector.tick()
-    assert fake.collector.store.rows("select job_id, user from jobs") == [("7", "ben")]
-    assert "sacct" not in {code for code, _, _ in fake.collector.store.problems()}
+    source_of = dict(collector.store.rows("select job_id, source from forecasts"))
+    assert source_of == {"0": "late", "1": "late", "2": "late", "7": "late", "8": "poll"}
 
 
 def test_another_cluster_is_named_to_every_command(fake: SimpleNamespace) -> None:
     """The cluster of config.toml is asked about everywhere; where it is this machine's, sacct alone is told so."""
-    fake.collector.origin.source = Source(kind="slurm", cluster="other")
+    fake.collector.origin.source = Source(cluster="other")
     for name, told in (("lab", 5), ("other", 0)):
         fake.shown["config"] = f"Configuration data as of now\nClusterName             = {name}\n"
         fake.collector.origin.local, fake.collector.origin.counted_at = None, 0.0
@@ -553,7 +528,7 @@ def test_no_variable_shows_another_cluster_or_some_jobs_alone(monkeypatch: pytes
     monkeypatch.setenv("SLURM_CLUSTERS", "other")
     monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
-    told = sources.run_slurm(["env"])
+    told = slurm.run_slurm(["env"])
     assert "SLURM_CONF" in told and "SLURM_TIME_FORMAT" in told
     assert "SLURM_CLUSTERS" not in told and "SQUEUE_PARTITION" not in told
 
@@ -562,7 +537,7 @@ def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFram
     """A start before the submission counts as at once, a job of the future is left out; forecasts go on, it is said."""
     collector = fake.collector
     collector.store.put_jobs(log)
-    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
+    collector.trainer.site = quick_model(log, int(log["end_time"].max()) + 1)
     t0 = fake.now
     ended(fake, 1, "ann", t0 - 500, t0 - 520, t0 - 300)
     ended(fake, 2, "ben", t0 - 500, t0 - 400, t0 - 450)
@@ -576,16 +551,16 @@ def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFram
     )
     assert rows == [("1", t0 - 500, t0 - 300), ("2", t0 - 400, t0 - 400)]
     assert collector.store.rows("select source from forecasts where job_id = 8") == [("poll",)]
-    problems = {code: text for code, _, text in collector.store.problems()}
+    problems = collector.store.problems()
     assert "synchronise" in problems["clocks"] and "look" not in problems
-    Snapshot(collector.keeper.site, collector.table(), fake.now)
+    Snapshot(collector.trainer.site, collector.table(), fake.now)
 
 
 def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
     """Two days ahead, then right again, while it runs or at a restart: all is asked and learnt within its interval."""
     collector = fake.collector
     collector.store.put_jobs(log)
-    collector.keeper.site = quick_model(log, int(log["end_time"].max()) + 1)
+    collector.trainer.site = quick_model(log, int(log["end_time"].max()) + 1)
     right, fake.now = fake.now, fake.now + 2 * 86_400
     collector.tick()
     fake.now = right + 300
@@ -598,9 +573,9 @@ def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.
             fake.collector = again = Collector(slurm_place(collector.place.folder))
         again.tick()
         assert {command[0] for command in fake.commands} == {"squeue", "sacct", "sinfo", "scontrol"}
-        assert (again.accounted, again.pruned) == (fake.now, fake.now)
+        assert (again.accounted, again.tidied) == (fake.now, fake.now)
         assert again.store.rows("select end_time from jobs where job_id = 1") == [(right + 200,)]
-    assert collector.keeper.updated == fake.now and again.store.fact("began") <= fake.now
+    assert collector.trainer.updated == fake.now and again.store.fact("began") <= fake.now
     fake.now += 30
     fake.queue.append(f"9|ben|long|PENDING|Priority|2|1|100M|N/A|1:00:00|{fake.now - 10}|N/A|1")
     again.tick()
@@ -611,8 +586,8 @@ def test_a_model_learns_from_no_job_of_the_future(tmp_path: Path) -> None:
     """It goes on from the last job that it has seen: one of next year would end its learning until then."""
     store = Store(tmp_path / "a.sqlite", writer=True)
     store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 10_000, None, None)))
-    keeper = Keeper(slurm_place(tmp_path), store, lambda code, text: None, wait=False)
-    assert keeper.known(0, 5000)["job_id"].to_list() == ["1"]
+    trainer = Trainer(slurm_place(tmp_path), store, lambda code, text: None)
+    assert trainer.known(0, 5000)["job_id"].to_list() == ["1"]
 
 
 def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
@@ -622,7 +597,7 @@ def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
         line = f"7|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{fake.now - 50}|{fake.now - 20}|1"
         fake.sinfo, fake.queue = f"cpu|up|{sinfo}\n", [line] * queue
         fake.collector.tick()
-        said.append("unseen" in {code for code, _, _ in fake.collector.store.problems()})
+        said.append("unseen" in fake.collector.store.problems())
         fake.now += 301
     assert said == [False, True, False, False]
 
@@ -634,12 +609,12 @@ def test_what_is_closed_is_kept_for_the_web_side(fake: SimpleNamespace) -> None:
         "partition": "PartitionName=cpu MaxTime=UNLIMITED Nodes=c1 State=UP\n",
     }
     fake.collector.tick()
-    assert Closed.of(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
+    assert Closed.model_validate(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
     fake.shown["node"], fake.now = "NodeName=c[1-99999999] State=IDLE Partitions=cpu CPUTot=x\n", fake.now + 301
     fake.shown["partition"] = "PartitionName=cpu PriorityTier=much State=UP\n"
     fake.collector.tick()
-    assert "scontrol" in {code for code, _, _ in fake.collector.store.problems()}
-    assert Closed.of(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
+    assert "scontrol" in fake.collector.store.problems()
+    assert Closed.model_validate(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
 
 
 def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace) -> None:
@@ -653,13 +628,13 @@ def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace)
     names = fake.collector.open["job_id"].to_list()
     assert names[:40] == [str(job) for job in range(40)] and names[40:43] == ["9_5", "9_10", "9_12"]
     assert len([name for name in names if name.startswith("10_")]) == 2000
-    problems = {code: text for code, _, text in fake.collector.store.problems()}
+    problems = fake.collector.store.problems()
     assert "left out: 1, such as" in problems["lines"] and "squeue" not in problems
 
 
 def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:
     """The accounting is asked for requeued runs too, and lists of tasks are asked for whole."""
-    assert "RQ" in sources.ENDED.split(",")
+    assert "RQ" in slurm.ENDED.split(",")
     t0 = fake.now
     fake.queue = [f"20|ann|cpu|RUNNING|None|2|1|100M|N/A|1:00:00|{t0 - 50}|{t0 - 20}|1"]
     fake.collector.tick()
@@ -681,12 +656,12 @@ def test_what_slurm_prints_amiss_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     """A clock that is ahead, and lines that are none, are problems with a name; the collector goes on."""
     fake = fake_slurm(tmp_path, monkeypatch)
     now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.sources.clock.time", lambda: float(now))
+    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
     with (fake / "squeue.txt").open("a") as stream:
         stream.write(text.format(later=now + 900) + "\n")
     collector = Collector(slurm_place(tmp_path))
     collector.tick()
-    assert code in {one for one, _, _ in collector.store.problems()}
+    assert code in collector.store.problems()
     collector.close()
 
 
@@ -694,7 +669,8 @@ def test_a_full_disk_is_said_and_the_rest_goes_on(
     tmp_path: Path, log: pd.DataFrame, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A database that may not grow is one sentence in the log; each look is made all the same, and kept once it may."""
-    collector = Collector(make_place(tmp_path, log, train_share=0.1))
+    collector = replaying(make_place(tmp_path), log, int(log["submit_time"].iloc[300]))
+    hurried(collector)
     [(size,)] = collector.store.rows("pragma page_count")
     collector.store.db.execute(f"pragma max_page_count = {size}")
     stop, looks, tick = threading.Event(), [], collector.tick
@@ -705,26 +681,27 @@ def test_a_full_disk_is_said_and_the_rest_goes_on(
             collector.store.db.execute(f"pragma max_page_count = {2**30}")
         if len(looks) == 6:
             stop.set()
+        collector.origin.moment += 7200
         tick()
 
     collector.tick = counted  # type: ignore[method-assign]
     collector.run(stop)
     assert looks[3] < looks[5]
     assert caplog.text.count("disk is full") == 1
-    assert "disk" not in {code for code, _, _ in collector.store.problems()}
+    assert "disk" not in set(collector.store.problems())
     collector.close()
 
 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ('[source]\nkind = "slurm"\nevery = 10', "at most every 30 s"),
-        ('[source]\nkind = "replay"', "a replay needs log"),
-        ('[http]\nlisten = "0.0.0.0:80"', "an address of this machine alone"),
+        ("[source]\nevery = 10", "at most every 30 s"),
+        ('[source]\nkind = "replay"', "removed"),
+        ('[source]\ndumps = "none"', "no such folder"),
+        ('[http]\nlisten = "0.0.0.0:80"', "listen"),
         ('[http]\nproxy_user = "no-such-account-here"', "there is no account"),
         ('[http]\nsockt = "x"', "unknown key"),
         ("[http]\nrate = 250.0", "removed"),
-        ('[source]\nkind = "replay"\nlog = "none.parquet"', "no such file"),
     ],
 )
 def test_wrong_settings_are_a_sentence(tmp_path: Path, lines: str, said: str) -> None:

@@ -13,9 +13,7 @@ from procure.policies import catalog
 from procure.policies.removed import REMOVED
 
 VOID = (
-    ("queue train log.swf --out m --method gbt --k 5", "--k"),
     ("queue train log.swf --out m --refit", "--refit"),
-    ("queue train log.swf --update m --method gbt", "--method"),
     ("learn train --jobs j.csv --nodes n.csv --out p --method ppo-published --set generations=5", "generations"),
     ("learn train --jobs j.csv --nodes n.csv --out p --set steps=5", "steps"),
     ("learn evaluate p --jobs j.csv --nodes n.csv --set max_jobs=5", "max_jobs"),

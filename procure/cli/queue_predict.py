@@ -15,11 +15,10 @@ from rich.console import Console
 
 from procure.cli import common
 from procure.cli.queue_options import ModelOption, TzOption, deadline_of
+from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.answer import doubt_in, predict_queue
 from procure.queue_time.explain import age_of
-from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.script import read_script
 from procure.queue_time.state import HELD, live_state, read_state
 from procure.settings import LARGEST
@@ -85,16 +84,14 @@ def predict(
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
-    if deadline is not None and not isinstance(site.model, QueueTimeModel):
-        common.note(f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances")
     if what_if:
-        choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue))
+        choices = answers.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
         common.print_table(shown, output, "the same work, soonest first")
         if output is common.Format.TABLE:
-            common.echo(room.conclude(choices))
+            common.echo(answers.conclude(choices))
         return
-    said = predict_queue(site, request, queue, now=now, deadline=seconds)
+    said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:
         _print_answer(said)
     elif output is common.Format.CSV:
@@ -107,7 +104,7 @@ def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
     """Return the ways to ask for the same work as people read them."""
 
     def between(share: int) -> list[str]:
-        return ["–" if one["lower_90"] is None else _between(one, share) for one in choices.to_dict("records")]
+        return [_between(one, share) for one in choices.to_dict("records")]
 
     shown = choices[["cpus"]].assign(limit=[_limit(seconds) for seconds in choices["requested_time"]])
     if choices["partition"].astype(bool).any():
@@ -116,8 +113,7 @@ def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
         **{"median wait": choices["median"].map(roughly), "1 in 2": between(50), "9 in 10": between(90)}
     )
     if deadline:
-        chances = ["–" if one is None else f"{one:.0%}" for one in choices["p_before_deadline"]]
-        shown = shown.assign(**{"in time": chances})
+        shown = shown.assign(**{"in time": [f"{one:.0%}" for one in choices["p_before_deadline"]]})
     return shown.assign(as_asked=choices["as_asked"])
 
 
@@ -138,10 +134,9 @@ def _state(
 def _print_answer(said: dict[str, Any]) -> None:
     median = said["median"]
     when = f"in about {roughly(median)}" if median >= 2.5 else "at once"
-    common.echo(f"starts {when}" + ("" if said["lower_90"] is None else " (as likely sooner as later)"))
-    if said["lower_90"] is not None:
-        common.echo(f"  1 in 2:  {_between(said, 50)}")
-        common.echo(f"  9 in 10: {_between(said, 90)}")
+    common.echo(f"starts {when} (as likely sooner as later)")
+    common.echo(f"  1 in 2:  {_between(said, 50)}")
+    common.echo(f"  9 in 10: {_between(said, 90)}")
     if said["p_before_deadline"] is not None:
         common.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for sentence in said["because"]:
@@ -212,7 +207,7 @@ def _readable(jobs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for job in jobs.to_dict("records"):
         known = "waited" in job and job["waited"] == job["waited"]
-        range_ = ("–" if job["lower_90"] is None else _between(job, 90)) if known else job["reason"]
+        range_ = _between(job, 90) if known else job["reason"]
         begin = [job["job_id"], job["cpus"], _limit(job["requested_time"]), job["partition"]]
         rows.append(
             [*begin, _so_far(job["waited"]) if known else "", roughly(job["median"]) if known else "held", range_]

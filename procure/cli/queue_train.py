@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,7 @@ import typer
 from procure.cli import common, log_options
 from procure.cli.queue_options import LogArgument, TzOption
 from procure.queue_time import store, training
-from procure.queue_time.evaluation import Method
 from procure.queue_time.log import left_out
-from procure.settings import MOST_COUNTED
 from procure.workload.log_settings import LogSettings
 
 
@@ -37,11 +34,6 @@ def train(
     refit: Annotated[
         bool, typer.Option("--refit", help="--update: train anew on the history kept and the log given.")
     ] = False,
-    method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
-    k: Annotated[
-        str,
-        typer.Option(metavar="K|FROM:TO[:STEP]", help="Groups of kmeans-gbt, or those of which validation chooses."),
-    ] = "57",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a model of a site's waits on its job log, or continue one with what came since and warn of drift.
@@ -49,17 +41,11 @@ def train(
     Examples:
     procure queue train jobs.psv --set format=sacct --tz Europe/Berlin --out site.model
     procure queue train jobs-of-this-week.psv --set format=sacct --update site.model
-    procure queue train log.swf --out site.model --method kmeans-gbt --k 2:150
     """
-    if method != "kmeans-gbt":
-        common.refuse_given(context, "it belongs to --method kmeans-gbt", "k")
     if model is None:
         common.refuse_given(context, "it belongs to --update", "refit")
-    else:
-        common.refuse_given(context, "the model that is continued has one", "method")
     if (out := out or model) is None:
         raise typer.BadParameter("a file is needed for the model", param_hint="--out")
-    groups = _groups(k)
     known = None if model is None else store.load(model)
     how = common.settings_of(settings, LogSettings, log_tz=tz)
     jobs = common.read_jobs(log, how, keep_unfinished="sacct").jobs
@@ -68,29 +54,16 @@ def train(
     if known is not None:
         site = training.continue_training(known, jobs, again=refit, note=common.note)
     else:
-        chosen = groups[0] if len(groups) == 1 else training.choose_k(jobs, groups, _told)
-        site = training.train(jobs, method, chosen)
+        site = training.train(jobs)
     store.save(site, out)
     _print_model(site, out, output)
-
-
-def _groups(text: str) -> range:
-    match = re.fullmatch(r"(\d+)(?::(\d+)(?::(\d+))?)?", text)
-    least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if not match or not 2 <= least <= most <= MOST_COUNTED or match[3] == "0":
-        raise typer.BadParameter(f"{text!r} is not K, FROM:TO or FROM:TO:STEP, such as 2:150", param_hint="--k")
-    return range(least, most + 1, int(match[3] or 1))
-
-
-def _told(k: int, rmse: float) -> None:
-    common.note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part")
 
 
 def _print_model(site: store.SiteModel, path: Path, output: common.Format) -> None:
     """Print what a model file holds; with nothing to read by a program, as a note."""
     n_rows, size = int(site.about["trained_rows"]), path.stat().st_size
     if output is common.Format.TABLE:
-        common.note(f"trained {site.method} on {n_rows:,} jobs; wrote {path} ({size / 1e6:.1f} MB)")
+        common.note(f"trained on {n_rows:,} jobs; wrote {path} ({size / 1e6:.1f} MB)")
         return
-    record = {"method": site.method, "n_jobs_trained": n_rows, "n_jobs_known": int(site.about["n_rows"])}
+    record = {"n_jobs_trained": n_rows, "n_jobs_known": int(site.about["n_rows"])}
     common.print_record(record | {"size_mb": size / 1e6, "file": str(path)}, output)

@@ -54,14 +54,12 @@ def check_(
     column: ColumnOption = None,
     category: CategoryOption = None,
     rate: RateOption = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."),
-    ] = None,
+    ignore: list[str] | None = typer.Option(
+        None, metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."
+    ),
     out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import common
@@ -24,23 +25,17 @@ def serve() -> None:
 
 
 @app.command()
-def init(
-    folder: Annotated[Path, typer.Option("--dir", help="The service's folder; made if need be.")],
-    replay: Annotated[Path | None, typer.Option(help="Play this job log again in place of Slurm.")] = None,
-) -> None:
+def init(folder: Annotated[Path, typer.Option("--dir", help="The service's folder; made if need be.")]) -> None:
     """Write config.toml, a systemd unit, a submission filter, an Open OnDemand widget, a proxy's lines.
 
     Files that are there already stay as they are.
 
-    Examples:
+    Example:
     procure serve init --dir /var/lib/procure
-    procure serve init --dir trial --replay jobs.parquet
     """
     from procure.serve.files import init as write
 
-    if replay is not None and not replay.is_file():
-        raise typer.BadParameter(f"{replay}: no such file", param_hint="--replay")
-    for path in write(folder, replay):
+    for path in write(folder):
         common.note(f"wrote {path}")
     common.echo(f"next: procure serve run --config {folder / 'config.toml'}")
 
@@ -71,21 +66,20 @@ def run(config: ConfigOption) -> None:
 
 @app.command()
 def check(config: ConfigOption, output: common.FormatOption = common.Format.TABLE) -> None:
-    """Say whether Slurm can be read, the model is fresh, and the intervals hold; exit code 1 where one does not.
+    """Say what is amiss with the service, and how its intervals have held; exit code 1 where something is.
 
     Example:
     procure serve check --config /var/lib/procure/config.toml
     """
-    import pandas as pd
-
-    from procure.serve.checks import check as look
+    from procure.serve.live import look
     from procure.serve.store import usable
 
     place = _place(config)
     with usable(place.database):
         found = look(place)
-    common.print_table(pd.DataFrame([one._asdict() for one in found]), output)
-    if not all(one.ok for one in found):
+    rows = [{"what": name, "ok": not amiss, "seen": amiss or seen} for name, seen, amiss in found]
+    common.print_table(pd.DataFrame(rows), output)
+    if any(amiss for *_, amiss in found):
         raise typer.Exit(1)
 
 

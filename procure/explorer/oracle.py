@@ -158,7 +158,7 @@ def held_farm(
     farm: str, options: FarmOptions, note: Callable[[str], None] = silent
 ) -> Iterator[tuple[str, FarmOptions]]:
     """Start workers once for all rounds: give the address of their scheduler, or the farm as it is, and its options."""
-    if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
+    if farm not in ("local", *QUEUES):
         yield farm, options
         return
     if farm == "local":

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from procure.queue_time.explain import because, cautions, doubt_of, like_counts
-from procure.queue_time.predict import Request, Situation, check_request, read_off, situations, stated
+from procure.queue_time.distribution import Distribution
+from procure.queue_time.explain import Caution, because, cautions, doubt_of
+from procure.queue_time.log import Log
+from procure.queue_time.predict import (
+    Request,
+    Situation,
+    can_run,
+    check_request,
+    partition_of,
+    read_off,
+    situations,
+    usual_partition,
+    widened,
+)
 from procure.queue_time.store import SiteModel, load
+from procure.text import counted, roughly
 
 
 def predict_queue(
@@ -39,9 +54,8 @@ def predict_queue(
     Returns
     -------
     dict
-        ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now, the ends None where the
-        method predicts a number only; ``p_before_deadline``; and lists of sentences: ``because``, what moved the
-        prediction, and ``caution``.
+        ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now; ``p_before_deadline``; and
+        lists of sentences: ``because``, what moved the prediction, and ``caution``.
 
     Raises
     ------
@@ -53,19 +67,116 @@ def predict_queue(
     >>> import procure
     >>> jobs = procure.generate(seed=1, n_jobs=400)
     >>> ran = procure.simulate(jobs, procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000), "fcfs").schedule
-    >>> model = procure.train_queue(ran, method="gbt")
+    >>> model = procure.train_queue(ran)
     >>> found = procure.predict_queue(model, procure.QueueRequest(cpus=4, requested_time=3600))
     >>> found["median"] >= 0
     True
     """
     site = model if isinstance(model, SiteModel) else load(Path(model))
     check_request(site, request, queue)
-    [here], features = situations(site, [request], queue, now)
-    careful = cautions(site, request, here, like_counts(here), queue)
-    said = read_off(stated(site, features), 0, deadline, doubt_of(careful))
-    return said | {"because": because(site, here), "caution": [one.text for one in careful]}
+    found = forecasts(site, [request], queue, now)
+    said = read_off(found.said, 0, deadline)
+    return said | {"because": because(site, found.here[0]), "caution": [one.text for one in found.cautions[0]]}
 
 
-def doubt_in(site: SiteModel, state: pd.DataFrame | None) -> Callable[[Request, Situation], float]:
-    """Return a function that tells how much wider `predict_queue` makes the forecast of a request in a queue."""
-    return lambda asked, here: doubt_of(cautions(site, asked, here, like_counts(here), state))
+@dataclass(frozen=True)
+class Forecasts:
+    """What is said of several requests.
+
+    Attributes
+    ----------
+    here, features
+        Each in the queue, and a row of features each.
+    cautions
+        What the model does not know of each.
+    said
+        The distributions, as much wider as the cautions ask.
+    """
+
+    here: list[Situation]
+    features: pd.DataFrame
+    cautions: list[list[Caution]]
+    said: Distribution
+
+
+def forecasts(
+    site: SiteModel,
+    requests: Sequence[Request],
+    state: pd.DataFrame | None = None,
+    now: int | None = None,
+    log: Log | None = None,
+) -> Forecasts:
+    """Forecast jobs that are submitted now, each without the others; see `predict.situations`."""
+    here, features = situations(site, requests, state, now, log)
+    careful = [cautions(site, asked, one, state) for asked, one in zip(requests, here, strict=True)]
+    doubts = np.array([doubt_of(one) for one in careful])
+    return Forecasts(here, features, careful, widened(site.model.distribution(features), doubts))
+
+
+def what_if(
+    site: SiteModel,
+    request: Request,
+    state: pd.DataFrame | None = None,
+    deadline: float | None = None,
+    now: int | None = None,
+) -> pd.DataFrame:
+    """Rank the same work in other sizes, times and partitions by its expected start.
+
+    Sizes keep CPUs × time; the soonest median is first. No way has a longer limit than any job of the partition asked
+    for in the history that the model keeps, unless the job as asked has.
+    """
+    choices = [request]
+    for factor in (0.25, 0.5, 2, 4):
+        cpus = max(1, round(request.cpus * factor))
+        time = max(60, round(request.requested_time * request.cpus / cpus)) if request.requested_time else 0
+        choices.append(replace(request, cpus=cpus, nodes=min(request.nodes, cpus), requested_time=time))
+    if request.requested_time:
+        choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
+    choices += [
+        replace(request, partition=name)
+        for name in site.partitions[:6]
+        if name and name != (request.partition or usual_partition(site))
+    ]
+    longest = site.history.groupby("partition")["requested_time"].max()
+    choices = [
+        one
+        for one in dict.fromkeys(choices)
+        if one == request
+        or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
+    ]
+    found = forecasts(site, choices, state, now)
+    rows = []
+    for place, choice in enumerate(choices):
+        expected = read_off(found.said, place, deadline)
+        asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
+        rows.append(asked | expected | {"as_asked": choice == request})
+    return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
+
+
+def conclude(choices: pd.DataFrame) -> str:
+    """Say in a sentence which of the ways of `what_if` to take.
+
+    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and three in four such jobs
+    are to start before the median of the job as asked. Of the ways that do, the soonest is named.
+    """
+    asked = choices[choices["as_asked"]].iloc[0]
+    saves = asked["median"] - choices["median"]
+    worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
+    if not worth.any():
+        return (
+            f"Ask as you did, to start {_when(asked)}: no other way to do the same work is likely to start much sooner."
+        )
+    best = choices[worth].iloc[0]
+    less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
+    limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
+    limit += ", if your job ends by then" if less else ""
+    where = f" in {best['partition']}" if best["partition"] != asked["partition"] else ""
+    return (
+        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {_when(best)}, "
+        f"{roughly(asked['median'] - best['median'])} sooner than as asked."
+    )
+
+
+def _when(choice: pd.Series) -> str:
+    text = roughly(choice["median"])
+    return text if text == "at once" else f"in about {text}"

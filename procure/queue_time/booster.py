@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from procure.files import load_booster
-from procure.progress import Step, step, worked
+from procure.progress import step
 
 PLAIN_ROUNDS = 100
 LEAFWISE: dict[str, object] = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
@@ -119,22 +119,8 @@ def fit_booster(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: i
     }
     parameters |= settings
     data = xgboost.QuantileDMatrix(features, target, nthread=1, max_bin=parameters["max_bin"])
-    n_trees = np.asarray(settings.get("quantile_alpha", 0.0)).size
-    with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
-        return _taken(xgboost.train(parameters, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))]))
-
-
-def _counter(one: Step, rows: int) -> Any:
-    """Return what XGBoost calls after each round to count it, and the rows that its trees went through."""
-    from xgboost.callback import TrainingCallback
-
-    class Count(TrainingCallback):
-        def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
-            one.done += 1
-            worked(rows)
-            return False  # go on
-
-    return Count()
+    with step(f"boosting on {len(target):,} rows"):
+        return _taken(xgboost.train(parameters, data, n_rounds))
 
 
 def _taken(fitted: Any) -> Booster:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from procure.queue_time import experts
 from procure.queue_time.features import FEATURES, picked
-from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.predict import Request, Situation, knows_partitions
 from procure.queue_time.store import GROWN, SiteModel
 from procure.text import be, counted, roughly
@@ -68,21 +67,17 @@ def like_counts(here: Situation) -> tuple[int, int, int]:
     return int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
 
 
-def cautions(
-    site: SiteModel, asked: Request, here: Situation, counts: tuple[int, int, int], state: pd.DataFrame | None
-) -> list[Caution]:
+def cautions(site: SiteModel, asked: Request, here: Situation, state: pd.DataFrame | None) -> list[Caution]:
     """Return what the model does not know of a job that is submitted now.
 
     Parameters
     ----------
     site, asked, here
         The model, what the user asked for, and the job in the queue.
-    counts
-        Of `like_counts`.
     state
         The queue as it is, if it was given.
     """
-    about, (n_like, n_user, n_there) = site.about, counts
+    about, (n_like, n_user, n_there) = site.about, like_counts(here)
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
     more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features)
     there = set() if state is None else set(state["partition"])
@@ -172,8 +167,6 @@ def topics(site: SiteModel, here: Situation) -> dict[str, float]:
     above 0 they lengthen the wait.
     """
     model = site.model
-    if not isinstance(model, QueueTimeModel) or not model.boosters:
-        return {}
     moved = model.boosters["again"].contributions(model.matrix(here.features))[0]
     [weights] = model.mixture.weights(model.beyond(here.features))
     weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))

@@ -69,7 +69,7 @@ class Log:
 
     @cached_property
     def kinds(self) -> dict[str, tuple[np.ndarray, ...]]:
-        """What the jobs of a shape and of a kind have in common, see `features.WHOSE`."""
+        """What the jobs of a shape and of a kind have in common, see `features.GROUPS`."""
         width = np.ceil(np.log2(np.maximum(self.cpus, 1))).astype(np.int64)
         length = (np.log2(np.maximum(self.limit, 60) / 60) // 2).astype(np.int64)
         return {

@@ -101,12 +101,6 @@ class QueueTimeModel:
         self.mixture.until = cut
         return self.fit(features.iloc[train], wait[train], submit[train])
 
-    def work(self, n_rows: int) -> float:
-        """Return how many rows all trees together go through when ``n_rows`` are learnt: what `learn` takes."""
-        n, half = float(min(n_rows, self.settings.max_rows)), (1 - self.settings.holdout) / 2
-        rows = n * len(LEVELS) + min(n * N_DEADLINES, max(self.settings.max_pairs, 3 * n))
-        return rows * self.settings.rounds * (1 + (half if self.settings.holdout else 0))
-
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
         """Fit the boosters on jobs that have started.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,14 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.progress import track
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.events import NEVER
 from procure.queue_time.features import features_of
 from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
-from procure.text import counted, nearest, roughly
+from procure.text import nearest
 
 
 @dataclass(frozen=True)
@@ -202,17 +202,8 @@ def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
 
 
-def stated(site: SiteModel, features: pd.DataFrame) -> Distribution | np.ndarray:
-    """Return what the model states of jobs: their distributions, or where the method has none its points (n,), s."""
-    if isinstance(site.model, QueueTimeModel):
-        return site.model.distribution(features)
-    return np.maximum(site.model.predict(features), 0.0)
-
-
-def read_off(
-    said: Distribution | np.ndarray, row: int = 0, deadline: float | None = None, doubt: float = 0.0
-) -> dict[str, float | None]:
-    """Read when a job starts, seconds from now, off what is `stated` of several.
+def read_off(said: Distribution, row: int = 0, deadline: float | None = None) -> dict[str, float | None]:
+    """Read when a job starts, seconds from now, off what is stated of several.
 
     Parameters
     ----------
@@ -220,20 +211,14 @@ def read_off(
         What is stated, and of which of the jobs it is asked.
     deadline
         Seconds from now; None = no chance is asked for.
-    doubt
-        Of `explain.doubt_of`: how much wider than stated the distribution is made.
 
     Returns
     -------
     dict
         ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
-        `calibrate.interval_levels`; a point method knows only the first.
+        `calibrate.interval_levels`.
     """
-    if not isinstance(said, Distribution):
-        empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
-        return {"median": float(said[row])} | empty | {"p_before_deadline": None}
     one = Distribution(said.curve[[row]])
-    one = widened(one, doubt) if doubt else one
     values: dict[str, float | None] = {"median": float(one.quantile(0.5)[0])}
     for share in (50, 90):
         values[f"lower_{share}"], values[f"upper_{share}"] = one.interval(share / 100)[0].tolist()
@@ -264,88 +249,17 @@ def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, wait
     return Distribution(np.expm1(np.log1p(views).mean(axis=0)))
 
 
-def widened(said: Distribution, doubt: float) -> Distribution:
-    """Widen each distribution: scale the tail probability by 1 − ``doubt``; the median stays.
+def widened(said: Distribution, doubt: np.ndarray | float) -> Distribution:
+    """Widen each distribution: scale the tail probability by 1 − its ``doubt``; the median stays.
 
     With 0.5 the 90 % interval is what was the 95 % interval.
     """
-    keep = 1 - min(doubt, 0.9)
+    doubt = np.broadcast_to(np.minimum(doubt, 0.9), len(said.curve))[:, None]
     below = GRID < 0.5
     outside = 2 * np.where(below, GRID, 1 - GRID)  # what is beyond an interval that reaches to this level
-    moved = outside * (keep + (1 - keep) * outside) / 2
-    return Distribution(said.quantile(np.where(below, moved, 1 - moved)))
-
-
-def what_if(
-    site: SiteModel,
-    request: Request,
-    state: pd.DataFrame | None = None,
-    deadline: float | None = None,
-    now: int | None = None,
-    doubt: Callable[[Request, Situation], float] = lambda asked, here: 0.0,
-) -> pd.DataFrame:
-    """Rank the same work in other sizes, times and partitions by its expected start.
-
-    Sizes keep CPUs × time; the soonest median is first. No way has a longer limit than any job of the partition asked
-    for in the history that the model keeps, unless the job as asked has.
-    ``doubt`` tells how much wider than stated each forecast is made, see `answer.doubt_in`.
-    """
-    choices = [request]
-    for factor in (0.25, 0.5, 2, 4):
-        cpus = max(1, round(request.cpus * factor))
-        time = max(60, round(request.requested_time * request.cpus / cpus)) if request.requested_time else 0
-        choices.append(replace(request, cpus=cpus, nodes=min(request.nodes, cpus), requested_time=time))
-    if request.requested_time:
-        choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
-    choices += [
-        replace(request, partition=name)
-        for name in site.partitions[:6]
-        if name and name != (request.partition or usual_partition(site))
-    ]
-    longest = site.history.groupby("partition")["requested_time"].max()
-    choices = [
-        one
-        for one in dict.fromkeys(choices)
-        if one == request
-        or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
-    ]
-    found, features = situations(site, choices, state, now)
-    said = stated(site, features)
-    rows = []
-    for place, (choice, here) in enumerate(zip(choices, found, strict=True)):
-        expected = read_off(said, place, deadline, doubt(choice, here))
-        asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
-        rows.append(asked | expected | {"as_asked": choice == request})
-    return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
-
-
-def conclude(choices: pd.DataFrame) -> str:
-    """Say in a sentence which of the ways of `what_if` to take.
-
-    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and three in four such jobs
-    are to start before the median of the job as asked. Of the ways that do, the soonest is named.
-    """
-    asked = choices[choices["as_asked"]].iloc[0]
-    saves = asked["median"] - choices["median"]
-    worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
-    if not worth.any():
-        return (
-            f"Ask as you did, to start {_when(asked)}: no other way to do the same work is likely to start much sooner."
-        )
-    best = choices[worth].iloc[0]
-    less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
-    limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
-    limit += ", if your job ends by then" if less else ""
-    where = f" in {best['partition']}" if best["partition"] != asked["partition"] else ""
-    return (
-        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {_when(best)}, "
-        f"{roughly(asked['median'] - best['median'])} sooner than as asked."
-    )
-
-
-def _when(choice: pd.Series) -> str:
-    text = roughly(choice["median"])
-    return text if text == "at once" else f"in about {text}"
+    moved = outside * (1 - doubt + doubt * outside) / 2
+    levels = np.where(below, moved, 1 - moved)
+    return Distribution(np.where(doubt > 0, quantiles_at(said.curve, levels), said.curve))
 
 
 def pending_waits(
@@ -381,12 +295,9 @@ def pending_waits(
         request = Request.of(next(table.iloc[[log.order[row]]].itertuples()))
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
         _, fresh = situations(site, [request], now=now, log=others)
-        said = stated(site, fresh)
-        if isinstance(site.model, QueueTimeModel):
-            said = rest(site.model, submitted.iloc[[place]], fresh, waited)
-        values = said.curve if isinstance(said, Distribution) else said
-        values = soonest[request.kind] = np.maximum(values, soonest.get(request.kind, 0.0))
+        curve = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        curve = soonest[request.kind] = np.maximum(curve, soonest.get(request.kind, 0.0))
         about = {"job_id": names[row], "cpus": request.cpus, "requested_time": request.requested_time}
         about |= {"partition": request.partition, "waited": waited}
-        rows.append(about | read_off(Distribution(values) if values.ndim == 2 else values))
+        rows.append(about | read_off(Distribution(curve)))
     return pd.DataFrame(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,8 @@ from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.booster import Booster
 from procure.queue_time.log import Log, Outcomes, read_jobs
+from procure.queue_time.mixture import Mixture
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published
 
 SCHEMA = "procure-queue-time/11"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
@@ -24,8 +24,9 @@ HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 GROWN = 0.2
 """How many more waits are known when boosters are trained again, as a share of those that they learnt from: all
 trainings before the last then learn from at most 1/0.2 = 5 rows for each of these, so that cost grows with the log."""
+_KEPT = ("names", "most_waiting", "again_until")
 _STATE, _COUNTS = ("experts", "ends", "counted"), ("share", "until")
-"""The arrays and numbers of a `mixture.Mixture`."""
+"""What is written of a `QueueTimeModel`, and of its `mixture.Mixture` the arrays and numbers."""
 _TEXT = ("job_id", "user", "partition", "gpu_type")
 _NUMBER = tuple(
     (
@@ -42,8 +43,7 @@ class SiteModel:
     bounds and the trend's record; ``history`` is a job table of the last jobs.
     """
 
-    method: str
-    model: QueueTimeModel | Published
+    model: QueueTimeModel
     about: dict[str, Any]
     history: pd.DataFrame
 
@@ -82,16 +82,11 @@ def save(site: SiteModel, path: Path) -> None:
     --------
     >>> import procure
     >>> from pathlib import Path
-    >>> model = procure.train_queue(procure.read_log("ran.parquet").jobs, method="gbt")
+    >>> model = procure.train_queue(procure.read_log("ran.parquet").jobs)
     >>> procure.save_queue(model, Path("site.model"))
     """
-    arrays, boosters, settings = _parts(site.model)
-    head = {
-        "schema": SCHEMA,
-        "method": site.method,
-        "settings": settings,
-        "about": site.about,
-    }
+    settings, arrays, boosters = _flat(site.model)
+    head = {"schema": SCHEMA, "method": "procure", "settings": settings, "about": site.about}
     arrays |= {name: np.frombuffer(booster.content, np.uint8) for name, booster in boosters.items()}
     write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
 
@@ -108,87 +103,59 @@ def load(path: Path) -> SiteModel:
     --------
     >>> import procure
     >>> from pathlib import Path
-    >>> procure.save_queue(procure.train_queue(procure.read_log("ran.parquet").jobs, method="gbt"), Path("a.model"))
-    >>> procure.load_queue(Path("a.model")).method
-    'gbt'
+    >>> procure.save_queue(procure.train_queue(procure.read_log("ran.parquet").jobs), Path("a.model"))
+    >>> procure.load_queue(Path("a.model")).about["n_rows"] >= 100
+    True
     """
     archive = read_archive(path, SCHEMA, "; `procure queue train` writes one")
-    head = archive.head
+    head, arrays = archive.head, archive.arrays
     try:
-        model = _assemble(head["method"], head["settings"], archive, str(path))
-        return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays))
+        model = _assemble(head, arrays, str(path))
+        return SiteModel(model, head["about"], _history_frame(arrays))
     except TableError:
         raise
     except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
         raise TableError(f"{path}: not a whole model file, a part of it is missing; train it again") from None
 
 
-def _parts(
-    model: QueueTimeModel | Published,
-) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
-    if isinstance(model, QueueTimeModel):
-        arrays = {"usual": model.usual, "deadlines": model.deadlines}
-        arrays |= {f"mixture_{name}": getattr(model.mixture, name) for name in _STATE}
-        arrays |= {f"jobs_{name}": values for name, values in vars(model.mixture.jobs).items()}
-        boosters = {f"booster_{name}": booster for name, booster in model.boosters.items()}
-        settings = asdict(model.settings) | {"names": model.names}
-        settings |= {"most_waiting": model.most_waiting, "again_until": model.again_until}
-        settings["mixture"] = {name: getattr(model.mixture, name) for name in _COUNTS}
-        return arrays, boosters, settings
-    arrays, boosters = _published_parts(model)
-    return arrays, boosters, {"k": model.k, "seed": model.seed}
+def _flat(model: QueueTimeModel) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Booster]]:
+    """Return what a model is of: settings, arrays, boosters."""
+    mixture = model.mixture
+    arrays = {"usual": model.usual, "deadlines": model.deadlines}
+    arrays |= {f"mixture_{name}": getattr(mixture, name) for name in _STATE}
+    arrays |= {f"jobs_{name}": values for name, values in vars(mixture.jobs).items()}
+    settings = asdict(model.settings) | {name: getattr(model, name) for name in _KEPT}
+    settings["mixture"] = {name: getattr(mixture, name) for name in _COUNTS}
+    return settings, arrays, {f"booster_{name}": booster for name, booster in model.boosters.items()}
 
 
-def _published_parts(model: Published) -> tuple[dict[str, np.ndarray], dict[str, Booster]]:
-    arrays = {"low": model.low, "high": model.high, "centres": model.centres}
-    return arrays, {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
+def _assemble(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray], source: str) -> QueueTimeModel:
+    settings = dict(head["settings"])
 
+    def boosters(prefix: str) -> dict[str, Booster]:
+        names = (name for name in arrays if name.startswith(prefix))
+        return {name.removeprefix(prefix): Booster.from_bytes(arrays[name].tobytes(), source) for name in names}
 
-def _published(arrays: Mapping[str, np.ndarray], k: int, seed: int, read: Callable[[str], Booster]) -> Published:
-    model = Published(k, seed)
-    model.low, model.high, model.centres = arrays["low"], arrays["high"], arrays["centres"]
-    model.base = read("base")
-    model.boosters = {int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")}
-    return model
-
-
-def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: str) -> QueueTimeModel | Published:
-    arrays = archive.arrays
-
-    def read(name: str) -> Booster:
-        return Booster.from_bytes(arrays[name].tobytes(), source)
-
-    if method == "procure":
-        names = list(settings.pop("names"))
-        counts = settings.pop("mixture")
-        again_until = float(settings.pop("again_until"))
-        most_waiting = [float(value) for value in settings.pop("most_waiting")]
-        model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"])
-        model.usual, model.most_waiting = arrays["usual"], most_waiting
-        model.again_until = again_until
-        kept = [name for name in arrays if name.startswith("booster_")]
-        model.boosters = {name.removeprefix("booster_"): read(name) for name in kept}
-        for name in _STATE:
-            setattr(model.mixture, name, arrays[f"mixture_{name}"])
-        for name in _COUNTS:
-            setattr(model.mixture, name, float(counts[name]))
-        model.mixture.jobs = Outcomes(*(arrays[f"jobs_{one.name}"] for one in fields(Outcomes)))
-        return model
-    return _published(arrays, settings["k"], settings["seed"], read)
+    if head["method"] != "procure":
+        raise TableError(f"{source}: the method {head['method']!r:.40} has no model files any more; train it again")
+    counts, kept = settings.pop("mixture"), {name: settings.pop(name) for name in _KEPT}
+    ours = QueueTimeModel(Settings(**settings), deadlines=arrays["deadlines"], usual=arrays["usual"], **kept)
+    ours.boosters = boosters("booster_")
+    state: dict[str, Any] = {name: arrays[f"mixture_{name}"] for name in _STATE}
+    state |= {name: float(counts[name]) for name in _COUNTS}
+    ours.mixture = Mixture(Outcomes(*(arrays[f"jobs_{one.name}"] for one in fields(Outcomes))), **state)
+    return ours
 
 
 def _history_arrays(history: pd.DataFrame) -> dict[str, np.ndarray]:
-    arrays = {f"history_{name}": history[name].astype(str).to_numpy(dtype="U") for name in _TEXT}
-    for name in _NUMBER:
-        values = history[name].astype("Int64").fillna(-(2**62)).to_numpy(dtype=np.int64)
-        arrays[f"history_{name}"] = values
-    return arrays
+    texts = {f"history_{name}": history[name].astype(str).to_numpy(dtype="U") for name in _TEXT}
+    whole = history[list(_NUMBER)].astype("Int64").fillna(-(2**62)).astype(np.int64)
+    return texts | {f"history_{name}": whole[name].to_numpy() for name in _NUMBER}
 
 
 def _history_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns: dict[str, Any] = {name: arrays[f"history_{name}"].astype(object) for name in _TEXT}
-    for name in _NUMBER:
-        values = pd.Series(arrays[f"history_{name}"])
-        nullable = name in ("start_time", "end_time")
-        columns[name] = values.astype("Int64").where(values > -(2**62)) if nullable else values
+    columns |= {name: pd.Series(arrays[f"history_{name}"]) for name in _NUMBER}
+    for name in ("start_time", "end_time"):
+        columns[name] = columns[name].astype("Int64").where(columns[name] > -(2**62))
     return pd.DataFrame(columns)

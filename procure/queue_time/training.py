@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.progress import silent, step, work
+from procure.progress import silent, step
 from procure.queue_time.explain import bounds, drifts
 from procure.queue_time.features import NEEDED_SECONDS, site_features
 from procure.queue_time.log import UNKNOWN, Outcomes, queue_jobs, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.store import GROWN, SiteModel, recent
 from procure.text import be, counted, roughly
 
 _KEYS = ["job_id", "submit_time"]
 
 
-def train(
-    jobs: pd.DataFrame,
-    method: str = "procure",
-    k: int = 57,
-    settings: Settings | None = None,
-) -> SiteModel:
-    """Train a site's model on a log.
+def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
+    """Train a site's model on a log; on the last 15 % of the rows its experts are weighed.
 
     Parameters
     ----------
     jobs
         A checked job table with start times.
-    method
-        ``procure``, ``kmeans-gbt`` or ``gbt``.
-    k
-        Groups of ``kmeans-gbt``.
     settings
-        Of our model; on the last 15 % of the rows its experts are weighed by default.
+        Of the model.
 
     Examples
     --------
     >>> import procure
     >>> ran = procure.read_log("ran.parquet").jobs
-    >>> procure.train_queue(ran, method="gbt").method
-    'gbt'
+    >>> procure.train_queue(ran).about["n_rows"] >= 100
+    True
     """
     jobs = queue_jobs(jobs)
     with step(f"computing the features of {len(jobs):,} jobs"):
@@ -54,22 +44,15 @@ def train(
     if len(rows) < 100:
         known = f"{counted(len(rows), 'job')} with a start {be(len(rows))} too few to learn from"
         raise TableError(f"{known}; at least 100 are needed")
-    model: QueueTimeModel | Published
-    n_learnt = len(rows)
-    if method == "procure":
-        outcomes = Outcomes.of(jobs)
-        model = QueueTimeModel(settings or Settings())
-        n_learnt = min(len(rows), model.settings.max_rows)
-        with work(f"training on {n_learnt:,} jobs", model.work(len(rows))):
-            model.learn(features, outcomes, rows, _known_until(outcomes))
-    else:
-        model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
-    about = _about(jobs, features, len(rows), method)
-    about |= {"trained_rows": n_learnt, "rows_since": 0}
-    return SiteModel(method, model, about, recent(jobs))
+    outcomes, model = Outcomes.of(jobs), QueueTimeModel(settings or Settings())
+    n_learnt = min(len(rows), model.settings.max_rows)
+    with step(f"training on {n_learnt:,} jobs"):
+        model.learn(features, outcomes, rows, _known_until(outcomes))
+    about = _about(jobs, features, len(rows)) | {"trained_rows": n_learnt, "rows_since": 0}
+    return SiteModel(model, about, recent(jobs))
 
 
-def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
+def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int) -> dict[str, Any]:
     cpus = jobs["n_nodes"] * jobs["cpus_per_node"]
     seen = {name: float(features[f"{name}_in_use"].max()) for name in ("cpus", "mem", "gpus")}
     most = {
@@ -83,7 +66,6 @@ def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str)
     starts = jobs["start_time"].dropna()
     end = int(max(jobs["submit_time"].max(), starts.max()))
     return {
-        "method": method,
         "n_rows": n_rows,
         "first": int(jobs["submit_time"].min()),
         "last": int(jobs["submit_time"].max()),
@@ -129,16 +111,15 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
     joined = _joined(site.history, jobs, _new(site, jobs))
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     features = site_features(joined, site.seen)
-    if isinstance(site.model, QueueTimeModel):
-        _learn_more(site.model, joined, features, fresh, now)
+    _learn_more(site.model, joined, features, fresh, now)
     n_known = _newly_known(site.history, joined)
-    about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
+    about = _about(joined, features, site.about["n_rows"] + n_known)
     about["rows_since"] = site.about["rows_since"] + n_known
     about |= {name: site.about[name] for name in ("first", "bounds", "trained_until", "trained_rows")}
     for kind, before in (("most", site.about["most"]), ("seen", site.seen)):
         about[kind] = {name: max(value, before[name]) for name, value in about[kind].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
-    made = SiteModel(site.method, site.model, about, recent(joined))
+    made = SiteModel(site.model, about, recent(joined))
     return made, drifts(site.about["bounds"], features), len(fresh)
 
 
@@ -147,8 +128,7 @@ def refit(site: SiteModel, jobs: pd.DataFrame) -> SiteModel:
     jobs = queue_jobs(jobs)
     both = _joined(site.history, jobs, np.ones(len(jobs), bool))
     waits = both["start_time"].isna() & both["end_time"].isna()
-    k, own = (site.model.k, None) if isinstance(site.model, Published) else (0, site.model.settings)
-    return train(both.assign(state=np.where(waits, "PENDING", "")), site.method, k, own)
+    return train(both.assign(state=np.where(waits, "PENDING", "")), site.model.settings)
 
 
 def continue_training(
@@ -169,7 +149,7 @@ def continue_training(
     --------
     >>> import procure
     >>> ran = procure.read_log("ran.parquet").jobs
-    >>> model = procure.train_queue(ran.iloc[:300], method="gbt")
+    >>> model = procure.train_queue(ran.iloc[:300])
     >>> procure.update_queue(model, ran).about["n_rows"] > 300
     True
     """
@@ -242,11 +222,3 @@ def _learn_more(
     model.mixture.roll(outcomes.take(fresh), raw, model.beyond(features.iloc[fresh]), model.top, until, every)
     if every:
         model.train_again(features, outcomes, until)
-
-
-def choose_k(jobs: pd.DataFrame, ks: Sequence[int], progress: Callable[[int, float], None] | None = None) -> int:
-    """Choose the number of groups of ``kmeans-gbt`` on a validation part of a log; see `published.sweep_k`."""
-    jobs = queue_jobs(jobs)
-    wait = wait_times(jobs)
-    rows = np.flatnonzero(~np.isnan(wait))
-    return best_k(sweep_k(site_features(jobs).iloc[rows], wait[rows], ks, progress=progress))

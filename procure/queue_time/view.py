@@ -66,6 +66,10 @@ class View:
         """Return a feature that was computed before, (n,) float32."""
         return self.known[name]
 
+    def asked(self, name: str) -> np.ndarray:
+        """Return what each job asks for."""
+        return np.asarray(getattr(self.ask, {"mem_mb": "mem"}.get(name, name)))
+
     def told(self, name: str) -> np.ndarray | None:
         """Return what the log itself says of each job, where it does."""
         return self.ask.optional.get(name)

@@ -24,7 +24,7 @@ from procure.sweep.results import costs_of, policy_of
 from procure.sweep.trial import find_package
 from procure.tables import check, read
 from procure.text import Shown, counted, duration
-from procure.workload.gpu_models import run_times_on
+from procure.workload.speedups import run_times_on
 
 _MOST_ROUNDS = 20
 _HOUR = 3600

@@ -277,7 +277,7 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     digest = hashlib.sha256(content + how.model_dump_json().encode()).hexdigest()[:8]
     base = path.with_name(f"{path.stem}-jobs-{digest}.parquet")
     known = sorted(path.parent.glob(f"{base.stem}*.parquet"))
-    zone = how.log_tz or (merged(how, inputs.jobs.name)[0].log_tz if how.said() else None)
+    zone = how.log_tz or (merged(how, inputs.jobs.name).log_tz if how.said() else None)
     if known:
         told(f"{inputs.jobs}, as imported before in {known[0]}" + (f" and {len(known) - 1} more" if known[1:] else ""))
         return {one.stem.removeprefix(base.stem).removeprefix("-") or "jobs": one for one in known}, zone
@@ -318,7 +318,7 @@ def _with_format(inputs: Inputs) -> LogSettings:
     if how.format or is_job_table(existing_file(inputs.jobs), how):
         return how
     if how.preset:
-        return how.model_copy(update={"format": merged(how, inputs.jobs.name)[0].format})
+        return how.model_copy(update={"format": merged(how, inputs.jobs.name).format})
     found = guess(inputs.jobs)
     if found is not None and found.name == "csv" and not how.columns:
         header = log_bytes(inputs.jobs)[:65_536].decode("utf-8", errors="replace").partition("\n")[0]

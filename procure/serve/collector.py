@@ -10,38 +10,38 @@ import sqlite3
 import sys
 import threading
 import time as clock
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError, where
 from procure.files import whole_file
 from procure.queue_time.store import recent
 from procure.serve.closed import Closed
-from procure.serve.keeper import Keeper, end_with_parent
 from procure.serve.ledger import forecasts
-from procure.serve.settings import Place, read_service
-from procure.serve.sources import FUTURE, Queue, Replay, Slurm, is_due
+from procure.serve.settings import LEAST_BETWEEN, Place, read_service
+from procure.serve.slurm import Queue, Slurm, is_due
 from procure.serve.store import JOB_COLUMNS, Store, job_table, usable, why
+from procure.serve.trainer import Trainer, end_with_parent
 from procure.text import counted
 
 LOG = logging.getLogger("procure.serve")
 ACCOUNTING_EVERY = 60
 """Seconds between two looks at the accounting."""
 DAY = 86_400
+FUTURE = 120
+"""A time so many seconds ahead of this machine's clock is the fault of a clock."""
 LATE, REREAD_EVERY = 2 * DAY, 3600
 """Seconds of accounting that are read again, and how often: slurmdbd may have been away from slurmctld."""
 SHORT_GAP = 4
 """Looks that fail before it is a gap."""
-LOST_AFTER, KEEP_FORECASTS = 2 * 86_400, 5 * 366 * 86_400
-SURFACED = 5 * 86_400
+LOST_AFTER, KEEP_FORECASTS = 2 * DAY, 5 * 366 * DAY
+SURFACED = 5 * DAY
 """A job that was never seen in the queue is forecast afterwards if the accounting tells of it within so many seconds of
 its submission."""
-TABLE_SPAN = 40 * 86_400
+TABLE_SPAN = 40 * DAY
 """Seconds of jobs that have ended that a question looks back over, with some to spare."""
 MOST_TABLE, LEAST_TABLE = 60_000, 100
 """Jobs that have ended at most, the last ones, and jobs in all at least, however long ago they were; those that wait or
@@ -49,82 +49,52 @@ run are all there."""
 
 
 class Collector:
-    """Looks at a source again and again; see `tick`."""
+    """Looks at a Slurm again and again; see `tick`."""
 
     def __init__(self, place: Place) -> None:
-        """Take the folder of a service for itself.
-
-        Raises
-        ------
-        TableError
-            Another collector has it, or it is of another source.
-        """
+        """Take the folder of a service for itself; a `TableError` says that another has it, or whose it is."""
         self.place, self.service = place, place.service
         self.lock = lock(place)
         self.store = Store(place.database, writer=True)
         of_this(self.store, place)
-        self.replay = self.service.source.kind == "replay"
-        self.at = int(clock.time())
-        try:
-            self.origin: Slurm | Replay = (
-                Replay(place, self.store.fact("moment"))
-                if self.replay
-                else Slurm(self.service.source, self.say, self.service.hide)
-            )
-        except TableError as error:
-            self.say("source", str(error))
-            raise
-        self.say("source", None)
+        self.origin = Slurm(place, self.say)
         self.at = self.origin.now()
-        hurried = self.replay and self.service.source.speed == 0
-        self.keeper = Keeper(place, self.store, self.say, hurried)
+        self.trainer = Trainer(place, self.store, self.say)
         self.accounted = int(self.store.fact("accounted", 0))
         self.unkept: str | None = None
-        self.closed = Closed.of(self.store.fact("closed"))
-        self.reread, self.at_once, self.alone = 0, DAY, set[str]()
-        self.asked, self.failed, self.written, self.pruned = 0, 0, 0.0, 0
+        self.closed = Closed.model_validate(self.store.fact("closed", {}))
+        self.reread, self.at_once = 0, DAY
+        self.asked, self.failed, self.tidied = 0, 0, 0
         self.looked = self.store.fact("looked")
         self.open = job_table([])
-        if self.keeper.site is not None and not self.store.rows("select 1 from jobs limit 1"):
-            history = self.keeper.site.history
+        if self.trainer.site is not None and not self.store.rows("select 1 from jobs limit 1"):
+            history = self.trainer.site.history
             self.store.put_jobs(history[history["end_time"].notna()])  # a model that came without its database
-        self.surfaced = max(SURFACED, 2 * self.service.source.every)
 
     def say(self, code: str, text: str | None) -> None:
         """Note a problem for the page, and in the log once as it comes and once as it goes."""
         with suppress(sqlite3.Error):
-            if self.store.problem(code, text, self.at):
+            if self.store.problem(code, text, getattr(self, "at", int(clock.time()))):
                 LOG.warning("%s", text) if text else LOG.info("%s: mended", code)
 
-    def run(self, stop: threading.Event, progress: Callable[[int], None] | None = None) -> None:
-        """Look until told to stop, or until a replay has ended."""
+    def run(self, stop: threading.Event) -> None:
+        """Look until told to stop."""
         while not stop.is_set():
-            began = clock.monotonic()
+            began, failed = clock.monotonic(), None
             try:
                 self.tick()
                 if self.store.lost():
                     raise FileNotFoundError
-                self._kept(None)
+                self.say("look", None)
             except (sqlite3.Error, OSError) as error:
-                self._kept(error)
+                failed = error
             except TableError as error:
                 self.say("look", f"a look at the queue came to nothing: {error}")
             except Exception as error:  # whatever it is, the next look is made
                 self.say("look", f"a look at the queue has failed ({type(error).__name__}); the log says where")
                 LOG.error("a look at the queue has failed: %s", where(error))
-            else:
-                self.say("look", None)
-            if progress is not None:
-                progress(self.at)
-            pause = self.origin.pause()
-            if pause < 0:
-                self._write()
-                self.store.remember(finished=True)
-                LOG.info("the replay has ended")
-                stop.wait()
-                return
-            rest = pause - (0 if self.replay else clock.monotonic() - began)
-            stop.wait(max(rest, 0.0))
+            self._kept(failed)
+            stop.wait(max(self.service.source.every - (clock.monotonic() - began), 0.0))
 
     def _kept(self, error: sqlite3.Error | OSError | None) -> None:
         """Say once that nothing can be kept, and once that it can again; the log says it where the database cannot."""
@@ -137,8 +107,8 @@ class Collector:
 
     def tick(self) -> None:
         """Look once: at the accounting where it is due, at the queue, then forecast, settle and write."""
-        self.at = now = self.origin.now()
-        self._account(now)
+        self.at = self.origin.now()
+        self._account(self.at)
         queue = self._queue()
         if queue is None:
             return
@@ -147,11 +117,14 @@ class Collector:
         table = self.table()
         self._forecast(now, table)  # before the model learns what is known now
         self.store.settle()
-        self.keeper.look(now)
-        if self.keeper.site is not None and not 0 <= self.store.fact("began", -1) <= now:
+        self.trainer.look(now)
+        if self.trainer.site is not None and not 0 <= self.store.fact("began", -1) <= now:
             self.store.remember(began=now)  # a job that comes from now on has a forecast
-        self._write(table)
-        self._tidy(now)
+        self.write(table)
+        if is_due(self.tidied, DAY, now):
+            self.tidied = now
+            most = 3 * self.service.model.max_rows
+            self.store.tidy(self.open, now - LOST_AFTER, now, most, now - KEEP_FORECASTS)
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -166,8 +139,8 @@ class Collector:
             if self.failed >= SHORT_GAP or self.looked is None:
                 self.say("squeue", f"the queue is not seen: {error}")
             return None
-        every = self.service.source.every
-        if self.looked is not None and queue.now - self.looked > SHORT_GAP * max(every, 30) and not self.replay:
+        shortest = SHORT_GAP * max(self.service.source.every, LEAST_BETWEEN)
+        if self.looked is not None and queue.now - self.looked > shortest:
             self.store.db.execute("insert or replace into gaps values (?, ?, 'queue')", (self.looked, queue.now))
             LOG.warning("the queue was not seen for %d s", queue.now - self.looked)
         self.failed, self.looked = 0, queue.now
@@ -176,16 +149,16 @@ class Collector:
 
     def _account(self, now: int) -> None:
         """Read the accounting since the last time, a day at once, and each hour what may have come late."""
-        if not self.replay and not is_due(self.asked, ACCOUNTING_EVERY, now):
+        if not is_due(self.asked, ACCOUNTING_EVERY, now):
             return
         self.asked = now
         if self.accounted > now + FUTURE:  # by a clock that was ahead: what was read is not known
             self.accounted = 0
-        since = self.accounted or (0 if self.replay else now - self.service.source.history_days * DAY)
-        again = not self.replay and is_due(self.reread, REREAD_EVERY, now)
-        since, users, n, n_odd = min(since, now - LATE) if again else since, set[str](), 0, 0
+        since = self.accounted or now - self.service.source.history_days * DAY
+        again = is_due(self.reread, REREAD_EVERY, now)
+        since, n_odd = min(since, now - LATE) if again else since, 0
         while since < now:
-            until = now if self.replay else min(since + self.at_once, now)
+            until = min(since + self.at_once, now) if self.place.dumps is None else now  # a file is read whole
             try:
                 jobs = self.origin.ended(since, until)
             except TableError as error:
@@ -196,11 +169,11 @@ class Collector:
                 jobs, odd = in_order(jobs, now)
                 n_odd += odd
                 self.store.put_jobs(jobs)  # a job that was read twice is one job
-                users, n = users | set(jobs["user"]), n + len(jobs)
             since, self.accounted = until, max(self.accounted, until)
             self.store.remember(accounted=self.accounted)
         self.reread, self.at_once = now if again else self.reread, min(2 * self.at_once, DAY)
-        self._check_accounting(users, n if again else 0)
+        text = "sacct shows the jobs of one user alone: this account may not read those of others (PrivateData)"
+        self.say("private", text if self._is_alone(now) else None)
         if n_odd or again:
             text = (
                 f"{counted(n_odd, 'job')} of the accounting started before the submission, ended before the start, or "
@@ -209,114 +182,87 @@ class Collector:
             self.say("clocks", text if n_odd else None)
         self.say("sacct", None)
 
-    def _check_accounting(self, users: set[str], n: int) -> None:
-        """Say where the accounting of two days is one user's alone while others wait or run, until a second is seen."""
-        if len(users) > 1:
-            self.alone = set()
-        elif n >= 20:
-            self.alone = users
-        others = set(self.open["user"]) - self.alone if self.alone else set()
-        text = "sacct shows the jobs of one user alone: this account may not read those of others (PrivateData)"
-        if not self.alone or len(others) > 1:
-            self.say("private", text if self.alone else None)
+    def _is_alone(self, now: int) -> bool:
+        """Tell whether the accounting of two days is one user's while several others wait or run."""
+        seen = "select count(*), count(distinct user) from jobs where coalesce(state, '') != 'LOST' and end_time > ?"
+        [(n, users)] = self.store.rows(seen, (now - LATE,))
+        return n >= 20 and users == 1 and self.open["user"].nunique() > 2
 
     def _take(self, queue: Queue) -> None:
         """Keep what waits and runs; say which partition is gone."""
-        jobs, _ = in_order(queue.jobs, None)
-        self.store.put_jobs(jobs)
-        self.open = jobs
+        self.open, odd = in_order(queue.jobs, queue.now)
+        text = f"{counted(odd, 'job')} of the queue started before the submission, or are submitted in the future"
+        self.say("clock", f"{text}: synchronise the clocks" if odd else None)
+        self.store.put_jobs(self.open)
         if queue.closed != self.closed:
             self.closed = queue.closed
-            self.store.remember(closed=self.closed.plain())
-        self.store.remember(looked=queue.now, looked_wall=int(clock.time()), cpus=queue.cpus, moment=queue.now)
-        site = self.keeper.site
+            self.store.remember(closed=self.closed.model_dump())
+        seen = queue.now if self.place.dumps else int(clock.time())
+        self.store.remember(looked=queue.now, looked_wall=seen, cpus=queue.cpus)
+        site = self.trainer.site
         shown = set(site.about["partitions"]) - {"", "ALL", *self.service.hide} if site and queue.cpus else set()
         gone = sorted(shown - set(queue.cpus))
-        gone = gone if not self.replay else []
         text = f"the model knows partitions that are no longer there: {', '.join(gone[:5])}"
         self.say("partition", text if gone else None)
 
     def table(self) -> pd.DataFrame:
         """Return the job table that features look at: what has ended, and what waits and runs."""
-        queue, known = self.open.reindex(columns=list(JOB_COLUMNS)), self.store.ended(MOST_TABLE)
+        queue = self.open.reindex(columns=list(JOB_COLUMNS)).astype({"job_id": str})
+        known = self.store.jobs("end_time is not null and coalesce(state, '') != 'LOST'", (MOST_TABLE,))
         if known.empty:
             return queue.reset_index(drop=True)
-        keys = pd.MultiIndex.from_frame(queue[["job_id", "submit_time"]].astype({"job_id": str}))
-        mine = pd.MultiIndex.from_frame(known[["job_id", "submit_time"]])
+        keys, mine = (pd.MultiIndex.from_frame(one[["job_id", "submit_time"]]) for one in (queue, known))
         both = pd.concat([recent(known[~mine.isin(keys)]), queue], ignore_index=True)
         return both.sort_values(["submit_time", "job_id"], kind="stable", ignore_index=True)  # as the database has them
 
     def _forecast(self, now: int, table: pd.DataFrame) -> None:
         """Forecast every job that is seen for the first time."""
-        site = self.keeper.site
+        site, every = self.trainer.site, self.service.source.every
         if site is None:
             return
         since = min(int(self.store.fact("began", now)), now)
-        new = self.store.without_forecast(max(since, now - self.surfaced))
-        keys = zip(table["job_id"].astype(str), table["submit_time"].map(int), strict=True)
-        rows = np.array([place for place, key in enumerate(keys) if key in new], dtype=int)
-        if not len(rows):
+        new = self.store.without_forecast(max(since, now - max(SURFACED, 2 * every)))
+        keys = pd.MultiIndex.from_frame(table[["job_id", "submit_time"]])
+        asked = table[keys.isin(list(new))] if new else table[:0]
+        if asked.empty:
             return
         # After a gap what still waits is as late as what has started: to judge the former alone would be unfair.
-        after = now - table["submit_time"].to_numpy()[rows] > 2 * self.service.source.every + 60
-        late = (table["start_time"].notna().to_numpy()[rows] | after) & (not self.replay)
-        self.store.put_forecasts(forecasts(site, table, rows, now, late, self.closed))
+        late = asked["start_time"].notna() | (now - asked["submit_time"] > 2 * every + 60)
+        self.store.put_forecasts(forecasts(site, table, late.astype(bool), now, self.closed))
 
-    def _write(self, table: pd.DataFrame | None = None) -> None:
-        """Write the job table that questions are answered from; a replay does so once a second, and as it ends."""
-        if table is not None and self.replay and clock.monotonic() - self.written < 1:
-            return
-        self.written, table = clock.monotonic(), self.table() if table is None else table
+    def write(self, table: pd.DataFrame) -> None:
+        """Write the table that questions are answered from: what waits or runs, however old, and has ended lately."""
         lately = (table["end_time"] >= self.at - TABLE_SPAN).fillna(False).to_numpy(dtype=bool)
         lately[-LEAST_TABLE:] = True
-        kept = table[lately | table["end_time"].isna().to_numpy()]  # what waits or runs stays, however old
+        kept = table[lately | table["end_time"].isna().to_numpy()]
         with whole_file(self.place.queue, durable=False) as temporary:
             temporary.chmod(0o600)
             kept.to_parquet(temporary, index=False)
 
-    def _tidy(self, now: int) -> None:
-        """Once a day, forget what is old, and what neither the queue nor the accounting has known for days."""
-        if not is_due(self.pruned, DAY, now):
-            return
-        self.pruned = now
-        self.store.db.execute("create temp table if not exists here (job_id text, submit_time integer)")
-        self.store.db.execute("delete from here")
-        here = zip(self.open["job_id"].astype(str), self.open["submit_time"].map(int), strict=True)
-        self.store.db.executemany("insert into here values (?, ?)", list(here))
-        self.store.db.execute(
-            "update jobs set state = 'LOST', end_time = ? where end_time is null and submit_time < ? and "
-            "(job_id, submit_time) not in (select job_id, submit_time from here)",
-            (now, now - LOST_AFTER),
-        )
-        most = 3 * self.service.model.max_rows
-        kept = self.store.rows("select submit_time from jobs order by submit_time desc limit 1 offset ?", (most,))
-        self.store.prune(kept[0][0] if kept else 0, now - KEEP_FORECASTS)
 
-
-def in_order(jobs: pd.DataFrame, now: int | None) -> tuple[pd.DataFrame, int]:
+def in_order(jobs: pd.DataFrame, now: int) -> tuple[pd.DataFrame, int]:
     """Put the times of jobs in order, where clocks that differ have turned them round; return how many were not.
 
-    Nobody starts before the submission or ends before the start: what comes too early counts as at once. With ``now``,
-    jobs that are submitted more than `FUTURE` s after it are left out until then.
+    Nobody starts before the submission or ends before the start: what comes too early counts as at once. Jobs that are
+    submitted more than `FUTURE` s after now are left out until then.
     """
     start = jobs["start_time"].clip(lower=jobs["submit_time"])
     end = jobs["end_time"].clip(lower=start.fillna(jobs["submit_time"]))
-    odd = ((start != jobs["start_time"]) | (end != jobs["end_time"])).fillna(False).to_numpy(dtype=bool)
-    later = np.zeros(len(jobs), bool) if now is None else (jobs["submit_time"] > now + FUTURE).to_numpy(dtype=bool)
+    odd = ((start != jobs["start_time"]) | (end != jobs["end_time"])).fillna(False).astype(bool)
+    later = jobs["submit_time"] > now + FUTURE
     found = jobs.assign(start_time=start, end_time=end) if odd.any() else jobs
     return found[~later], int((odd | later).sum())
 
 
 def of_this(store: Store, place: Place) -> None:
-    """Refuse a folder whose jobs came from another Slurm, or from a log: their ids and times would be mixed."""
-    source = place.service.source
-    mine = f"the log {source.log.name}" if source.log and source.kind == "replay" else "Slurm"
-    mine += f", cluster {source.cluster}" if source.cluster and source.kind == "slurm" else ""
+    """Refuse a folder whose jobs came from another Slurm: their ids and times would be mixed."""
+    cluster = place.service.source.cluster
+    mine = f"Slurm, cluster {cluster}" if cluster else "Slurm"
     known = store.fact("source", mine)
     if known != mine:
         text = f"what is kept there is of {known}, and config.toml names {mine}; use another folder, or remove"
         raise TableError(f"{place.folder}: {text} {place.database.name}, {place.model.name} and {place.queue.name}")
-    store.remember(source=mine, finished=False)
+    store.remember(source=mine)
 
 
 def lock(place: Place, patience: float = 3.0) -> IO[bytes]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.serve.settings import Source
-from procure.serve.sources import shell_commands
+from procure.serve.slurm import script
 
 ACCOUNT = "procure"
 """As whom the unit runs that root has written."""
@@ -18,67 +17,55 @@ _HERE = Path(__file__).parent / "init"
 NAMES = ("config.toml", "procure.service", "cli_filter.lua", "procure_widget.html.erb", "proxy.conf", "commands.sh")
 
 
-def init(folder: Path, replay: Path | None = None) -> list[Path]:
+def init(folder: Path) -> list[Path]:
     """Write the files of a service into a folder; what is there already stays, and stays whose it is.
 
-    Raises
-    ------
-    TableError
-        The folder cannot be written, or another account could put something else in its place.
+    A `TableError` says that it cannot be written, or that another account could put something else in its place.
     """
-    _refuse_anothers(folder)
+    account = next((one for one in pwd.getpwall() if one.pw_name == ACCOUNT), None) if os.getuid() == 0 else None
+    _refuse_anothers(folder, {0, os.getuid(), *([account.pw_uid] if account else [])})
     folder = folder.resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        modes = {folder: 0o711, folder / "studies": 0o755, folder / "run": 0o755}
-        made = [path for path, mode in modes.items() if make(path, mode)]
+        made = [path for path, mode in ((folder, 0o711), (folder / "run", 0o755)) if make(path, mode)]
         folder.chmod(folder.stat().st_mode | 0o011)  # the socket is reached through it
     except OSError as error:
         raise TableError(f"{folder}: cannot be written: {error.strerror}") from None
-    source = 'kind = "slurm"'
-    if replay is not None:
-        source = f'kind = "replay"\nlog = "{_toml(str(replay.resolve()))}"\nspeed = 1000.0'
-    command = Path(sys.executable).with_name("procure")
     values = {
         "@FOLDER@": str(folder),
-        "@SOURCE@": source,
-        "@COMMAND@": str(command),
-        "@USER@": ACCOUNT if os.getuid() == 0 else str(os.environ.get("USER", "procure")),
-        "@COMMANDS@": "\n".join(shell_commands(Source())),
+        "@COMMAND@": str(Path(sys.executable).with_name("procure")),
+        "@USER@": ACCOUNT if os.getuid() == 0 else str(os.environ.get("USER", ACCOUNT)),
+        "@COMMANDS@": script(),
     }
     written = []
-    for name in NAMES:
-        path = folder / name
+    for path in (folder / name for name in NAMES):
         if path.is_symlink():
             raise TableError(f"{path}: is a link, not a file; remove it, and see who made it")
         if path.exists():
             continue
-        text = (_HERE / name).read_text(encoding="utf-8")
+        text = (_HERE / path.name).read_text(encoding="utf-8")
         for mark, value in values.items():
             text = text.replace(mark, value)
         with whole_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            temporary.chmod(0o600 if name == "config.toml" else 0o644)  # others run or include the rest
+            temporary.chmod(0o600 if path.name == "config.toml" else 0o644)  # others run or include the rest
         written.append(path)
-    if os.getuid() == 0 and (account := _account()) is not None:
+    if account:
         for path in (*made, *written):
             os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
     return written
 
 
-def _refuse_anothers(folder: Path) -> None:
-    """Refuse a folder, or a link on the way to it, of an account that is neither root, this one nor the unit's."""
-    account = _account()
-    trusted = {0, os.getuid(), *([account.pw_uid] if account else [])}
+def _refuse_anothers(folder: Path, trusted: set[int]) -> None:
+    """Refuse a folder, or a link on the way to it, of an account that is none of the trusted."""
     whole = folder.absolute()
-    links = [path for path in (whole, *whole.parents) if path.is_symlink()]
-    for path in [*links, *([whole] if whole.exists() else [])]:
-        owner = path.lstat().st_uid if path in links else path.stat().st_uid
+    owners = {path: path.lstat().st_uid for path in (whole, *whole.parents) if path.is_symlink()}
+    if whole.exists():
+        owners.setdefault(whole.resolve(), whole.stat().st_uid)
+    for path, owner in owners.items():
         if owner not in trusted:
-            what = "is a link" if path in links else "is a folder"
-            raise TableError(
-                f"{path}: {what} of the account {owner}, which could put another in its place; use another"
-            )
+            text = f"is of the account {owner}, which could put another in its place; use another"
+            raise TableError(f"{path}: {text}")
 
 
 def make(path: Path, mode: int) -> bool:
@@ -90,15 +77,3 @@ def make(path: Path, mode: int) -> bool:
     path.mkdir(mode=0o700)
     path.chmod(mode)
     return True
-
-
-def _account() -> pwd.struct_passwd | None:
-    """Return the account of the unit, where there is one."""
-    try:
-        return pwd.getpwnam(ACCOUNT)
-    except KeyError:
-        return None
-
-
-def _toml(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

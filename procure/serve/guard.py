@@ -1,4 +1,4 @@
-"""Before a question is read: who asks, and how large it is.
+"""Before a question is read: who asks, how many connections they hold, how large it is, and how long it may take.
 
 A caller on the Unix socket is who the kernel says (SO_PEERCRED). Of the web server's own account alone, the header with
 the user's name is believed. A caller on the loopback address is nobody: any local account can connect there.
@@ -10,31 +10,32 @@ import asyncio
 import logging
 import pwd
 import re
+import socket
+import struct
 import time as clock
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from procure.errors import where
-from procure.serve.metrics import Metrics
 from procure.serve.settings import Http
 
 LOG = logging.getLogger("procure.serve")
-Scope = dict[str, Any]
 Messages = Callable[[], Awaitable[Any]]
-Sender = Callable[[Any], Awaitable[None]]
 SOCKET = "procure-socket"
 """The client's host in a scope of a connection over the Unix socket; its port is the user id."""
 _NAME = re.compile(r"\w(?:[\w.@+$\\ -]{0,62}[\w.@+$-])?")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'self'"
+)
 _HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-        b"form-action 'self'; frame-ancestors 'self'",
-    ),
+    (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"SAMEORIGIN"),
@@ -55,15 +56,16 @@ class Refused(Exception):
 
 
 class Guard:
-    """An ASGI application before another."""
+    """An ASGI application before another; ``count`` is told of each answer's handler, status and seconds."""
 
-    def __init__(self, inner: Any, how: Http, metrics: Metrics) -> None:
+    def __init__(self, inner: Any, how: Http, count: Callable[[str, int, float], None]) -> None:
         """Take the application that answers."""
-        self.inner, self.how, self.metrics = inner, how, metrics
+        self.inner, self.how, self.count = inner, how, count
         self.proxy = pwd.getpwnam(how.proxy_user).pw_uid if how.proxy_user else None
         self.header = how.user_header.lower().encode()
+        self.too_large = Refused(413, f"the body has more than {how.body_kb} KiB")
 
-    async def __call__(self, scope: Scope, receive: Messages, send: Sender) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Messages, send: Callable[[Any], Awaitable[None]]) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             return
@@ -75,16 +77,14 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = {name for name, _ in message["headers"]}
-                more = [one for one in _HEADERS if one[0] not in own]
-                message = message | {"headers": [*message["headers"], *more]}
+                message = message | {"headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
         try:
             scope["procure.caller"] = self.caller(scope)
             length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
             if not length.isdigit() or int(length[:12]) > 1024 * self.how.body_kb:
-                raise Refused(413, f"the body has more than {self.how.body_kb} KiB")
+                raise self.too_large
             await self.inner(scope, await self._read(receive), watched)
         except Refused as error:
             number, text = error.args
@@ -92,10 +92,9 @@ class Guard:
         except Exception as error:  # the application has answered 500 and raises for the log
             LOG.error("a request failed: %s", where(error))
         finally:
-            route = getattr(scope.get("endpoint"), "__name__", "none")
-            self.metrics.count(route, status, clock.perf_counter() - began)
+            self.count(getattr(scope.get("endpoint"), "__name__", "none"), status, clock.perf_counter() - began)
 
-    def caller(self, scope: Scope) -> Caller:
+    def caller(self, scope: dict[str, Any]) -> Caller:
         """Return who asks, by the rule at the head of this module."""
         host, port = scope.get("client") or ("", 0)
         if host != SOCKET:
@@ -119,7 +118,7 @@ class Guard:
                     message = await receive()
                     body, more = body + message.get("body", b""), message.get("more_body", False)
                     if len(body) > 1024 * self.how.body_kb:
-                        raise Refused(413, f"the body has more than {self.how.body_kb} KiB")
+                        raise self.too_large
         except TimeoutError:
             raise Refused(408, "the body did not come in time") from None
         whole = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -133,3 +132,44 @@ class Guard:
 @lru_cache(10_000)
 def _name_of(uid: int) -> str:
     return pwd.getpwuid(uid).pw_name
+
+
+def protocol(how: Http) -> type[H11Protocol]:
+    """Return uvicorn's protocol with what it lacks: who is there, and limits of connections and of their silence."""
+    there: Counter[str] = Counter()
+
+    class Connection(H11Protocol):
+        peer = ""
+        watch: asyncio.TimerHandle | None = None
+        asked: Any = None
+        left = 0
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            own, self.peer = transport.get_extra_info("socket"), "address"
+            if own is not None and own.family == socket.AF_UNIX:
+                _, uid, _ = struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+                self.peer, self.client = f"uid {uid}", (SOCKET, uid)
+            there[self.peer] += 1
+            if there[self.peer] > how.connections_each or there.total() > how.connections:
+                transport.abort()
+            else:
+                self.watch = self.loop.call_later(how.idle, self._look)
+
+        def _look(self) -> None:
+            """Close one on which since the last look no whole request has come, or nothing of an answer was read."""
+            left, self.left = self.left, self.transport.get_write_buffer_size()
+            busy = self.cycle is not None and not self.cycle.response_complete
+            if self.cycle is self.asked and (0 < left == self.left if busy or self.left else True):
+                self.transport.abort()
+                return
+            self.asked = self.cycle
+            self.watch = self.loop.call_later(how.idle, self._look)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            there.subtract([self.peer])
+            if self.watch is not None:
+                self.watch.cancel()
+            super().connection_lost(exc)
+
+    return Connection

@@ -21,8 +21,8 @@ from procure.queue_time import store as files
 from procure.queue_time.predict import Request
 from procure.queue_time.store import SiteModel
 from procure.serve import ledger
+from procure.serve.answers import Answer, Snapshot
 from procure.serve.closed import Closed
-from procure.serve.engine import Answer, Snapshot
 from procure.serve.settings import Place
 from procure.serve.store import LEAST_FREE, Store
 from procure.text import roughly
@@ -43,21 +43,19 @@ class Live:
 
     def __init__(self, place: Place) -> None:
         """Take the service's folder."""
-        self.place = place
+        self.place, self.hide = place, place.service.hide
         self.snapshot: Snapshot | None = None
         self.site: SiteModel | None = None
         self.stamps: dict[Path, tuple[int, int]] = {}
         self.store: Store | None = None
         self.facts: dict[str, Any] = {}
-        self.problems: list[str] = []
         self.totals: list[dict[str, Any]] = []
         self.hours: list[dict[str, int]] = []
         self.waiting: dict[Request, None] = {}
         self.of_caller: Counter[str] = Counter()
         self.turn, self.aside, self.counting = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
         self.records: dict[int, tuple[float, dict[str, Any]]] = {}
-        self.began = clock.time()
-        self.broken = ""
+        self.began, self.broken = clock.time(), ""
 
     async def follow(self) -> None:
         """Look for newer files once a second, for ever."""
@@ -77,7 +75,7 @@ class Live:
                 return
             self.store = Store(self.place.database)
         self.facts = {name: json.loads(value) for name, value in self.store.rows("select name, value from facts")}
-        self.problems = [text for _, _, text in self.store.problems()]
+        self.facts["problems"] = list(self.store.problems().values())
         if (stamp := self._newer(self.place.model)) is not None:
             self.site = files.load(self.place.model)
             self.stamps[self.place.model] = stamp
@@ -86,10 +84,9 @@ class Live:
             table = pd.read_parquet(self.place.queue)
             if table.empty or "looked" not in self.facts:  # the collector has begun, and seen nothing yet
                 return
-            now, closed = int(self.facts.get("looked", 0)) + 1, Closed.of(self.facts.get("closed"))
-            snapshot = Snapshot(self.site, table, now, self.hide, closed)
-            self.totals, self.hours = snapshot.totals(), snapshot.next_hours()
-            self.snapshot = snapshot
+            closed = Closed.model_validate(self.facts.get("closed", {}))
+            snapshot = Snapshot(self.site, table, int(self.facts["looked"]) + 1, self.hide, closed)
+            self.totals, self.hours, self.snapshot = snapshot.totals(), snapshot.next_hours(), snapshot
             self.stamps[self.place.queue] = stamp
 
     def _newer(self, path: Path) -> tuple[int, int] | None:
@@ -106,62 +103,49 @@ class Live:
         """The CPUs of each partition, where they are known."""
         return {name: n for name, n in self.facts.get("cpus", {}).items() if name not in self.hide}
 
-    @property
-    def hide(self) -> tuple[str, ...]:
-        """The partitions that are not shown."""
-        return self.place.service.hide
-
     def state_age(self) -> int:
         """Return how many seconds ago the queue was seen."""
         return max(int(clock.time() - self.facts.get("looked_wall", self.began)), 0)
 
-    def staleness(self) -> str | None:
+    def stale(self) -> list[str]:
         """Say that the queue has not been seen for long, where that is so."""
-        if self.facts.get("finished") and self.place.service.source.kind == "replay":
-            return None
         age = self.state_age()
-        if age <= 4 * max(self.place.service.source.every if self.place.service.source.kind == "slurm" else 30, 30):
-            return None
-        return f"The queue was last seen {roughly(age)} ago: it may be another by now."
+        text = f"The queue was last seen {roughly(age)} ago: it may be another by now."
+        return [text] if age > self.place.stale_after else []
 
     def model_facts(self) -> dict[str, Any]:
         """Return when the model was trained, on how many rows, and when it last learnt."""
-        return {
-            "trained_at": self.facts.get("trained_at"),
-            "rows": self.facts.get("trained_rows"),
-            "updated_at": self.facts.get("updated"),
-        }
+        names = {"trained_at": "trained_at", "rows": "trained_rows", "updated_at": "updated"}
+        return {name: self.facts.get(fact) for name, fact in names.items()}
 
     def readiness(self) -> dict[str, Any]:
         """Return whether questions can be answered, and what is amiss."""
-        problems = list(self.problems)
-        if self.broken:
-            problems.append(self.broken)
-        if self.store is not None and (lost := self.store.lost()):
-            problems.append(lost)
+        problems = [*self.facts.get("problems", [])]
+        problems += [text for text in (self.broken, self.store and self.store.lost()) if text]
         if shutil.disk_usage(self.place.folder).free < LEAST_FREE:  # of which the database cannot tell
             problems.append("The disk of the service is full: what happens in the queue cannot be kept.")
-        if (stale := self.staleness()) is not None:
-            problems.append(stale)
-        found = {"ready": self.snapshot is not None, "problems": problems, "state_age_s": self.state_age()}
-        return found | {"model": self.model_facts(), "finished": bool(self.facts.get("finished"))}
+        found = {"ready": self.snapshot is not None, "problems": [*problems, *self.stale()]}
+        return found | {"state_age_s": self.state_age(), "model": self.model_facts()}
+
+    def known(self) -> Snapshot:
+        """Return the queue as it was last seen, or refuse: it has not been."""
+        if self.snapshot is None:
+            raise HTTPException(503, "; ".join(self.readiness()["problems"]) or "the queue has not been seen yet")
+        return self.snapshot
 
     async def ask(self, requests: list[Request], key: str) -> list[Answer]:
         """Answer questions; those that come while others are answered are laid out together.
 
-        Raises
-        ------
-        starlette.exceptions.HTTPException
-            503, where too many wait.
+        A `starlette.exceptions.HTTPException` of 503 refuses where too many of a caller ``key`` or of all wait.
         """
+        self.known()
         if self.of_caller.total() + len(requests) > MOST_WAITING or self.of_caller[key] + len(requests) > MOST_EACH:
             raise HTTPException(503, "too many questions wait; ask again in a moment", {"retry-after": "1"})
         self.of_caller[key] += len(requests)
         self.waiting.update(dict.fromkeys(requests))
         try:
             async with self.turn:
-                snapshot = self.snapshot
-                assert snapshot is not None
+                snapshot = self.known()
                 if len(snapshot.kept) > MOST_KEPT:
                     snapshot.kept.clear()
                 if not snapshot.kept.keys() >= set(requests):
@@ -169,39 +153,30 @@ class Live:
                     self.waiting.clear()
                     said = await asyncio.to_thread(snapshot.answer, new)
                     snapshot.kept.update(zip(new, said, strict=True))
-                return [snapshot.kept[one] for one in requests]
+                found = [snapshot.kept[one] for one in requests]
         finally:
             self.of_caller[key] -= len(requests)
             self.of_caller += Counter()  # forgets who has none
+        about = {"model": self.model_facts(), "state_age_s": self.state_age()}
+        return [one if "error" in one else one | about | {"caution": [*one["caution"], *self.stale()]} for one in found]
 
-    async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
-        """Return what is known of a user's job; None where the user has no such job."""
-        assert self.snapshot is not None
-        table = self.snapshot.table
-        mine = table[(table["user"] == user) & (table["job_id"].astype(str) == job_id)]
-        if mine.empty:
-            return None
-        job = mine.iloc[-1]
-        start, end = (None if pd.isna(job[name]) else int(job[name]) for name in ("start_time", "end_time"))
-        state = "waits" if start is None and end is None else "runs" if end is None else "ended"
-        found = {"job_id": job_id, "state": state, "submit_time": int(job["submit_time"])}
-        found |= {"start_time": start, "end_time": end}
-        if state == "waits":
-            rows, _ = await self.pending(user, job_id)
-            found |= {"forecast": rows[0] if rows else None}
-        return found
-
-    async def pending(self, user: str, job_id: str | None = None) -> tuple[list[dict[str, Any]], int]:
+    async def pending(self, user: str, job_id: str | None = None) -> dict[str, Any]:
         """Return a user's waiting jobs, or one, and when each may start; and how many there are."""
-        snapshot, key = self.snapshot, (user, job_id)
-        assert snapshot is not None
+        snapshot, key = self.known(), (user, job_id)
         async with self.aside:
             if key not in snapshot.mine:
                 if len(snapshot.mine) >= MOST_KEPT:
                     raise HTTPException(503, "too many ask at once; ask again in a moment", {"retry-after": "1"})
                 snapshot.mine[key] = await asyncio.to_thread(snapshot.pending, user, job_id)
-        found, n = snapshot.mine[key]
-        return [_row_of(row, snapshot.now) for row in found.to_dict("records")], n
+        jobs, n = snapshot.mine[key]
+        return {"user": user, "n": n, "jobs": jobs, "state_age_s": self.state_age(), "caution": self.stale()}
+
+    async def job(self, user: str, job_id: str) -> dict[str, Any] | None:
+        """Return what is known of a user's job; None where the user has no such job."""
+        found = self.known().job(user, job_id)
+        if found is not None and found["state"] == "waits":
+            found["forecast"] = next(iter((await self.pending(user, job_id))["jobs"]), None)
+        return found and found | {"state_age_s": self.state_age(), "caution": self.stale()}
 
     async def honesty(self, days: int) -> dict[str, Any]:
         """Return how the forecasts of the last days, one of `SPANS`, have held; 0 = all of them."""
@@ -219,18 +194,22 @@ class Live:
             return about | {"all": None, "by_partition": [], "by_day": [], "counts": {}, "warning": None}
         now = int(self.facts.get("looked", clock.time()))
         with closing(Store(self.place.database)) as store:
-            counted = ledger.counted(store, now, days, self.hide)
-        return about | counted
+            return about | ledger.counted(store, now, days, self.hide)
 
 
-def _row_of(row: dict[Any, Any], now: int) -> dict[str, Any]:
-    """Return a waiting job as the interface gives it."""
-    return {
-        **{name: row[name] for name in ("job_id", "cpus", "partition")},
-        "waited_s": row["waited"],
-        "median_s": row["median"],
-        "time_s": row["requested_time"],
-        "submit_time": now - row["waited"],
-        "interval_s": [row["lower_90"], row["upper_90"]],
-        "interval_50_s": [row["lower_50"], row["upper_50"]],
-    }
+def look(place: Place) -> list[tuple[str, str, str]]:
+    """Return what `procure serve check` shows: what was looked at, what was seen, and what is amiss with it or ""."""
+    live = Live(place)
+    live.refresh()
+    if live.store is None:
+        return [("state", "", "the service has never run here")]
+    trained, behind = live.facts.get("trained_rows"), live.facts.get("looked", 0) - live.facts.get("updated", 0)
+    found = [("state", f"the queue was seen {roughly(live.state_age())} ago", "".join(live.stale()))]
+    slow = trained is None or behind > 3 * place.service.model.update_every
+    seen = f"trained on {trained or 0:,} jobs, has learnt {roughly(max(behind, 0))} before the last look"
+    found.append(("model", seen, seen * slow))
+    month = live._count(28)
+    share = f"{month['all']['coverage_90']:.1%} of " if month["all"]["n"] else ""
+    held = f"{share}{month['all']['n']:,} jobs of 28 days within the 90 % interval"
+    found.append(("intervals", held, month["warning"] or ""))
+    return found + [("problem", "", text) for text in live.readiness()["problems"] if text not in live.stale()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pwd
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,30 +14,27 @@ from procure.settings import Settings, read_toml, validated
 
 LEAST_BETWEEN = 30
 """Seconds between two `squeue` of a service at least: what it may add to a controller."""
-Share = Annotated[float, Field(gt=0, lt=1)]
+Days = Annotated[int, Field(ge=1, le=1000)]
+Span = Annotated[int, Field(ge=60, le=30 * 86_400)]
 
 
 class Source(Settings):
-    """Where the queue and the accounting come from.
+    """Where the queue and the accounting come from: Slurm's commands, or the files of ``dumps`` that they wrote.
 
-    ``every`` is seconds between two looks at the queue (of a replay: of the log's clock). ``history_days`` of
-    accounting are read at the first start. Of a replay, the first ``train_share`` of the jobs of ``log`` are the
-    accounting at its start; ``speed`` is seconds of the log's clock per second, 0 = as fast as it goes.
+    ``every`` is seconds between two looks at the queue. ``history_days`` of accounting are read at the first start.
     """
 
-    kind: Literal["slurm", "replay"] = "slurm"
+    REMOVED: ClassVar = {"kind": "delete the line, Slurm is the only kind"} | dict.fromkeys(
+        ("log", "speed", "train_share"), "no log is replayed; `procure queue evaluate LOG` judges forecasts of a log"
+    )
     every: Annotated[int, Field(ge=1, le=30 * 86_400)] = LEAST_BETWEEN
-    history_days: Annotated[int, Field(ge=1, le=1000)] = 90
+    history_days: Days = 90
     cluster: str | None = None
-    log: Path | None = None
-    train_share: Share = 0.2
-    speed: Annotated[float, Field(ge=0, le=1e6)] = 1000.0
+    dumps: Path | None = None
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> Source:
-        if self.kind == "replay" and self.log is None:
-            raise ValueError("a replay needs log, a job log or a job table")
-        if self.kind == "slurm" and self.every < LEAST_BETWEEN:
+    def _is_gentle(self) -> Source:
+        if self.dumps is None and self.every < LEAST_BETWEEN:
             raise ValueError(f"every = {self.every} was given; Slurm is asked at most every {LEAST_BETWEEN} s")
         return self
 
@@ -49,7 +46,7 @@ class Model(Settings):
     more waits are known than they learnt from, on the last ``max_rows`` of them in ``rounds`` rounds.
     """
 
-    update_every: Annotated[int, Field(ge=60, le=30 * 86_400)] = 3600
+    update_every: Span = 3600
     retrain_grown: Annotated[float, Field(ge=1, le=1e6)] = 20.0
     max_rows: Annotated[int, Field(ge=200, le=1_000_000)] = 30_000
     rounds: Annotated[int, Field(ge=5, le=1000)] = 100
@@ -69,7 +66,7 @@ class Http(Settings):
 
     REMOVED: ClassVar = dict.fromkeys(("rate", "burst"), "limit the rate in the web server before the service")
     socket: Path = Path("run/procure.sock")
-    listen: str = "127.0.0.1:8042"
+    listen: Annotated[str, Field(pattern=r"^((127\.0\.0\.1|\[::1\]|localhost):[0-9]{1,5})?$")] = "127.0.0.1:8042"
     proxy_user: str = ""
     user_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=60)] = "X-Remote-User"
     body_kb: Annotated[int, Field(ge=1, le=1024)] = 64
@@ -79,26 +76,18 @@ class Http(Settings):
 
     @field_validator("listen")
     @classmethod
-    def _is_of_this_machine(cls, text: str) -> str:
-        host, _, port = text.rpartition(":")
-        if text and (host not in ("127.0.0.1", "[::1]", "localhost") or not port.isascii() or not port.isdigit()):
-            raise ValueError(
-                f"{text!r} was given; an address of this machine alone is allowed, 127.0.0.1:PORT: other machines come "
-                "through the site's web server and the socket"
-            )
-        if text and int(port) > 65_535:
-            raise ValueError(f"port {port} was given; ports go to 65535")
+    def _has_a_port(cls, text: str) -> str:
+        if text and int(text.rpartition(":")[2]) > 65_535:
+            raise ValueError(f"{text!r} was given; ports go to 65535")
         return text
 
     @field_validator("proxy_user")
     @classmethod
     def _is_an_account(cls, name: str) -> str:
-        if name:
-            try:
-                pwd.getpwnam(name)
-            except KeyError:
-                raise ValueError(f"there is no account {name!r} on this machine") from None
-        return name
+        try:
+            return pwd.getpwnam(name).pw_name if name else ""
+        except KeyError:
+            raise ValueError(f"there is no account {name!r} on this machine") from None
 
 
 class Service(Settings):
@@ -119,24 +108,21 @@ class Place:
 
     def __init__(self, folder: Path, service: Service) -> None:
         """Take the folder of ``config.toml`` and its settings."""
-        self.folder, self.service = folder, service
+        self.folder, self.service, self.socket = folder, service, folder / service.http.socket
         self.database, self.model = folder / "procure.sqlite", folder / "site.model"
         self.queue, self.lock = folder / "queue.parquet", folder / "collector.lock"
-        self.studies, self.socket = folder / "studies", folder / service.http.socket
+        self.dumps = None if service.source.dumps is None else folder / service.source.dumps
+
+    @property
+    def stale_after(self) -> int:
+        """Seconds after which what is known of the queue is old."""
+        return 4 * max(self.service.source.every, LEAST_BETWEEN)
 
 
 def read_service(path: Path) -> Place:
-    """Read and check a service's settings.
-
-    Raises
-    ------
-    TableError
-        The file is missing or wrong, or the replay's log is not there.
-    """
+    """Read and check a service's settings; a `TableError` says what is missing or wrong."""
     path = path.resolve()
-    service = validated(Service, read_toml(path, "; `procure serve init` writes one"), str(path))
-    place = Place(path.parent, service)
-    log = service.source.log
-    if log is not None and not (path.parent / log).is_file():
-        raise TableError(f"{path}: source.log: {path.parent / log}: no such file")
+    place = Place(path.parent, validated(Service, read_toml(path, "; `procure serve init` writes one"), str(path)))
+    if place.dumps is not None and not place.dumps.is_dir():
+        raise TableError(f"{path}: source.dumps: {place.dumps}: no such folder")
     return place

@@ -55,9 +55,8 @@ from procure.study.futures import PAST, StudyFutures
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.text import nearest
-from procure.workload.applications import Application
-from procure.workload.gpu_models import GpuModel
-from procure.workload.speed_ratios import speed_notes
+from procure.workload.speed import speed_notes
+from procure.workload.speedups import Application, GpuModel
 
 
 def _policy_label(policy: Any, info: ValidationInfo) -> str:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.study.study import Study
-from procure.workload.gpu_models import run_times_on
 from procure.workload.speed import Speed
+from procure.workload.speedups import run_times_on
 
 
 def works_of(
