@@ -91,7 +91,7 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
     return "\n".join(lines) + "\n"
 
 
-def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
+def gantt_figure(schedule: pd.DataFrame, out: str | Path) -> Path:
     """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
     chart = bars(schedule)
     if len(chart) > _MOST_BARS:
@@ -114,7 +114,6 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Pa
     colour = {"field": "colour", "type": "nominal", "legend": None, "scale": {"scheme": "tableau20"}}
     text = {"mark": {"type": "text", "fontSize": 8}, "encoding": {"x": column("middle"), "text": {"field": "name"}}}
     spec = {
-        "title": printable(title),
         "width": 900,
         "height": min(60 + 18 * len(names) * min(n_lanes, 4), 2900),
         "data": {"values": rows.drop(columns="job").to_dict(orient="records")},

@@ -132,7 +132,7 @@ def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | 
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     asked = results.plan.study.model
-    model = Surrogate(like.seed, like.n_jobs, like.profile_) if like else Surrogate(asked.seed)
+    model = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
     wait, filled = case.wait[learnt], guess.copy()
     inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(
