@@ -40,10 +40,6 @@ class Observations:
         self.left_out = np.empty(0, dtype=np.int64)
         self.cents = np.empty(0, dtype=np.int64)
 
-    def like(self) -> Observations:
-        """Return one that scores alike and knows nothing."""
-        return Observations(self._space, self._score)
-
     def __len__(self) -> int:
         return len(self.counts)
 
