@@ -94,14 +94,10 @@ def buy(
 
     Parameters
     ----------
-    study
-        The study file.
-    inputs
-        What the file is written from where it is not there yet; None: it is there.
-    k, out, pdf, bill
-        See `procure.report`.
-    farm, options
-        See `procure.run_sweep`.
+    study, inputs
+        The study file; what it is written from where it is not there yet, None: it is there.
+    k, out, pdf, bill, farm, options
+        See `procure.report` and `procure.run_sweep`.
     say, note
         Called with a line for each step when it has ended, and with what else the user should know.
 
@@ -152,19 +148,13 @@ def ask(
 
     Parameters
     ----------
-    study
-        A study that was bought or swept.
-    budget
-        US$ that the servers may cost; at most the study's own budget.
+    study, budget
+        A study that was bought or swept; US$ that the servers may cost, at most its own: above it, packages were never
+        listed, and it is an `ArgumentError`.
     constraints, objective, k
         See `procure.recommend`.
     confirm
         Simulate the head of the list where it is predicted.
-
-    Raises
-    ------
-    ArgumentError
-        The budget is above the study's: its packages were never listed.
 
     Examples
     --------
