@@ -150,7 +150,7 @@ def compare_rent(
     Parameters
     ----------
     study, prices
-        A study and a price list, see `procure.packages.cloud.PRICES`, or their files; nothing is fetched.
+        A study and a price list, see `procure.recommender.rent.PRICES`, or their files; nothing is fetched.
     package
         What is bought; None = the first of `procure.recommend`, for which the study must have been swept.
     wait_bounds, boot
