@@ -184,7 +184,7 @@ def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypat
     def stop(*arguments: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("procure.packages.expand._totals", stop)
+    monkeypatch.setattr("procure.packages.space._totals", stop)
     with pytest.raises(RuntimeError):
         write_packages(quotes, PackageRules(rules="published", budget_usd=50_000), tmp_path / "packages.parquet")
     monkeypatch.undo()

@@ -11,9 +11,8 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from procure.errors import TableError
-from procure.packages.order import CostLine, NonNegative, Order, Percent, Usd, cents
 from procure.packages.prices import order_cents
-from procure.packages.rules import PackageRules
+from procure.packages.rules import CostLine, NonNegative, Order, PackageRules, Percent, Usd, cents
 from procure.packages.runnable import WorkloadDemand, count_matrix, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.text import listed, nearest

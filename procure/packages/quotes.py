@@ -23,8 +23,7 @@ from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offe
 from procure.offers.reading import FIELDS, currency_code, normal
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import is_workbook
-from procure.packages.order import order_lines
-from procure.packages.rules import PackageRules
+from procure.packages.rules import PackageRules, order_lines
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.settings import PositiveInt, Settings, complaint
 from procure.tables import CellError, cell_errors, check, read

@@ -176,7 +176,7 @@ def _without(there: np.ndarray, questions: np.ndarray) -> np.ndarray:
 
 RunTimes = Callable[[Any, str, str], np.ndarray]
 """How long each job runs on a node of a speed, GPU model and kind: int64[n_jobs], s, in table order."""
-_CHUNK = 1 << 11
+_CHUNK_OF_WORK = 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +243,8 @@ class WorkloadDemand:
         """
         able, n_speeds = self.able.astype("float64"), len(self.run_times)
         asked = [self._seconds_of(what) / self.seconds for what in ("cpus", "gpus")]
-        for start in range(0, len(counts), _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        for start in range(0, len(counts), _CHUNK_OF_WORK):
+            rows = slice(start, start + _CHUNK_OF_WORK)
             own = np.broadcast_to(self.n_own, (len(counts[rows]), len(self.n_own)))
             nodes = np.concatenate([counts[rows], own], axis=1).astype("float64")
             cpus, gpus = nodes * self.cpus, nodes * self.gpus

@@ -26,9 +26,9 @@ from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
+from procure.recommender.confidence import load_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
-from procure.recommender.other_loads import load_notes
 from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.values import Criteria
