@@ -153,7 +153,7 @@ def whole_files(folder: Path) -> dict[str, Path]:
     row = {f.name: "ok" if f.type == "string" else 1 for f in RESULT}
     write_part(paths["results"], RESULT.empty_table().from_pylist([row] * 9, RESULT), '{"quotes": "x"}', 1.5)
     target = ROWS.sum(axis=1).astype(np.float64)
-    surrogate.Surrogate(1, 1).fit(ROWS, target * 100).save(paths["surrogate-xgboost"])
+    surrogate.Surrogate(1).fit(ROWS, target * 100).save(paths["surrogate-xgboost"])
     jobs = generate(1, n_jobs=300)
     waited = jobs.assign(start_time=jobs["submit_time"] + np.arange(300) % 50)
     waited["end_time"] = waited["start_time"] + waited["run_time"]

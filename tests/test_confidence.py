@@ -11,7 +11,7 @@ from small_study import swept
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.evaluation.bootstrap import (
+from procure.evaluation.ranking import (
     rank_confidence,
 )
 from procure.models import Predicted, Surrogate, WorkloadWaits

@@ -17,8 +17,8 @@ from procure.errors import TableError
 from procure.offers import Line
 from procure.packages import PackageRules
 from procure.packages.costs import Costs, budget_notes, total_costs, whole_order, years_factor
-from procure.packages.order import OrderLines, study_lines
 from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.rules import OrderLines, study_lines
 from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.reports.bill import beside, order_usd, write_bill

@@ -188,3 +188,12 @@ def test_no_field_of_a_kernel_has_the_name_of_a_seam_method():
     }
     # `Ranking` is never compiled.
     assert fields and {found for found in fields if found[1] in METHODS} <= {("Ranking", "score")}
+
+
+def test_a_module_gives_a_name_once():
+    """Of two constants of one name the later would hold in the functions above it, too."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+        names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        assert len(names) == len(set(names)), path

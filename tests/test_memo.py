@@ -11,7 +11,7 @@ import pytest
 from test_objections import QUOTES, sound_jobs
 
 import procure
-from procure.packages.order import OrderLines
+from procure.packages.rules import OrderLines
 from procure.recommender.rule_costs import best_of_budget
 from procure.reports import Report
 from procure.reports.bill import bill, order_usd

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import procure
-from procure.recommender.confidence import Confidence
+from procure.recommender.confidence import Confidence, loads_record
 from procure.recommender.objections import COSTLY, NOTHING, ROWS, TURNS, objections
-from procure.recommender.other_loads import loads_record
 from procure.recommender.recommendation import records
 from procure.recommender.rule_costs import RuleCost
 from procure.tables import write

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_vendor_rules import cases
 from typer.testing import CliRunner
 
 from procure import tables
@@ -18,7 +19,6 @@ from procure.cli.packages import packages as packages_command
 from procure.errors import TableError
 from procure.packages import (
     PackageRules,
-    TypeRule,
     count_packages,
     expand_packages,
     package_nodes,
@@ -101,49 +101,14 @@ def test_totals_are_those_of_the_counts(quotes: pd.DataFrame, million: pd.DataFr
         assert million["package_id"].iloc[row] == spelled
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
-    rows: list[dict] = []
-    for category in range(draw(st.integers(1, 3))):
-        must = draw(st.integers(-9, 2))
-        for i in range(draw(st.integers(1, 3))):
-            low, high = draw(st.none() | st.integers(0, 4)), draw(st.none() | st.integers(0, 6))
-            if low is not None and high is not None:
-                low, high = min(low, high), max(low, high)
-            rows.append(
-                {
-                    "name": f"t{category}{i}", "category": f"c{category}", "cpus": 1, "mem_gb": 1,
-                    "gpus": draw(st.integers(0, 1)), "price_usd": draw(st.integers(100, 600)) / 100,
-                    "power_w": draw(st.integers(0, 40)) / 10, "rack_units": draw(st.sampled_from([0.5, 1, 2])),
-                    "min_count": low, "max_count": high,
-                    "pack_size": draw(st.sampled_from([None, None, 1, 2, 3])), "mandatory": i == must,
-                }
-            )  # fmt: skip
-    draw(st.randoms(use_true_random=False)).shuffle(rows)
-    names, categories = [row["name"] for row in rows], sorted({row["category"] for row in rows})
-    types = draw(st.dictionaries(st.sampled_from(names), st.builds(TypeRule, max_count=st.integers(4, 6)), max_size=1))
-    rules = PackageRules(
-        rules="published",
-        budget_usd=draw(st.integers(200, 850)) / 100,
-        fixed_cost_usd=draw(st.sampled_from([0, 1.25])),
-        min_gpu_nodes=draw(st.integers(0, 2)),
-        categories=draw(st.dictionaries(st.sampled_from(categories), st.integers(0, 3), max_size=2)),
-        types=types,
-        max_power_w=draw(st.none() | st.integers(1, 15)),
-        max_rack_units=draw(st.none() | st.integers(1, 9)),
-        maximal=draw(st.booleans()),
-    )
-    return rows, rules
-
-
 @settings(max_examples=15, deadline=None)
 @given(cases(), st.integers(1, 5))
-def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size: int) -> None:
+def test_block_size_changes_nothing(case: tuple[list[dict], dict], size: int) -> None:
     """The rows do not depend on how many are held at a time."""
     rows, rules = case
     quotes = check_quotes(pd.DataFrame(rows))
     try:
-        offer = build_constraints(quotes, rules)
+        offer = build_constraints(quotes, PackageRules(rules="published", **rules))
     except TableError:
         return
 
@@ -219,7 +184,7 @@ def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypat
     def stop(*arguments: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("procure.packages.expand._totals", stop)
+    monkeypatch.setattr("procure.packages.space._totals", stop)
     with pytest.raises(RuntimeError):
         write_packages(quotes, PackageRules(rules="published", budget_usd=50_000), tmp_path / "packages.parquet")
     monkeypatch.undo()

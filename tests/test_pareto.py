@@ -52,27 +52,17 @@ def test_large_fronts_equal_brute_force(dimensions, n):
     assert found.sum() > n // 10
 
 
-def test_more_may_be_better_in_some_dimensions():
-    """Least price, most CPUs."""
-    points = np.array([[1.0, 8.0], [2.0, 16.0], [3.0, 12.0]])
-    assert front(points, [True, False]).tolist() == [True, True, False]
-    assert front(points, False).tolist() == front(-points).tolist()
-
-
 @pytest.mark.parametrize("points", [np.zeros(3), np.zeros((2, 2, 2))])
 def test_points_of_another_shape_are_refused(points):
     """With the shape that is meant."""
     with pytest.raises(TableError, match=r"shape \(points, dimensions\)"):
         front(points)
-    with pytest.raises(TableError, match="1 entries for 2 dimensions"):
-        front(np.zeros((1, 2)), [True])
 
 
 def test_the_knee_lies_farthest_below_the_chord():
     """By hand: scaled points (0, 1) (0.1, 0.5) (0.35, 0.35) (1, 0); 0.6 is the least sum."""
     points = np.array([[0.0, 100.0], [0.4, 50.0], [1.4, 35.0], [4.0, 0.0]])
     assert knee(points) == 1
-    assert knee(-points, False) == 1
     assert knee(points * [1, 7] + [3, -900]) == 1
 
 

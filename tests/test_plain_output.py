@@ -141,7 +141,7 @@ def test_charts_and_pages_hold_no_character_that_controls(tmp_path, recwarn):
     """Names in figures, charts as text and HTML pages are written out; a figure stays XML, without a warning."""
     schedule = pd.DataFrame({"job_id": [EVIL], "submit_time": 0, "start_time": 0, "end_time": 5, "node_ids": EVIL})
     figure, page = (
-        gantt_figure(schedule, tmp_path / "g.svg", EVIL),
+        gantt_figure(schedule, tmp_path / "g.svg"),
         write_page(tmp_path / "p.html", f"<p>{EVIL}</p>"),
     )
     ElementTree.parse(figure)

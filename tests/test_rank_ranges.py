@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from procure.evaluation.bootstrap import rank_confidence, rank_ranges, resample_rows
+from procure.evaluation.ranking import rank_confidence, rank_ranges, resample_rows
 
 
 def ranks(figures: np.ndarray) -> np.ndarray:

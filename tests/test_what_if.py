@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
+from procure.recommender.confidence import GROWTHS, other_loads
 from procure.recommender.learning import values_of
-from procure.recommender.other_loads import GROWTHS, other_loads
 from procure.recommender.values import Criteria
 from procure.recommender.what_if import Changes, changed_jobs, read_factor, try_changes
 from procure.sweep.results import load_results

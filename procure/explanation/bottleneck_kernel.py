@@ -74,10 +74,9 @@ def book(changes, totals, requests, seconds, by_shape):
 
 @njit(cache=True, error_model="numpy")
 def find_lacked(free, totals, requests, shape, parts):
-    """Apply the rule to one request: fill ``parts``, float64[causes], whose sum is 1; return whether it is
-    fragmented.
+    """Apply the rule to one request: fill ``parts``, float64[causes]; return whether it is fragmented.
 
-    ``free`` and ``totals`` are float64[nodes, 3]: CPUs, MB, GPUs; ``shape`` says which of the requests.
+    ``free`` and ``totals`` are float64[nodes, 3]: CPUs, MB, GPUs; ``shape`` says which of the requests. The sum is 1.
     """
     asked, needed = requests.asked[shape], requests.needed[shape]
     able, any_type = requests.able[shape], requests.any_type[shape]

@@ -153,8 +153,7 @@ def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottlene
 
 
 def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
-    """Simulate a package, int64[n_types], with one more node of each quoted type; a row each, most saved per dollar
-    first.
+    """Simulate a package, int64[n_types], with one more node of each type; most saved per dollar first.
 
     ``type``, ``usd`` (what the order then costs more, after discounts), ``mean_wait_time``, ``saved_seconds`` of mean
     wait per job (negative = jobs wait longer: best fit knows no guarantee that more nodes help),

@@ -96,24 +96,18 @@ def explain(
     ----------
     study
         The path of a swept study, the study, or its results.
-    package_id
-        A package of the study, as `procure.recommend` names it. One that was not simulated is simulated now.
-    other
-        Another, to be compared with.
+    package_id, other
+        A package of the study, as `procure.recommend` names it, simulated now if it was not; another to compare with.
     workload, policy
         One of the study's; None = all its workloads, its first policy. The schedule of the workload with the longest
         wait is replayed.
-    marginal
-        Whether to simulate one more node of each type.
-    note
-        Called with a line on each step that takes long.
+    marginal, note
+        Whether to simulate one more node of each type; called with a line on each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        The study has no such package, workload or policy, or both packages are the same.
     TableError
-        There are no results yet, or a run failed.
+        The study has no such package, workload or policy (`ArgumentError`), no results yet, or a run failed.
 
     Examples
     --------

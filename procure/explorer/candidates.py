@@ -40,10 +40,6 @@ class Observations:
         self.left_out = np.empty(0, dtype=np.int64)
         self.cents = np.empty(0, dtype=np.int64)
 
-    def like(self) -> Observations:
-        """Return one that scores alike and knows nothing."""
-        return Observations(self._space, self._score)
-
     def __len__(self) -> int:
         return len(self.counts)
 
@@ -94,9 +90,7 @@ class CriteriaScore:
         self.columns = [*criteria.result_columns, "n_unrunnable"]
 
     def values(self, counts: np.ndarray, answers: np.ndarray) -> PackageValues:
-        """Return every value of packages of which ``answers`` are float64[columns × workloads, packages], NaN: a run
-        failed.
-        """
+        """Return every value of packages and their answers, float64[columns × workloads, packages], NaN: it failed."""
         by_column = answers.reshape(len(self.columns), len(self._plan.workloads), -1)
         results = dict(zip(self.columns, by_column, strict=True))
         packages = package_table(counts, self._space)

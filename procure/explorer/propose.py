@@ -21,11 +21,10 @@ _CHUNK = 2048
 
 
 class GaussianProcess:
-    """Interpolate values by a Matérn 5/2 kernel over standardised features (Rasmussen and Williams 2006, algorithm
-    2.1).
+    """Interpolate values by a Matérn 5/2 kernel over standardised features.
 
-    Length scale and noise are those of a small grid under which the values are likeliest; features that do not vary
-    among the rows learnt from are left out.
+    Length scale and noise are those of a small grid under which the values are likeliest (Rasmussen and Williams 2006,
+    algorithm 2.1); features that do not vary among the rows learnt from are left out.
     """
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> GaussianProcess:
@@ -148,9 +147,7 @@ def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
 
 
 class EveryTenth(Proposer):
-    """The published rule: every n-th package of the list, a model of their totals, then its best (Hutchison 2024,
-    3.4).
-    """
+    """The published rule: every n-th package, a model of their totals, then its best (Hutchison 2024, 3.4)."""
 
     def __init__(self, candidates: Candidates, n_packages: int) -> None:
         """Share the budget out: what is not used to confirm the list is the sample."""

@@ -194,10 +194,8 @@ def search(
     study
         A study, or the path of its file; its ``[search]`` says how much is spent, and when the search ends:
         ``procure.load_study("study.toml", ["search.runs=250"])``.
-    method, objective, constraints, k, policy
-        See `procure.explorer.propose.METHODS` and `criteria_of`; length of the list; else the study's.
-    farm, options
-        Where runs are computed, see `procure.sweep.run_sweep`.
+    method, objective, constraints, k, policy, farm, options
+        See `procure.explorer.propose.METHODS`, `criteria_of` and `procure.sweep.run_sweep`; else the study's.
     note, progress
         Called with what the user should know, and after each round with the runs asked for, those allowed, and the
         least value of the objective.

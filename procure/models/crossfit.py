@@ -60,7 +60,6 @@ def predict_packages(
     wait: np.ndarray,
     folds: int = 5,
     seed: int = 1,
-    n_jobs: int = 1,
 ) -> Predicted:
     """Cross-validate a surrogate on the simulated packages and predict all.
 
@@ -80,10 +79,10 @@ def predict_packages(
     rows = []
     for fold in track(range(folds), f"learning from {len(known):,} simulated packages", "fold"):
         held, rest = known[dealt == fold], known[dealt != fold]
-        predicted[held] = Surrogate(seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
+        predicted[held] = Surrogate(seed).fit(x[rest], wait[rest]).predict(x[held])
         constant[dealt == fold] = wait[rest].mean()
         rows.append((fold + 1, len(rest), len(held), rmse(predicted[held], wait[held])))
-    model = Surrogate(seed, n_jobs).fit(x[known], wait[known])
+    model = Surrogate(seed).fit(x[known], wait[known])
     others = np.flatnonzero(np.isnan(wait))
     if len(others):
         predicted[others] = model.predict(x[others])

@@ -14,8 +14,7 @@ FEATURE_SETS = ("composition", "totals")
 
 
 def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "composition") -> pd.DataFrame:
-    """Describe packages by numbers that a model can learn from, float64, a row per package; prices are not among
-    them.
+    """Describe packages by numbers that a model can learn from, float64, a row per package; no prices.
 
     ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three (Hutchison 2024, section 3.4.5).
     ``composition``: these, the count of each type, and of each category the nodes, CPUs, memory and GPUs and their

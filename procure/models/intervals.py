@@ -54,14 +54,14 @@ class ConformalErrors:
         of = np.searchsorted(borders, self.at, side="right")
         return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
 
-    def interval(self, wait: np.ndarray, share: float = SHARE) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range, s, that holds the true wait of this share of packages predicted alike; NaN gives NaN.
+    def interval(self, wait: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the true wait of 90 % of the packages predicted alike; NaN gives NaN.
 
         It holds in each group of predicted waits (Mondrian conformal prediction) as far as the packages asked about
         are like those that were simulated.
         """
         borders, groups = self.groups
-        bounds = np.array([ratios[list(places(len(ratios), share))] for ratios in groups])
+        bounds = np.array([ratios[list(places(len(ratios)))] for ratios in groups])
         of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
         low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
         return low, high

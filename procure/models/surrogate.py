@@ -36,15 +36,15 @@ class Surrogate:
     The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the more the longer they
     are, and a purchase turns on the short ones. `fit` tries two settings on (some of) its rows, a fifth of them held
     out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones; below 250 rows it is ``fine``. ``profile``
-    says which instead, or ``quick``: a third of the trees. ``seed`` is of all random choices; ``n_jobs`` threads do not
-    change the result; ``profile_`` is what `fit` chose.
+    says which instead, or ``quick``: a third of the trees. ``seed`` is of all random choices;
+    ``profile_`` is what `fit` chose.
     """
 
     kind = "xgboost"
 
-    def __init__(self, seed: int = 1, n_jobs: int = 1, profile: str | None = None) -> None:
+    def __init__(self, seed: int = 1, profile: str | None = None) -> None:
         """Choose the seed; nothing is computed."""
-        self.seed, self.n_jobs, self.profile = seed, n_jobs, profile
+        self.seed, self.profile = seed, profile
 
     def fit(self, x: Any, wait: Any) -> Surrogate:
         """Learn from simulated packages: features, shape (packages, features), and mean waits, s ≥ 0."""
@@ -72,7 +72,7 @@ class Surrogate:
         prediction without any features known, × the product of a row of factors, float64[packages, features], is
         `predict`. (Lundberg, Erion and Lee 2018, Consistent individualized feature attribution for tree ensembles.)
         """
-        rows = DMatrix(np.asarray(x, dtype="float64"), nthread=self.n_jobs)
+        rows = DMatrix(np.asarray(x, dtype="float64"), nthread=1)
         parts = np.asarray(self.model_.get_booster().predict(rows, pred_contribs=True), dtype="float64")
         return float(np.exp(parts[0, -1]) * self.scale_), np.exp(parts[:, :-1])
 
@@ -96,7 +96,7 @@ class Surrogate:
             tweedie_variance_power=_TWEEDIE_POWER,
             tree_method="hist",
             random_state=self.seed,
-            n_jobs=self.n_jobs,
+            n_jobs=1,
             **_SETTINGS[profile],
             **start,
         ).fit(x, scaled)

@@ -1,7 +1,7 @@
 """What makes one package better than another? Quantities, constraints, aggregates, Pareto fronts."""
 
 from procure.objectives.aggregate import CVAR_SHARE, HOW, REGRET_FLOOR, aggregate, regrets
-from procure.objectives.quantities import MEAN_WAIT, OBJECTIVES, Quantity, objective, objectives_of
+from procure.objectives.constraints import MEAN_WAIT, OBJECTIVES, Quantity, objective, objectives_of
 
 __all__ = [
     "CVAR_SHARE",

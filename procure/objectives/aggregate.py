@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -139,26 +137,22 @@ _PAIRS = 4_000_000
 """So many pairs of points are compared at once."""
 
 
-def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndarray:
-    """Say which points, float[points, dimensions], no other point dominates, bool[points].
+def front(points: np.ndarray) -> np.ndarray:
+    """Say which points, float[points, dimensions], no other point dominates, bool[points]; less is better.
 
     A point dominates another if it is at least as good in every dimension and better in one: all copies of a point of
-    the front are on it. A point with a NaN is not, and dominates none; infinities are values like others. ``minimise``:
-    whether less is better, for all dimensions or one by one. It is exact: from the least sum of ranks up, the points of
-    the front take away what they dominate. Points of another shape are a `TableError`.
+    the front are on it. A point with a NaN is not, and dominates none; infinities are values like others. It is exact:
+    from the least sum of ranks up, the points of the front take away what they dominate.
     """
     values = np.asarray(points, dtype="float64")
     if values.ndim != 2:
         raise TableError(f"a front needs points of shape (points, dimensions); {values.shape} was given")
-    less = [bool(minimise)] * values.shape[1] if np.ndim(minimise) == 0 else [bool(x) for x in minimise]  # type: ignore[union-attr]
-    if len(less) != values.shape[1]:
-        raise TableError(f"minimise has {len(less)} entries for {values.shape[1]} dimensions")
     on_front = ~np.isnan(values).any(axis=1)
     rows = np.flatnonzero(on_front)
-    if not len(rows) or not len(less):
+    if not values[rows].size:
         return on_front
     # Ranks instead of values: exact sums, and no infinity less itself.
-    ranks = pd.DataFrame(np.where(less, values[rows], -values[rows])).rank(method="dense").to_numpy()
+    ranks = pd.DataFrame(values[rows]).rank(method="dense").to_numpy()
     order = np.argsort(ranks.sum(axis=1), kind="stable")
     ranks, rows = ranks[order], rows[order]
     on_front[:] = False
@@ -179,15 +173,14 @@ def _dominated(these: np.ndarray, those: np.ndarray) -> np.ndarray:
     return below.any(axis=0)
 
 
-def knee(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> int:
+def knee(points: np.ndarray) -> int:
     """Return the row of the front's knee: where a gain in one dimension begins to cost much in another.
 
     Each dimension is scaled over the points so that the best is 0 and the worst 1; the knee is the point farthest below
     the plane through the unit points of all axes, which is the one of the least sum (Das 1999). A dimension in which
-    all points are equal does not count; ties go to the lower row. ``points``, at least one, are finite; ``minimise`` is
-    as for `front`.
+    all points are equal does not count; ties go to the lower row. ``points``, at least one, are finite.
     """
-    values = np.where(np.broadcast_to(minimise, np.shape(points)), points, -np.asarray(points, dtype="float64"))
+    values = np.asarray(points, dtype="float64")
     span = np.ptp(values, axis=0)
     scaled = (values - values.min(axis=0)) / np.where(span > 0, span, 1.0)
     return int(np.argmin(scaled.sum(axis=1)))

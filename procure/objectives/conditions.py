@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives.constraints import Constraint, contradictions, parse
-from procure.objectives.quantities import OBJECTIVES, Quantity, quantities_of_class
+from procure.objectives.constraints import OBJECTIVES, Constraint, Quantity, contradictions, parse, quantities_of_class
 from procure.schemas import CLASSES, JOB, as_logged, group_column
 from procure.text import nearest, short
 

@@ -18,6 +18,7 @@ Kind = Literal[
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(Kind)
 """What a line may be."""
+CHOICES = {"kind": KINDS, "per": ("order", "node")}
 LINE_NOTES = {
     "kind": ", ".join(KINDS),
     "name": "what it is",

@@ -16,7 +16,7 @@ from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
 from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
-from procure.offers.headings import KINDS, MONEY, Heading, Kind, Line, Table, header_of
+from procure.offers.headings import CHOICES, MONEY, Heading, Kind, Line, Table, header_of
 from procure.offers.reading import CHANGES, Reading, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
@@ -189,11 +189,7 @@ class _SheetReader:
         """Read one server type."""
         values: dict[str, Any] = {}
         n_errors = len(self.offer.findings)
-        for name, cell in found.items():
-            try:
-                self.value(name, cell, table.headings[name], values)
-            except Unreadable as error:
-                self.error(cell, name, str(error))
+        self.values(table, found, values)
         self.derived(table, found, values)
         self.constants(table, values)
         for name in ("name", "cpus", "mem_gb", "gpus", "price_usd"):
@@ -206,9 +202,17 @@ class _SheetReader:
             self.offer.where.append(places)
             self.offer.rows.append({name: value for name, value in values.items() if name in QUOTE.by_name})
 
+    def values(self, table: Table, found: dict[str, Cell], values: dict[str, Any]) -> None:
+        """Read the cells of a row into ``values``."""
+        for name, cell in found.items():
+            try:
+                self.value(name, cell, table.headings[name], values)
+            except Unreadable as error:
+                self.error(cell, name, str(error))
+
     def value(self, name: str, cell: Cell, heading: Heading, values: dict[str, Any]) -> None:
-        """Read one cell into ``values``."""
-        kind = QUOTE.by_name[name].dtype if name in QUOTE.by_name else "int"
+        """Read one cell of a server or of a line into ``values``."""
+        kind = "str" if name in CHOICES else QUOTE.by_name[name].dtype if name in QUOTE.by_name else "int"
         if name in MONEY:
             # A bare number beneath a column's own name, such as price_usd, is in US$.
             is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
@@ -226,9 +230,13 @@ class _SheetReader:
             values[name] = cells.read_truth(cell)
         elif name == "valid_until":
             values[name] = cells.read_date(cell)
+        elif name == "discount":
+            values[name] = cells.read_percent(cell, self.reading)
         elif kind == "str":
             text = "" if name == "gpu_type" and cell.text.casefold() in cells.NOTHING else cells.read_text(cell)
-            if text and name in values and values[name] != text:
+            if name in CHOICES and text not in CHOICES[name]:
+                raise Unreadable(f"is not allowed; allowed: {', '.join(CHOICES[name])}")
+            if text and values.get(name, text) not in ("", text) and name not in CHOICES:
                 raise Unreadable(f"is not the {values[name]} of another cell; write one of them")
             values[name] = text
         else:
@@ -290,11 +298,7 @@ class _SheetReader:
         """Read a line of the template's second sheet."""
         values: dict[str, Any] = {"vendor": "", "quantity": 1, "per": "order", "price_usd": Decimal(0)}
         n_errors = len(self.offer.findings)
-        for name, cell in found.items():
-            try:
-                self.line_value(name, cell, table.headings[name], values)
-            except Unreadable as error:
-                self.error(cell, name, str(error))
+        self.values(table, found, values)
         for name in ("kind", "name"):
             if name not in values and name not in found:
                 self.missing(table, found, name)
@@ -316,23 +320,6 @@ class _SheetReader:
                 found["name"].address,
             )
         )
-
-    def line_value(self, name: str, cell: Cell, heading: Heading, values: dict[str, Any]) -> None:
-        """Read one cell of a line."""
-        if name == "price_usd":
-            # A bare number beneath a column's own name, such as price_usd, is in US$.
-            is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
-            own = "USD" if heading.cell.text == heading.column and is_bare else ""
-            values[name] = cells.read_money(cell, heading.unit or own, self.reading, with_tax=heading.with_tax)
-        elif name in ("quantity", "years"):
-            values[name] = int(cells.whole(cells.read_number(cell, "", "", self.reading)))
-        elif name == "discount":
-            values[name] = cells.read_percent(cell, self.reading)
-        else:
-            values[name] = cells.read_text(cell)
-            legal = {"kind": KINDS, "per": ("order", "node")}.get(name)
-            if legal and values[name] not in legal:
-                raise Unreadable(f"is not allowed; allowed: {', '.join(legal)}")
 
     def remarks(self, row: list[Cell]) -> None:
         """List the texts that stand in no table; what may change a price is asked about."""

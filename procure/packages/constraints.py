@@ -211,12 +211,9 @@ class PackageConstraints:
 def build_constraints(quotes: pd.DataFrame, rules: PackageRules) -> PackageConstraints:
     """Turn quotes, as `procure.packages.quotes.check_quotes` returns them, and rules into constraints.
 
-    Raises
-    ------
-    TableError
-        A rule names an unknown category or type, a cap needs figures that the quotes lack, a category
-        has no type that its rules allow, nothing bounds the count of a free type, mandatory types
-        exclude each other, or quotes have expired that are needed.
+    A rule that names an unknown category or type, a cap that needs figures that the quotes lack, a category without a
+    type that its rules allow, a free type whose count nothing bounds, mandatory types that exclude each other, and
+    expired quotes that are needed are a `TableError`.
     """
     for rule, names, known in (("categories", rules.categories, "category"), ("types", rules.types, "name")):
         legal = quotes[known].unique()

@@ -11,9 +11,8 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from procure.errors import TableError
-from procure.packages.order import CostLine, NonNegative, Order, Percent, Usd, cents
 from procure.packages.prices import order_cents
-from procure.packages.rules import PackageRules
+from procure.packages.rules import CostLine, NonNegative, Order, PackageRules, Percent, Usd, cents
 from procure.packages.runnable import WorkloadDemand, count_matrix, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
 from procure.text import listed, nearest
@@ -51,30 +50,12 @@ def years_factor(years: float, interest_percent: float = 0.0, change_percent: fl
 class Costs(Order):
     """Prices of running a system, as a study's ``[costs]`` gives them; an omitted price is 0. See `Order` for more.
 
-    Parameters
-    ----------
-    years
-        How long the system runs.
-    interest_percent
-        Of a year: amounts of later years count with their present value, see `years_factor`.
-    price_change_percent
-        By which yearly prices rise each year: of `PARTS`.
-    residual_percent
-        What is left of the servers' price in the end.
-    within_budget
-        Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
-    usd_per_kwh, carbon_g_per_kwh
-        US$ and g CO2 per kWh; None = not priced, not reckoned.
-    pue
-        Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
-    idle_share
-        Watts of an idle node as a share of the busy ones, where a quote has no ``idle_power_w``.
-    switch_power_w
-        Of one switch.
-    usd_per_rack_unit_year
-        US$ for one rack unit for one year.
-    staff_usd_per_year, staff_usd_per_node_year
-        US$ for one year: for the whole system, and for each node, existing ones included.
+    With ``interest_percent`` of a year, amounts of later years count with their present value, see `years_factor`;
+    ``price_change_percent`` is by which yearly prices, of `PARTS`, rise each year, ``residual_percent`` what is left of
+    the servers' price in the end. ``within_budget``: ``packages.budget_usd`` is for the whole order, with percentages,
+    racks, network and tax. ``usd_per_kwh`` and ``carbon_g_per_kwh``, g CO2, None = not priced, not reckoned. ``pue`` is
+    energy of the whole site / energy of the nodes and switches; ``idle_share`` the watts of an idle node as a share of
+    the busy ones, where a quote has no ``idle_power_w``. ``staff_usd_per_node_year`` counts existing nodes, too.
     """
 
     REMOVED: ClassVar[dict[str, str]] = {
@@ -125,8 +106,7 @@ def total_costs(
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Reckon what each package costs over the years, without simulation: ``package_id`` and `COST_UNITS`, a row
-    each.
+    """Reckon what each package costs over the years: a row of ``package_id`` and `COST_UNITS`.
 
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. TCO = purchase
     + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with

@@ -23,17 +23,10 @@ def package_nodes(
 ) -> pd.DataFrame:
     """List the nodes of a package: counts by type, or a row of the package table, after ``existing`` nodes.
 
-    Returns
-    -------
-    pandas.DataFrame
-        The node table: types in quote order, each as often as its count; ``node_id`` like
-        ``ComputeNode3-001`` (``new-ComputeNode3-001`` where an existing node has that name), ``kind`` the
-        type, ``mem_mb`` = ``mem_gb`` × 1,000 rounded up, ``speed`` the quote's ``spec_rate``.
-
-    Raises
-    ------
-    TableError
-        A type that is not quoted, or a count that is no whole number.
+    Types are in quote order, each as often as its count; ``node_id`` is like ``ComputeNode3-001``
+    (``new-ComputeNode3-001`` where an existing node has that name), ``kind`` the type, ``mem_mb`` = ``mem_gb`` × 1,000
+    rounded up, ``speed`` the quote's ``spec_rate``. A type that is not quoted, and a count that is no whole number, are
+    a `TableError`.
 
     Examples
     --------

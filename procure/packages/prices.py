@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.order import Order
-from procure.packages.rules import Discount, PackageRules
+from procure.packages.rules import Discount, Order, PackageRules
 from procure.text import nearest
 
 _WHOLE = 10_000

@@ -23,8 +23,7 @@ from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offe
 from procure.offers.reading import FIELDS, currency_code, normal
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import is_workbook
-from procure.packages.order import order_lines
-from procure.packages.rules import PackageRules
+from procure.packages.rules import PackageRules, order_lines
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.settings import PositiveInt, Settings, complaint
 from procure.tables import CellError, cell_errors, check, read
@@ -163,11 +162,7 @@ def _is_date(text: str) -> bool:
 def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
     """Give per category the number of types and the ranges of their figures (Table 3.1 of the study).
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per category in the quotes' order: ``category n_types`` and the lowest and highest
-        ``mem_gb`` (1 GB = 1,000 MB), ``cpus``, ``gpus`` and ``price_usd`` of one node.
+    ``category n_types`` and the lowest and highest ``mem_gb``, ``cpus``, ``gpus`` and ``price_usd`` of one node.
     """
     columns = ("mem_gb", "cpus", "gpus", "price_usd")
     ranges = {f"{name}_{how}": (name, how) for name in columns for how in ("min", "max")}
@@ -186,26 +181,13 @@ def _listed(given: object) -> object:
 class OfferReading(Settings):
     """How a quote file is to be read where it does not say, as a study's ``[offers]`` gives it.
 
-    Parameters
-    ----------
-    currency
-        Code of the currency of prices that name none.
-    rates
-        US$ for one unit of a currency, by its code.
-    decimal
-        The mark that separates decimals in text such as ``14.950``.
-    tax_percent
-        Tax in all prices of the file; it is taken out of them.
-    columns
-        Headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name": ["Ürün"]}``; ``"=0"``
-        gives every row this value.
-    category
-        Categories by a pattern of names, the first that fits: ``{"GPU*": "gpu", "*": "compute"}``.
-    ignore
-        Cells whose text was read by a person and changes no price, such as ``A14`` or ``Offer!A14``.
-    warranty_years
-        The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
-        None = no warranty line is bought.
+    ``currency`` is that of prices that name none; ``rates`` are US$ for one unit of a currency, by its code;
+    ``decimal`` the mark that separates decimals in text such as ``14.950``; ``tax_percent`` is in all prices, and taken
+    out of them. ``columns`` are headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name":
+    ["Ürün"]}``; ``"=0"`` gives every row this value. ``category``: by a pattern of names, the first that fits:
+    ``{"GPU*": "gpu", "*": "compute"}``. ``ignore``: cells whose text was read by a person and changes no price, such as
+    ``Offer!A14``. ``warranty_years``: of each vendor's warranty lines the shortest that lasts so long is bought; None =
+    no warranty line.
     """
 
     currency: str | None = None
@@ -275,24 +257,10 @@ class QuoteFile:
 def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.DataFrame:
     """Read a quote table from a spreadsheet (.xlsx, .ods), CSV (plain or compressed) or Parquet.
 
-    Parameters
-    ----------
-    path
-        The file. A quote table has the columns ``name, category, cpus, mem_gb, gpus, price_usd``
-        (1 GB = 1,000 MB) and may have the others of `procure.tables.QUOTE`; how any other sheet is read says
-        `read_quote_file`.
-    reading
-        Currencies, decimals, tax, headings and categories.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per server type, in the file's order; ``price_usd`` with what the offer charges for each node.
-
-    Raises
-    ------
-    TableError
-        The file cannot be read, or cells in it: all of them, one line each, with sheet, cell or row, and column.
+    A quote table has the columns ``name, category, cpus, mem_gb, gpus, price_usd`` (1 GB = 1,000 MB) and may have the
+    others of `procure.tables.QUOTE`; how any other sheet is read says `read_quote_file`. Returns a row per server type,
+    in the file's order; ``price_usd`` with what the offer charges for each node. That the file cannot be read, or cells
+    in it, is a `TableError`: all of them, one line each, with sheet, cell or row, and column.
 
     Examples
     --------

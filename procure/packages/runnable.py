@@ -52,12 +52,7 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
 
 
 def units_held(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    """Return how many tasks of a request an empty node of each type holds, as `fits`; of one of nodes 1 or 0.
-
-    Returns
-    -------
-    int64 array, shape (types, shapes)
-    """
+    """Return how many tasks of a request an empty node of each type holds, as `fits`; of one of nodes 1 or 0."""
     has = list(zip(types["gpu_type"].astype(str), types["gpus"].tolist(), strict=True))
     asked = [models_of(str(text)) for text in shapes["gpu_type"]]
     there = {(one, each): _gpus_for(*one, each) for one in set(has) for each in set(asked)}
@@ -122,22 +117,9 @@ def jobs_left_out(
 ) -> np.ndarray:
     """Count the jobs that fit no empty set of a package's nodes, exactly as a simulation would.
 
-    Parameters
-    ----------
-    packages, quotes
-        A package table, and the quote table whose types it counts.
-    jobs
-        A job table; a job on several nodes needs that many nodes, each of which holds its share, and one of tasks
-        nodes that hold them all: the largest, as many as it may have.
-    existing
-        A node table of servers that every package adds to, if any.
-    weight
-        What each job counts, whole numbers; default: 1.
-
-    Returns
-    -------
-    int64 array, shape (packages,)
-        Jobs left out, or the sum of their weights.
+    A job on several nodes needs that many nodes, each of which holds its share, and one of tasks nodes that hold them
+    all: the largest, as many as it may have. ``existing`` is a node table of servers that every package adds to;
+    ``weight`` what each job counts, a whole number, default 1. Returns the sum of the weights, int64[packages].
 
     Examples
     --------
@@ -194,7 +176,7 @@ def _without(there: np.ndarray, questions: np.ndarray) -> np.ndarray:
 
 RunTimes = Callable[[Any, str, str], np.ndarray]
 """How long each job runs on a node of a speed, GPU model and kind: int64[n_jobs], s, in table order."""
-_CHUNK = 1 << 11
+_CHUNK_OF_WORK = 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +243,8 @@ class WorkloadDemand:
         """
         able, n_speeds = self.able.astype("float64"), len(self.run_times)
         asked = [self._seconds_of(what) / self.seconds for what in ("cpus", "gpus")]
-        for start in range(0, len(counts), _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        for start in range(0, len(counts), _CHUNK_OF_WORK):
+            rows = slice(start, start + _CHUNK_OF_WORK)
             own = np.broadcast_to(self.n_own, (len(counts[rows]), len(self.n_own)))
             nodes = np.concatenate([counts[rows], own], axis=1).astype("float64")
             cpus, gpus = nodes * self.cpus, nodes * self.gpus

@@ -21,12 +21,8 @@ _MOST_CHARACTERS, _MOST_BARS = 20_000_000, 50_000
 def bars(schedule: pd.DataFrame) -> pd.DataFrame:
     """Return a row per job and node that ran: ``job`` (row) ``node_id start end lane``; times are s after the first.
 
-    Jobs that share a node at a time stand in lanes of it, numbered from 0: each in the first that is free.
-
-    Raises
-    ------
-    TableError
-        The table is no schedule: no job has a start, an end and nodes.
+    Jobs that share a node at a time stand in lanes of it, numbered from 0: each in the first that is free. A table in
+    which no job has a start, an end and nodes is no schedule, and an error.
     """
     columns = ["start_time", "end_time", "node_ids"]
     if not set(columns) <= set(schedule.columns):
@@ -95,7 +91,7 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
     return "\n".join(lines) + "\n"
 
 
-def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
+def gantt_figure(schedule: pd.DataFrame, out: str | Path) -> Path:
     """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
     chart = bars(schedule)
     if len(chart) > _MOST_BARS:
@@ -118,7 +114,6 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Pa
     colour = {"field": "colour", "type": "nominal", "legend": None, "scale": {"scheme": "tableau20"}}
     text = {"mark": {"type": "text", "fontSize": 8}, "encoding": {"x": column("middle"), "text": {"field": "name"}}}
     spec = {
-        "title": printable(title),
         "width": 900,
         "height": min(60 + 18 * len(names) * min(n_lanes, 4), 2900),
         "data": {"values": rows.drop(columns="job").to_dict(orient="records")},

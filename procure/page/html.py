@@ -49,13 +49,7 @@ def as_json(data: object) -> Markup:
 
 
 def write_page(path: str | Path, text: str) -> Path:
-    """Write a page, whole or not at all.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written.
-    """
+    """Write a page, whole or not at all; that the file cannot be written is an error."""
     path = Path(path)
     with whole_file(path) as temporary:
         temporary.write_text(printable(text, kept="\n\r\t"), encoding="utf-8")
@@ -108,13 +102,7 @@ def check_pdf() -> None:
 
 
 def write_pdf(path: str | Path, html: str) -> Path:
-    """Write a page as PDF, whole or not at all; nothing outside the page is read.
-
-    Raises
-    ------
-    TableError
-        WeasyPrint or a library of its is missing, or the file cannot be written.
-    """
+    """Write a page as PDF, whole or not at all; nothing outside it is read. A library that is missing is an error."""
     check_pdf()
     try:
         import weasyprint

@@ -121,14 +121,12 @@ def evaluate(
 
     Parameters
     ----------
-    study
-        The path of a swept study, the study, or its results.
-    truth
-        A study or result table that simulated more packages: hits and regret are taken from it.
-    feature_set
-        Of `procure.models.FEATURE_SETS`; None = both, with a threshold the study's own.
-    policy, rule
-        One of the study's, None = its first; one of `procure.sweep.results.RULES`.
+    study, truth
+        The path of a swept study, the study, or its results; one that simulated more packages, from which hits and
+        regret are taken.
+    feature_set, policy, rule
+        Of `procure.models.FEATURE_SETS`, None = both, with a threshold the study's own; one of the study's, None = its
+        first; one of `procure.sweep.results.RULES`.
     hit_threshold
         Judge all workloads together: a hit is among the best ``hit_share`` packages on more than this many of them.
         None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself. A model of the

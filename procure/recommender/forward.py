@@ -71,21 +71,14 @@ def forward(
 
     Parameters
     ----------
-    study
-        Its workloads are taken together as one log; nothing needs to have been swept.
-    cuts
-        Local days, or moments, in the log; None = every first of a month with three weeks before it and two after.
-    horizon
-        s that are judged after a cut; None = four weeks. The log may end earlier.
+    study, policy, note
+        Its workloads are taken together as one log, not swept; one of its policies, None = its first; called with a
+        line on each step. A wrong argument, and that no package runs every job, are a `TableError`.
+    cuts, horizon
+        Local days, or moments, in the log; None = every first of a month with three weeks before it and two after. s
+        that are judged after a cut; None = four weeks. The log may end earlier.
     n_packages, seed
         So many packages are drawn at random from those that run every job before the cut.
-    policy, note
-        One of the study's, None = its first; called with a line on each step.
-
-    Raises
-    ------
-    TableError
-        The study or an argument is wrong, or no package runs every job.
 
     Notes
     -----

@@ -132,7 +132,7 @@ def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | 
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     asked = results.plan.study.model
-    model = Surrogate(like.seed, like.n_jobs, like.profile_) if like else Surrogate(asked.seed)
+    model = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
     wait, filled = case.wait[learnt], guess.copy()
     inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(
@@ -182,19 +182,9 @@ def train(
 ) -> Training:
     """Cross-validate the study's model on the packages that were simulated, and keep it with the results.
 
-    Parameters
-    ----------
-    study
-        The path of a study that was swept, the study, or its results.
-    feature_set, policy
-        One of `procure.models.features.FEATURE_SETS`, default the study's; of its policies, default the first.
-    note
-        Called with a line on each step that takes long.
-
-    Raises
-    ------
-    TableError
-        The study has no results, or an argument is wrong (`ArgumentError`).
+    ``study`` is the path of a study that was swept, the study, or its results; ``feature_set`` one of
+    `procure.models.features.FEATURE_SETS`, default its own; ``policy`` one of its policies, default the first; ``note``
+    is called with a line on each step. That it has no results, or an argument is wrong, is a `TableError`.
 
     Examples
     --------

@@ -145,11 +145,8 @@ def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
 def load(done: Recommendation) -> dict[str, float]:
     """Return how much of each resource of the first package and the existing nodes the jobs keep busy.
 
-    Returns
-    -------
-    dict
-        By resource that some job asks for: resource-seconds of the jobs that count, over capacity times the time in
-        which they were submitted; the largest of all workloads. Empty where all came at once.
+    By resource that some job asks for: resource-seconds of the jobs that count, over capacity times the time in which
+    they were submitted; the largest of all workloads. Empty where all came at once.
     """
     results, found = done.results, dict[str, float]()
     plan, counts = results.plan, results.counts[_first(done)]

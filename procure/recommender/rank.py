@@ -74,12 +74,12 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
 
 
 def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
-    """Find the packages that no other beats in every axis, among those that run every job; errors as of
-    `ranking_table`.
+    """Find the packages that no other beats in every axis, among those that run every job.
 
     The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED` packages, and
     as many of the best by each predicted axis, until nothing predicted is among them. Returns the front by the first
-    axis: ``package_id``, a column per axis (its name), ``price_usd``, ``simulated``, ``knee`` and ``row``.
+    axis: ``package_id``, a column per axis (its name), ``price_usd``, ``simulated``, ``knee`` and ``row``; errors are
+    those of `ranking_table`.
     """
     axes = criteria.axes
 

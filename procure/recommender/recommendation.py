@@ -207,12 +207,9 @@ def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
 def concentration(done: Recommendation, row: int) -> dict[str, Any]:
     """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
 
-    Returns
-    -------
-    dict
-        ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request,
-        of one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
-        ``share_of_waiting``; and ``few``, see `_few`.
+    ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request, of
+    one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``;
+    and ``few``, see `_few`.
     """
     results = done.results
     case = max(results.cases, key=lambda one: one.n_jobs)
@@ -330,14 +327,10 @@ def records(done: Recommendation) -> list[dict[str, object]]:
     bought = packages.iloc[top["row"].to_numpy()]
     keep = ["rank", "package_id", "price_usd", "mean_wait_time", "simulated", "jobs_left_out"]
     keep += ["low_wait_time", "high_wait_time"]
-    found = pd.DataFrame(bought[["total_cpus", "total_mem_gb", "total_gpus"]]).to_dict(orient="records")
-    counts = counts_of(bought, done.results.plan.quotes)
-    rows = [
-        {**one, "counts": count, **total}
-        for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
-    ]
+    table = top[keep].assign(counts=counts_of(bought, done.results.plan.quotes))
+    table = table.assign(**{name: bought[name].to_numpy() for name in ("total_cpus", "total_mem_gb", "total_gpus")})
     waiting = waiting_records(done, top["row"].to_numpy())
-    rows = [one | more for one, more in zip(rows, waiting, strict=True)]
+    rows = [one | more for one, more in zip(table.to_dict(orient="records"), waiting, strict=True)]
     if criteria != Criteria():
         for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
             one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
@@ -348,12 +341,9 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 for bound in criteria.bounds
                 if bound.of.source == "result"
             }
-    for one in rows:
-        one |= dict.fromkeys(("rules", "shape", "other_loads", "exchanges"))
-    rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
-    rows[0]["shape"] = done.shape
-    rows[0]["other_loads"] = done.other_loads
-    rows[0]["exchanges"] = done.exchanged
+    first = {"rules": [cost._asdict() for cost in done.rule_costs], "shape": done.shape}
+    first |= {"other_loads": done.other_loads, "exchanges": done.exchanged}
+    rows = [one | (dict.fromkeys(first) if place else first) for place, one in enumerate(rows)]
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
         rows = [one | more for one, more in zip(rows, sure, strict=True)]
@@ -397,10 +387,5 @@ def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataF
         spent *= (paid / np.where(listed > 0, listed, 1.0))[:, None]
     mean = pd.Series(spent.mean(axis=0)).groupby(quotes["category"].to_numpy(), sort=False).sum()
     total = float(mean.sum())
-    return pd.DataFrame(
-        {
-            "category": mean.index.to_numpy(),
-            "price_usd": mean.to_numpy(),
-            "share": mean.to_numpy() / total if total else np.nan,
-        }
-    )
+    table = mean.rename("price_usd").rename_axis("category").reset_index()
+    return table.assign(share=mean.to_numpy() / total if total else np.nan)

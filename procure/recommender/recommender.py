@@ -14,10 +14,9 @@ from procure.objectives import MEAN_WAIT, Quantity, objectives_of
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
-from procure.recommender.confidence import assess
+from procure.recommender.confidence import assess, drawn_weeks, other_loads
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.notes import notes_of
-from procure.recommender.other_loads import drawn_weeks, other_loads
 from procure.recommender.rank import (
     FEWEST_CONFIRMED,
     MOST_SWAPPED,

@@ -150,22 +150,18 @@ def compare_rent(
     Parameters
     ----------
     study, prices
-        A study and a price list, see `procure.packages.cloud.PRICES`, or their files; nothing is fetched.
+        A study and a price list, see `procure.recommender.rent.PRICES`, or their files; nothing is fetched.
     package
         What is bought; None = the first of `procure.recommend`, for which the study must have been swept.
-    wait_bounds
-        s; a burst for each.
-    boot
-        s from the submission of a rented job to its start; paid for.
+    wait_bounds, boot
+        s: a burst for each; from the submission of a rented job to its start, paid for.
     policy, note
         One of the study's, None = its first; called with a line on each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        An argument is out of bounds, or there is no such package.
     TableError
-        The prices or the study are wrong, or the study was not swept and no package is named.
+        An argument (`ArgumentError`), the prices or the study are wrong, or it was not swept and no package is named.
 
     Examples
     --------

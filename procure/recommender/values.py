@@ -56,12 +56,9 @@ class Criteria:
         return list(dict.fromkeys([MEAN_WAIT.column, *needed]))
 
     def violation(self, value: Callable[[Quantity], np.ndarray], n: int) -> np.ndarray:
-        """Return how far n packages are from satisfying the constraints, as shares of the bounds, summed; 0 = they do.
+        """Return how far n packages are from keeping the bounds, as shares of these, summed; 0 = they do.
 
-        Parameters
-        ----------
-        value
-            From a quantity to its value of each package; NaN counts as infinitely far.
+        ``value`` leads from a quantity to its value of each package; NaN counts as infinitely far.
         """
         far = np.zeros(n)
         for one in self.bounds:

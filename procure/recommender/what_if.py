@@ -162,17 +162,14 @@ def what_if(
     rules
         Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
         policy must go by them, as that of a study with ``[site]`` does.
-    workload, seed
-        One of the study's, default all together; chooses the bursts that are added or left out.
-    note
-        Called with a line on each step that takes long.
+    workload, seed, note
+        One of the study's, default all together; chooses the bursts that are added or left out; called with a line on
+        each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        An argument is wrong, or there is no such package.
     TableError
-        The study has no results, or a run failed.
+        An argument is wrong (`ArgumentError`), the study has no results, or a run failed.
 
     Examples
     --------

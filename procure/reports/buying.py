@@ -53,20 +53,10 @@ _UTC_ASSUMED = "dates were read as UTC"
 class Inputs:
     """What a new study is made of.
 
-    Attributes
-    ----------
-    jobs
-        A log, or a job table.
-    quotes
-        The vendors' offers.
-    budget
-        US$, or an amount in a currency of ``offers.rates``.
-    log, offers
-        How both are read.
-    site
-        A folder of `procure site read`: packages are judged under its rules, added to its nodes.
-    logged_processor
-        The processor on which the jobs ran; run times are then scaled to each quoted one.
+    ``jobs`` is a log or a job table, ``quotes`` the vendors' offers, ``log`` and ``offers`` how they are read;
+    ``budget`` is US$, or an amount in a currency of ``offers.rates``. ``site`` is a folder of `procure site read`:
+    packages are judged under its rules, added to its nodes. ``logged_processor`` is that on which the jobs ran; run
+    times are then scaled to each quoted one.
 
     Examples
     --------
@@ -104,14 +94,10 @@ def buy(
 
     Parameters
     ----------
-    study
-        The study file.
-    inputs
-        What the file is written from where it is not there yet; None: it is there.
-    k, out, pdf, bill
-        See `procure.report`.
-    farm, options
-        See `procure.run_sweep`.
+    study, inputs
+        The study file; what it is written from where it is not there yet, None: it is there.
+    k, out, pdf, bill, farm, options
+        See `procure.report` and `procure.run_sweep`.
     say, note
         Called with a line for each step when it has ended, and with what else the user should know.
 
@@ -162,19 +148,13 @@ def ask(
 
     Parameters
     ----------
-    study
-        A study that was bought or swept.
-    budget
-        US$ that the servers may cost; at most the study's own budget.
+    study, budget
+        A study that was bought or swept; US$ that the servers may cost, at most its own: above it, packages were never
+        listed, and it is an `ArgumentError`.
     constraints, objective, k
         See `procure.recommend`.
     confirm
         Simulate the head of the list where it is predicted.
-
-    Raises
-    ------
-    ArgumentError
-        The budget is above the study's: its packages were never listed.
 
     Examples
     --------

@@ -32,17 +32,7 @@ MOST_LISTED = 200
 class Explorer:
     """Answers under other bounds about every package of a study, without a simulation.
 
-    Parameters
-    ----------
-    study
-        A study that was swept or bought.
-    note
-        Called with what takes time.
-
-    Raises
-    ------
-    TableError
-        There are no results yet, or too few to learn from.
+    It was swept or bought; that there are no results yet, or too few to learn from, is a `TableError`.
     """
 
     def __init__(self, study: str | Path | Study, note: Note = silent) -> None:
@@ -70,25 +60,10 @@ class Explorer:
     ) -> dict[str, Any]:
         """Rank all packages again.
 
-        Parameters
-        ----------
-        budget
-            US$ that the servers may cost, at most the study's. One that is new is listed and predicted, in seconds.
-        constraints
-            As `procure.recommend` reads them.
-        k
-            Length of the list; default: the study's.
-
-        Returns
-        -------
-        dict
-            As `procure.reports.purchase.page_data`, the predicted packages among them, and ``n_packages``, ``n_kept``
-            (which keep the bounds).
-
-        Raises
-        ------
-        TableError
-            A bound cannot be read, or no package keeps them all.
+        ``budget`` is what the servers may cost, US$, at most the study's: one that is new is listed and predicted, in
+        seconds. Returns what `procure.reports.purchase.page_data` does, the predicted packages among them, and
+        ``n_packages``, ``n_kept`` (which keep the bounds). A bound that cannot be read, or that no package keeps, is a
+        `TableError`.
         """
         length = self._done.k if k is None else k
         if not 1 <= length <= MOST_LISTED:
@@ -126,10 +101,10 @@ class Explorer:
 
 
 def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
-    """Serve a page on loopback until it is interrupted; port 0 = any that is free; ``opened`` is called with the
-    address.
+    """Serve a page on loopback until it is interrupted; ``opened`` is called with the address.
 
-    The address holds a secret, so that others on the same machine read nothing. That the port is taken is an error.
+    Port 0 = any that is free; one that is taken is an error. The address holds a secret, so that others on the same
+    machine read nothing.
     """
     secret, page = secrets.token_urlsafe(16), explorer.page().encode()
 

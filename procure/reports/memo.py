@@ -317,7 +317,8 @@ def _changes(done: Recommendation) -> list[str]:
         elif n > 1:
             text += f", and this package is still the best of the {n} tried"
         lines.append(text + ".")
-    lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(done.shape)]
+    named = done.shape and done.shape | {"package_id": servers(done.shape["package_id"])}
+    lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
     lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():

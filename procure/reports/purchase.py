@@ -26,9 +26,9 @@ from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
+from procure.recommender.confidence import load_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
-from procure.recommender.other_loads import load_notes
 from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
 from procure.recommender.values import Criteria
@@ -134,19 +134,16 @@ def report(
         The file; None = ``report.html`` in the folder of the study's results.
     k, verify, workload, policy
         See `procure.recommend`.
-    bill
-        A file for the bill of quantities, .xlsx or a table, see `procure.reports.bill.write_bill`; None = none.
-    pdf
-        A file for the report on A4 pages, whose contents have page numbers; None = none.
+    bill, pdf
+        Files for the bill of quantities, .xlsx or a table, and for the report on A4 pages with page numbers.
     note
         Called with a line on each step that takes long.
 
     Raises
     ------
-    ArgumentError
-        The study has no such workload or policy, or k is below 1.
     TableError
-        There are no results yet, too few to learn from, the file cannot be written, or WeasyPrint is missing for a PDF.
+        An argument is wrong (`ArgumentError`), there are no results yet, too few to learn from, the file cannot be
+        written, or WeasyPrint is missing for a PDF.
 
     Examples
     --------

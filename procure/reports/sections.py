@@ -310,13 +310,13 @@ def award(done: Recommendation) -> Markup:
 
 
 PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn")
-_MOST_NODES = 200
+_MOST_EXISTING = 200
 
 
 def files(plan: Plan) -> dict[str, str]:
     """Return the tables that the study reads, as CSV: its quotes, and the existing nodes where they are few."""
     found = {"The quotes": as_csv(plan.quotes) or ""}
-    if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
+    if plan.existing is not None and 0 < len(plan.existing) <= _MOST_EXISTING:
         found["The existing nodes"] = as_csv(plan.existing) or ""
     return found
 

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
 from procure.errors import TableError
-from procure.objectives.quantities import OBJECTIVES, Quantity, of_class, quantity_of
+from procure.objectives.constraints import OBJECTIVES, Quantity, of_class, quantity_of
 from procure.settings import Settings
 from procure.text import nearest, seconds
 

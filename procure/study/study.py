@@ -23,13 +23,11 @@ from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.conditions import JobClass, parse_classes
-from procure.objectives.constraints import parse, parse_targets
-from procure.objectives.quantities import objectives_of, of_class
+from procure.objectives.constraints import objectives_of, of_class, parse, parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
-from procure.packages.order import OrderLines, order_lines, study_lines
 from procure.packages.quotes import OfferReading, read_quote_file
-from procure.packages.rules import with_whole_orders
+from procure.packages.rules import OrderLines, order_lines, study_lines, with_whole_orders
 from procure.policies import catalog
 from procure.policies.owners import written
 from procure.progress import silent
