@@ -15,7 +15,7 @@ _COMMANDS = {
     "learn describe": f"{_LIBRARY}read_policy",
     "plan": "it bought anew what a cap or a mandatory type allowed once; compare studies of each year's budget",
     "queue features": "docs/explanation/queue-time.md says what a model looks at",
-    "queue trend": "procure queue evaluate LOG --report FILE judges the published one",
+    "queue trend": f"{_LIBRARY}queue_time.trend.judge_trend judges the published one",
     "queue update": "procure queue train LOG --update MODEL",
     "quotes nodes": "name the file as packages.existing_nodes; procure study check lists the nodes that stay",
     "site collect": "procure site read DIR --print-commands",
@@ -92,7 +92,7 @@ _OPTIONS = {
     "packages --study": "name the study in place of the quotes; --set quotes=FILE",
     "queue predict --gpu-type": _SCRIPT,
     "queue predict --nodes": _SCRIPT,
-    "queue predict --trend": "procure queue evaluate LOG --report FILE judges the published one",
+    "queue predict --trend": f"{_LIBRARY}queue_time.trend.judge_trend judges the published one",
     "queue predict --user": _SCRIPT,
     **dict.fromkeys(
         ("queue train --k-sweep", "queue train --k", "queue train --method"),
