@@ -11,8 +11,8 @@ import pandas as pd
 
 from procure.coschedule.regret import regret
 from procure.run import simulate
-from procure.workload.coschedule_study import CORES, PROFILES, system, workflows
 from procure.workload.importing import import_log
+from procure.workload.studies import CORES, PROFILES, system, workflows
 
 STUDY = (
     "easy:exclusive=true", "first-fit", "coschedule:share=0.5", "coschedule:learner=paper", "coschedule:learner=ips",
@@ -90,7 +90,7 @@ def profiled(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     users = sorted(jobs["user"].unique())
     kind = dict(zip(users, rng.integers(0, 4, len(users)), strict=True))
-    profiles = np.array([profile[1:] for profile in PROFILES[64].values()], dtype=float)
+    profiles = np.array([profile[1:] for profile in (each[0] for each in PROFILES.values())], dtype=float)
     of = profiles[jobs["user"].map(kind).to_numpy()]
     return jobs.assign(cpu_percent=of[:, 0], mem_percent=of[:, 1], bandwidth_percent=of[:, 1], mem_mb_per_node=0)
 

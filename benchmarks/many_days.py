@@ -32,7 +32,7 @@ from procure.sweep.choose_days import probe_days
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days
-from procure.workload.days import hardest, without_quiet
+from procure.workload.days import choose, without_quiet
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARE = 0.1
@@ -58,7 +58,7 @@ def choose_days(data: Path, folder: Path, n: int) -> list[str]:
     any_day = load_study(study_file(folder, "any", [table["day"].iloc[0]], 10))
     table["median_wait"] = probe_days(any_day, parts, folder / "probe").to_numpy()
     able, quiet = without_quiet(table)
-    days = hardest(able, n)["day"].tolist()
+    days = choose(able, "hardest", n=n)["day"].tolist()
     for day in days:
         write(parts[day], folder / f"jobs-{day}.parquet")
     chosen = table[table["day"].isin(days)]["median_wait"]

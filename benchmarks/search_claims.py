@@ -18,13 +18,12 @@ import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
-from procure.explorer.candidates import Candidates, spread
-from procure.explorer.engine import Progress, Rules, run_rounds
-from procure.explorer.observations import Observations
+from procure.explorer.candidates import Candidates, Observations, spread
 from procure.explorer.propose import Proposer, make_proposer
+from procure.explorer.run import Progress, Rules, run_rounds
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes
-from procure.packages.ids import package_ids
+from procure.packages.nodes import package_ids
 from procure.packages.space import Space, make_space, package_table
 
 DAYS = ("2021-04-30", "2021-05-21", "2021-05-26", "2021-06-02")

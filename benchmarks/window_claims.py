@@ -20,7 +20,7 @@ from procure.window.compare import collect_windows
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import make_solver, solve
-from procure.workload.window_study import read_released
+from procure.workload.studies import read_released
 
 NODES = make_nodes(25, 4, 10)
 LENGTH, N_WINDOWS = 60, 100

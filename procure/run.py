@@ -43,14 +43,13 @@ from procure.simulator.state import FAR, Options, State
 from procure.simulator.tasks import placed
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
-from procure.workload.applications import COLUMN as KIND_SPEEDS
 from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
-from procure.workload.gpu_models import run_times_on
 from procure.workload.replay import check_warm_up
+from procure.workload.speedups import KINDS as KIND_SPEEDS
+from procure.workload.speedups import run_times_on
 
-_UNITS = {metric.name: metric.unit for metric in METRICS if metric.unit != "0 or 1"}
-_UNITS |= {"utilization_nodes": "share"}
+_UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,10 +84,8 @@ class Run(Shown):
 
     def shown(self) -> pd.DataFrame:
         """Return the metrics for people, with their units."""
-        values = [
-            "–" if value is None else with_unit(value, _UNITS.get(name, "")) for name, value in self.metrics.items()
-        ]
-        return pd.DataFrame({"metric": list(self.metrics), "value": values})
+        said = {key: "–" if one is None else with_unit(one, _UNITS.get(key, "")) for key, one in self.metrics.items()}
+        return pd.DataFrame({"metric": list(said), "value": list(said.values())})
 
 
 @dataclass(frozen=True)
@@ -177,19 +174,10 @@ def prepare_checked(
         after = np.nan_to_num(given) - float(jobs["submit_time"].min())
         due = np.where(np.isnan(given), FAR, after).astype(np.int64)
     usage = Usage(*((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus)))
-    fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
+    fits, classes = fits_empty(rows, kinds), class_of(jobs)[rows.row]
     return Prepared(
-        rows,
-        kinds,
-        fits,
-        took,
-        user,
-        due,
-        usage,
-        class_of(jobs)[rows.row],
-        kind_of,
-        *switches(nodes),
-        profiles=used,
+        *(rows, kinds, fits, took, user, due, usage, classes, kind_of, *switches(nodes)),
+        profiles=profiles(jobs)[:, rows.row],
         counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
         table=jobs.iloc[rows.row].reset_index(drop=True),
@@ -285,10 +273,8 @@ def _usage(ready: Prepared, found: Outcome) -> Usage:
 
 def label(policy: str | Parameters | Callable) -> str:
     """Return what to call a policy: its name as given, its parameters' class and values, or its function's name."""
-    if isinstance(policy, str):
-        return policy
     if not isinstance(policy, Parameters):
-        return policy_name(policy)
+        return policy if isinstance(policy, str) else policy_name(policy)
     changed = ",".join(f"{key}={value}" for key, value in policy.model_dump(exclude_defaults=True).items())
     return type(policy).__name__ + (f":{changed}" if changed else "")
 
@@ -350,15 +336,14 @@ def _no_tasks(ready: Prepared, policy: str) -> str:
     """Say that a policy places jobs of nodes only, and which do not."""
     tasks = ready.jobs.tasks
     assert tasks is not None
-    n = f"{len(ready.jobs.row):,}"
+    of_tasks, whole = (tasks.most > 1)[ready.jobs.shape_of], (tasks.whole > 0)[ready.jobs.shape_of]
+    asking, n = (of_tasks | whole if of_tasks.any() else whole).sum(), f"{len(ready.jobs.row):,}"
     able = ", ".join(name for name in catalog.POLICIES if catalog.model_of(name).takes_tasks)
-    if not (tasks.most > 1).any():
-        whole = (tasks.whole > 0)[ready.jobs.shape_of].sum()
+    if not of_tasks.any():
         return (
-            f"policy {policy} lets jobs share nodes, and {whole:,} of {n} jobs take theirs whole (column exclusive); "
+            f"policy {policy} lets jobs share nodes, and {asking:,} of {n} jobs take theirs whole (column exclusive); "
             f"leave the column out, let all jobs do so by exclusive=true, or simulate by one of {able}"
         )
-    asking = ((tasks.most > 1) | (tasks.whole > 0))[ready.jobs.shape_of].sum()
     return (
         f"policy {policy} places jobs of nodes only, and {asking:,} of {n} jobs ask for tasks or for whole nodes; "
         f"simulate with --shape as-logged, or by one of {able}"
@@ -434,30 +419,22 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
 
 
 def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:
-    start, end, ran = found.start, found.end, found.start >= 0
+    ran, flat, bounds = found.start >= 0, found.node_list, found.node_first
+    first, back = int(jobs["submit_time"].to_numpy()[arrays.row[0]]), np.argsort(arrays.row, kind="stable")
+    schedule = jobs.reset_index(drop=True).copy()
+    for name, values in (("start_time", found.start), ("end_time", found.end)):
+        schedule[name] = pd.arrays.IntegerArray(np.where(ran, values + first, 0)[back], ~ran[back])
     names = nodes["node_id"].astype(str).to_numpy(dtype=object)
-    first = int(jobs["submit_time"].to_numpy()[arrays.row[0]])
-    columns = {
-        "start_time": pd.array(np.where(ran, start + first, 0), dtype="Int64"),
-        "end_time": pd.array(np.where(ran, end + first, 0), dtype="Int64"),
-    }
-    for values in columns.values():
-        values[~ran] = pd.NA
-    flat, bounds = found.node_list, found.node_first
     alone = ran & (np.diff(bounds) == 1)
     node_ids = np.full(len(ran), "", dtype=object)
     node_ids[alone] = names[flat[bounds[:-1][alone]]]
     for job in np.flatnonzero(ran & ~alone).tolist():
         node_ids[job] = ",".join(names[flat[bounds[job] : bounds[job + 1]]])
-    more = dict(found.columns)
+    more: dict[str, Any] = {"node_ids": node_ids, **found.columns}
     if found.node_units is not None:
         more["node_tasks"] = _tasks_of_nodes(jobs, arrays, found)
-    schedule = jobs.reset_index(drop=True).copy()
-    back = np.argsort(arrays.row, kind="stable")
-    for name, values in columns.items():
-        schedule[name] = values[back]
-    for name, values in {"node_ids": node_ids, **more}.items():
-        schedule[name] = np.array(values, dtype=object)[back]
+    for name, said in more.items():
+        schedule[name] = np.array(said, dtype=object)[back]
     return schedule
 
 

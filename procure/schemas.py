@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,14 +15,12 @@ class Column:
     """One column of a table.
 
     ``dtype`` is ``int``, ``float``, ``str`` or ``bool``. A column that is not ``required`` may be
-    absent; then it is filled with ``default``, or left out where the default is None. A ``nullable``
-    int is pandas' ``Int64``; text has at most ``longest`` characters. ``money`` accepts currency text
-    such as ``$6,960``. ``how`` says how the values of several runs become one: their ``mean``, ``max``,
-    or their sum, being a ``count``. ``synonyms`` are headings by which an offer may name
-    the column, separated by commas, ``example`` is
-    what the template shows beneath it. Of an absent column ``beside`` another, the default is filled in only
-    where that one is there. ``objective`` is the name by which packages are ranked by a metric,
-    and ``goal`` what that is, where it is not the column's own meaning.
+    absent; then it is filled with ``default``, or left out where the default is None or the column ``beside`` it is
+    absent, too. A ``nullable`` int is pandas' ``Int64``; text has at most ``longest`` characters; ``money`` accepts
+    currency text such as ``$6,960``. ``how`` says how the values of several runs become one: ``mean``, ``max``, or
+    the sum of a ``count``. ``synonyms`` are headings by which an offer may name the column, separated by commas,
+    ``example`` is what the template shows beneath it. ``objective`` is the name by which packages are ranked by a
+    metric, and ``goal`` what that is, where it is not the column's own meaning.
     """
 
     name: str
@@ -63,10 +62,11 @@ class Schema:
     unique: str | None = None
     open: bool = False
     version: int = 1
-    by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
 
     @property
     def names(self) -> list[str]:
@@ -74,12 +74,7 @@ class Schema:
         return [column.name for column in self.columns]
 
 
-_LARGEST = {
-    "s, Unix, UTC": 2**40,
-    "s": 2**40,
-    "nodes": 10**8,
-    "MB": 10**10,  # times the most nodes, still an int64
-}
+_LARGEST = {"s, Unix, UTC": 2**40, "s": 2**40, "nodes": 10**8, "MB": 10**10}  # MB of all nodes are still an int64
 """The largest whole number of a unit; of any other, a milliard."""
 
 
@@ -101,6 +96,8 @@ def _str(name: str, meaning: str, **rest: object) -> Column:
 
 _TIME: dict[str, object] = {"minimum": -_LARGEST["s, Unix, UTC"]}
 _OPTIONAL: dict[str, object] = {"required": False, "nullable": True}
+_EMPTY: dict[str, object] = {"required": False, "default": ""}
+_GPU_TYPE = "GPU model, or pools (2x A100 + 2x L40S); empty = any"
 SPEEDS = (1e-6, 10**9)
 """The least and the largest speed of a core that is no slip, in any measure."""
 _OF_TASKS: dict[str, object] = {"required": False, "default": 0, "beside": "n_tasks"}
@@ -132,153 +129,94 @@ class CostItem:
 COST_ITEMS = (CostItem("licence", "licences", "software"), CostItem("support", "support", "support"))
 """All that is reckoned so; a further row is read from quotes, priced, and stands on the bill."""
 
+
+def _offered(column: Column, synonyms: str, example: str = "") -> Column:
+    """Return a column of quotes with the headings by which offers name it, and what the template shows beneath it."""
+    return replace(column, synonyms=synonyms, example=example)
+
+
 QUOTE = Schema(
     "quote",
     (
-        _str(
-            "name",
-            "the vendor's name of the server type; a column of the package table",
-            longest=200,
-            synonyms=("server type, server, model, configuration, type, bezeichnung, servertyp, modell, knotentyp"),
+        _offered(
+            _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
+            "server type, server, model, configuration, type, bezeichnung, servertyp, modell, knotentyp",
         ),
-        _str(
-            "category",
-            "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
-            longest=200,
-            synonyms="kategorie",
-            example="compute",
-        ),
-        _int(
-            "cpus",
-            "CPUs",
-            "CPU cores per node",
-            minimum=1,
-            maximum=100_000,
-            synonyms=(
-                "cores, cpu cores, cores per node, cores per server, cores in total per node, kerne, "
-                "anzahl kerne, cpu-kerne, kerne pro knoten, kerne pro server"
+        _offered(
+            _str(
+                "category",
+                "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
+                longest=200,
             ),
-            example="64",
+            "kategorie",
+            "compute",
         ),
-        _float(
-            "mem_gb",
-            "GB = 1,000 MB",
-            "memory per node",
-            minimum=1e-6,
-            maximum=10**7,
-            synonyms=(
-                "memory, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, "
-                "speicher, ram pro knoten"
-            ),
-            example="768",
+        _offered(
+            _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
+            "cores, cpu cores, cores per node, cores per server, cores in total per node, kerne, anzahl kerne, "
+            "cpu-kerne, kerne pro knoten, kerne pro server",
+            "64",
         ),
-        _int(
-            "gpus",
-            "GPUs",
-            "GPUs per node",
-            maximum=10_000,
-            synonyms=("gpu, accelerators, gpus per node, number of gpus, beschleuniger, anzahl gpus, gpus pro knoten"),
-            example="0",
+        _offered(
+            _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
+            "memory, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, speicher, "
+            "ram pro knoten",
+            "768",
         ),
-        _float(
-            "price_usd",
-            "US$",
-            "price of one node; text such as $6,960 is accepted",
-            money=True,
-            synonyms=(
-                "unit price, price per node, price per server, price each, unit cost, price, einzelpreis, "
-                "preis pro knoten, preis pro server, preis je knoten, stückpreis, preis pro stück, preis"
-            ),
-            example="14950.00",
+        _offered(
+            _int("gpus", "GPUs", "GPUs per node", maximum=10_000),
+            "gpu, accelerators, gpus per node, number of gpus, beschleuniger, anzahl gpus, gpus pro knoten",
+            "0",
         ),
-        _str(
-            "vendor",
-            "who quoted",
-            required=False,
-            default="",
-            synonyms="bidder, supplier, anbieter, lieferant, hersteller",
-            example="Vendor",
+        _offered(
+            _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
+            "unit price, price per node, price per server, price each, unit cost, price, einzelpreis, "
+            "preis pro knoten, preis pro server, preis je knoten, stückpreis, preis pro stück, preis",
+            "14950.00",
         ),
-        _str(
-            "gpu_type",
-            "GPU model, or pools (2x A100 + 2x L40S); empty = any",
-            required=False,
-            default="",
-            synonyms="gpu model, gpu type, type of gpu, gpu-typ, gpu-modell, gpu typ, gpu modell",
+        _offered(_str("vendor", "who quoted", **_EMPTY), "bidder, supplier, anbieter, lieferant, hersteller", "Vendor"),
+        _offered(
+            _str("gpu_type", _GPU_TYPE, **_EMPTY),
+            "gpu model, gpu type, type of gpu, gpu-typ, gpu-modell, gpu typ, gpu modell",
         ),
-        _str(
-            "processor",
-            "processor model, for information",
-            required=False,
-            default="",
-            synonyms="cpu, cpu model, cpu type, processor model, prozessor, cpu-typ, prozessortyp",
-            example="AMD EPYC 9354",
+        _offered(
+            _str("processor", "processor model, for information", **_EMPTY),
+            "cpu, cpu model, cpu type, processor model, prozessor, cpu-typ, prozessortyp",
+            "AMD EPYC 9354",
         ),
         _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
         _float("spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_SPEED),
-        _float(
-            "power_w",
-            "W",
-            "power of one busy node",
-            **_OPTIONAL,
-            synonyms="power, power consumption, max power, leistungsaufnahme, leistung, stromaufnahme",
-            example="780",
+        _offered(
+            _float("power_w", "W", "power of one busy node", **_OPTIONAL),
+            "power, power consumption, max power, leistungsaufnahme, leistung, stromaufnahme",
+            "780",
         ),
-        _float(
-            "idle_power_w",
-            "W",
-            "power of one idle node",
-            **_OPTIONAL,
-            synonyms="idle power, leerlaufleistung",
-            example="250",
+        _offered(
+            _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL), "idle power, leerlaufleistung", "250"
         ),
-        _float(
-            "rack_units",
-            "U",
-            "height of one node in a rack",
-            **_OPTIONAL,
-            synonyms="height, höheneinheiten, bauhöhe",
-            example="1",
+        _offered(
+            _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
+            "height, höheneinheiten, bauhöhe",
+            "1",
         ),
         _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
         _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
         _int("pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1),
-        _str(
-            "lot",
-            "the lot that the type is offered for; a lot goes to one vendor",
-            required=False,
-            default="",
-            synonyms="los",
-        ),
+        _offered(_str("lot", "the lot that the type is offered for; a lot goes to one vendor", **_EMPTY), "los"),
         Column("mandatory", "bool", "", "the type is in every package", required=False, default=False, example="false"),
-        _str(
-            "valid_until",
-            "last day of the offer, YYYY-MM-DD",
-            required=False,
-            default="",
-            synonyms="valid to, gültig bis",
-            example="2027-03-31",
+        _offered(
+            _str("valid_until", "last day of the offer, YYYY-MM-DD", **_EMPTY), "valid to, gültig bis", "2027-03-31"
         ),
-        _str(
-            "quote_number",
-            "the vendor's number of the offer",
-            required=False,
-            synonyms="quotation number, quote number, offer number, angebotsnummer",
-            example="Q-1",
+        _offered(
+            _str("quote_number", "the vendor's number of the offer", required=False),
+            "quotation number, quote number, offer number, angebotsnummer",
+            "Q-1",
         ),
         *(_float(one.column, "US$/year", f"{one.meaning} per node", money=True, **_OPTIONAL) for one in COST_ITEMS),
-        _str(
-            "source",
-            "where the figures come from",
-            required=False,
-            default="",
-            synonyms="quelle",
-            example="data sheet",
-        ),
+        _offered(_str("source", "where the figures come from", **_EMPTY), "quelle", "data sheet"),
     ),
     unique="name",
 )
-
 
 PACKAGE = Schema(
     "package",
@@ -293,12 +231,11 @@ PACKAGE = Schema(
     open=True,
 )
 
-
 JOB = Schema(
     "job",
     (
         _str("job_id", "the log's own identifier"),
-        _str("user", "who submitted; empty = unknown", required=False, default=""),
+        _str("user", "who submitted; empty = unknown", **_EMPTY),
         _int("submit_time", "s, Unix, UTC", "when the job was submitted", **_TIME),
         _int("requested_time", "s", "the user's limit; 0 = none", required=False, default=0),
         _int("run_time", "s", "what it took on the logged system"),
@@ -306,7 +243,7 @@ JOB = Schema(
         _int("cpus_per_node", "CPUs", "CPUs asked for on each node"),
         _int("mem_mb_per_node", "MB", "memory asked for on each node", required=False, default=0),
         _int("gpus_per_node", "GPUs", "GPUs asked for on each node", required=False, default=0),
-        _str("gpu_type", "GPU models that will do, such as v100|H100; empty = any", required=False, default=""),
+        _str("gpu_type", "GPU models that will do, such as v100|H100; empty = any", **_EMPTY),
         _str("gpu_speeds", "how many times faster it is on which GPU model: H100=3.1|L40S=1.4", required=False),
         _str(
             "kind_speeds",
@@ -315,7 +252,7 @@ JOB = Schema(
             longest=None,
         ),
         _str("job_name", "name that its user gave it", required=False, longest=None),
-        _str("partition", "partition or queue; empty = unknown", required=False, default=""),
+        _str("partition", "partition or queue; empty = unknown", **_EMPTY),
         _str("account", "account or group", required=False),
         _str("qos", "quality of service", required=False),
         _float("priority", "", "priority as logged", required=False, nullable=True, minimum=None),
@@ -375,7 +312,7 @@ NODE = Schema(
         _int("cpus", "CPUs", "CPU cores"),
         _int("mem_mb", "MB", "memory"),
         _int("gpus", "GPUs", "GPUs", required=False, default=0),
-        _str("gpu_type", "GPU model, or pools (2x A100 + 2x L40S); empty = any", required=False, default=""),
+        _str("gpu_type", _GPU_TYPE, **_EMPTY),
         _float("speed", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
         _float("power_w", "W", "power of the busy node", **_OPTIONAL),
         _float("idle_power_w", "W", "power of the idle node", **_OPTIONAL),
@@ -390,9 +327,12 @@ NODE = Schema(
 )
 
 
-CLASSES = ("gpu", "memory", "wide", "cpu")
-"""Classes of jobs, see `procure.workload.classes.class_of`."""
-CLASS_FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+_OF_EACH = {
+    "mean_wait_time": ("s", "mean wait of {}; empty = none ran"),
+    "p95_wait_time": ("s", "95th percentile of the wait of {}"),
+    "share_over_1h": ("share", "share of {} that wait over an hour"),
+}
+CLASS_FIGURES = tuple(_OF_EACH)
 """What is measured of each class of jobs, in columns ``CLASS_FIGURE``."""
 _OF_CLASS = {
     "gpu": "jobs with a GPU",
@@ -400,108 +340,72 @@ _OF_CLASS = {
     "wide": "jobs on several nodes, without GPU or much memory",
     "cpu": "jobs on one node, without GPU or much memory",
 }
+CLASSES = tuple(_OF_CLASS)
+"""Classes of jobs, see `procure.workload.classes.class_of`."""
 
 
-def _class_metrics(name: str, jobs: str) -> tuple[Column, ...]:
-    return (
-        _float(f"{name}_mean_wait_time", "s", f"mean wait of {jobs}; empty = none ran", nullable=True),
-        _float(f"{name}_p95_wait_time", "s", f"95th percentile of the wait of {jobs}", nullable=True),
-        _float(f"{name}_share_over_1h", "share", f"share of {jobs} that wait over an hour", nullable=True),
-    )
+def _metric(name: str, unit: str, meaning: str, how: str = "mean", make: Any = _float, ranked: str = "") -> Column:
+    """Return a metric; ``ranked`` by it are packages: the objective's name, and after a colon what it is."""
+    objective, _, goal = ranked.partition(": ")
+    return make(name, unit, meaning, nullable=True, how=how, objective=objective, goal=goal)
 
 
 METRICS = (
     _int("n_jobs", "jobs", "jobs in the workload, without those of the warm-up", how="count"),
-    _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True, how="count"),
-    _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True, how="count"),
-    _int("n_killed", "jobs", "jobs cut at their limit", nullable=True, how="count"),
-    _float(
-        "mean_wait_time",
-        "s",
-        "mean of start − submit over the jobs that ran",
-        nullable=True,
-        objective="mean-wait",
-        goal="mean wait over all jobs",
+    _metric("n_completed", "jobs", "jobs that ran, killed ones included", "count", _int),
+    _metric("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", "count", _int),
+    _metric("n_killed", "jobs", "jobs cut at their limit", "count", _int),
+    _metric(
+        *("mean_wait_time", "s", "mean of start − submit over the jobs that ran"),
+        ranked="mean-wait: mean wait over all jobs",
     ),
-    _float(
-        "median_wait_time",
-        "s",
-        "median wait",
-        nullable=True,
-        objective="median-wait",
-        goal="median wait; several workloads: their mean by jobs",
+    _metric(
+        *("median_wait_time", "s", "median wait"),
+        ranked="median-wait: median wait; several workloads: their mean by jobs",
     ),
-    _float(
-        "p95_wait_time",
-        "s",
-        "95th percentile of the wait, linear interpolation",
-        nullable=True,
-        objective="p95-wait",
-        goal="95th percentile of the wait; several: their mean by jobs",
+    _metric(
+        *("p95_wait_time", "s", "95th percentile of the wait, linear interpolation"),
+        ranked="p95-wait: 95th percentile of the wait; several: their mean by jobs",
     ),
-    _float(
-        "max_wait_time",
-        "s",
-        "longest wait",
-        nullable=True,
-        how="max",
-        objective="max-wait",
-        goal="longest wait of any job",
+    _metric("max_wait_time", "s", "longest wait", "max", ranked="max-wait: longest wait of any job"),
+    _metric(
+        *("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))"),
+        ranked="slowdown: mean bounded slowdown over all jobs",
     ),
-    _float(
-        "mean_bounded_slowdown",
-        "",
-        "mean of max(1, (end − submit)/max(run, 10 s))",
-        nullable=True,
-        objective="slowdown",
-        goal="mean bounded slowdown over all jobs",
+    _metric(
+        *("mean_turnaround_time", "s", "mean of end − submit"),
+        ranked="turnaround: mean of end − submit over all jobs",
     ),
-    _float(
-        "mean_turnaround_time",
-        "s",
-        "mean of end − submit",
-        nullable=True,
-        objective="turnaround",
-        goal="mean of end − submit over all jobs",
-    ),
-    _float("makespan", "s", "last end − first submit, over the jobs that ran", nullable=True, how="max"),
-    _float("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)", nullable=True),
-    _float("utilization_mem", "share", "busy MB-seconds / (MB × makespan)", nullable=True),
-    _float("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)", nullable=True),
-    _int("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", nullable=True, how="max"),
-    _float(
-        "work_left",
-        "share",
-        "work of the counted jobs that was waiting or running at the last submission",
-        nullable=True,
-    ),
-    _int(
+    _metric("makespan", "s", "last end − first submit, over the jobs that ran", "max"),
+    _metric("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)"),
+    _metric("utilization_mem", "share", "busy MB-seconds / (MB × makespan)"),
+    _metric("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)"),
+    _metric("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", "max", _int),
+    _metric("work_left", "share", "work of the counted jobs that was waiting or running at the last submission"),
+    _metric(
         "saturated",
         "0 or 1",
         "the queue grows to the end: the backlog's low tides rise (see Scheduling semantics)",
-        nullable=True,
-        how="max",
+        "max",
+        _int,
     ),
-    _float(
-        "share_over_1h",
-        "share",
-        "share of the jobs that ran that waited over an hour",
-        nullable=True,
-        objective="share-over-1h",
-        goal="share of the jobs that wait over an hour",
+    _metric(
+        *("share_over_1h", "share", "share of the jobs that ran that waited over an hour"),
+        ranked="share-over-1h: share of the jobs that wait over an hour",
     ),
-    _float(
+    _metric(
         "user_fair_wait_time",
         "s",
         "mean over the users of each one's mean wait; jobs without a user are one user's",
-        nullable=True,
-        objective="user-fair-wait",
-        goal="mean over the users of each one's mean wait",
+        ranked="user-fair-wait: mean over the users of each one's mean wait",
     ),
-    *(column for name, jobs in _OF_CLASS.items() for column in _class_metrics(name, jobs)),
+    *(
+        _metric(f"{name}_{figure}", unit, meaning.format(jobs))
+        for name, jobs in _OF_CLASS.items()
+        for figure, (unit, meaning) in _OF_EACH.items()
+    ),
 )
 """What one run is measured by, in the order in which `simulate` reports it."""
-
 
 RESULT = Schema(
     "result",
@@ -518,32 +422,25 @@ RESULT = Schema(
     version=2,
 )
 
-
 SCHEMAS = {schema.name: schema for schema in (QUOTE, PACKAGE, JOB, NODE, RESULT)}
 
-
-COST_UNITS = {
-    "purchase_usd": "US$",
-    "fixed_usd": "US$",
+_OTHER_UNITS = {
     "n_nodes": "nodes",
     "busy_share": "share",
     "energy_kwh_per_year": "kWh/year",
-    "energy_usd": "US$",
     "carbon_t_per_year": "t CO2/year",
     "rack_units": "U",
-    "space_usd": "US$",
     "n_switches": "switches",
     "n_cables": "cables",
-    "network_usd": "US$",
-    **{one.cost: "US$" for one in COST_ITEMS},
-    "staff_usd": "US$",
-    "lines_usd": "US$",
-    "tax_usd": "US$",
-    "residual_usd": "US$",
-    "tco_usd": "US$",
     "usd_per_job": "US$/job",
     "usd_per_core_hour": "US$/core-hour",
 }
+_COSTS = (
+    "purchase_usd fixed_usd n_nodes busy_share energy_kwh_per_year energy_usd carbon_t_per_year rack_units space_usd "
+    f"n_switches n_cables network_usd {' '.join(one.cost for one in COST_ITEMS)} staff_usd lines_usd tax_usd "
+    "residual_usd tco_usd usd_per_job usd_per_core_hour"
+)
+COST_UNITS = {name: _OTHER_UNITS.get(name, "US$") for name in _COSTS.split()}
 """The columns of `total_costs` and their units, in order."""
 
 

@@ -176,19 +176,15 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         if column.dtype == "int":
             refuse(~np.isnan(numbers) & (numbers != np.floor(numbers)), "is not a whole number")
             refuse(np.abs(numbers) >= 2.0**53, "is too large")
+    compared = whole.to_numpy(np.float64, na_value=np.nan) if isinstance(whole, pd.Series) else whole
     if column.minimum is not None:
         unit = f" ({column.unit})" if column.unit else ""
         least = f"{column.minimum:g}"
-        refuse(_certain(whole < column.minimum), f"is below {least}; {column.meaning}{unit} must be at least {least}")
+        refuse(compared < column.minimum, f"is below {least}; {column.meaning}{unit} must be at least {least}")
     if column.maximum is not None:
         unit = f" {column.unit}" if column.unit else ""
-        refuse(_certain(whole > column.maximum), f"is too large; at most {column.maximum:,.0f}{unit} is allowed")
+        refuse(compared > column.maximum, f"is too large; at most {column.maximum:,.0f}{unit} is allowed")
     return pd.Series(whole, index=values.index).astype(column.pandas_dtype)
-
-
-def _certain(found: pd.Series | np.ndarray) -> pd.Series | np.ndarray:
-    """Count what is missing as not found."""
-    return found.fillna(False) if isinstance(found, pd.Series) else found
 
 
 def clock_of(jobs: pd.DataFrame) -> str | None:
@@ -213,22 +209,9 @@ def with_clock_of(other: pd.DataFrame, jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame:
-    """Return the table in its schema's columns, order and dtypes.
+    """Return a table in its schema's columns, order and dtypes; an open table's further columns stand behind.
 
-    Parameters
-    ----------
-    frame
-        Any frame; it is not modified.
-    schema
-        One of `SCHEMAS`.
-    source
-        What to call the table in an error, e.g. the file's name.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Known columns first, in schema order; an open table's further columns after them; a fresh
-        RangeIndex.
+    The frame is not modified. ``source`` is what an error calls the table, e.g. the file's name.
 
     Raises
     ------
@@ -312,28 +295,21 @@ def _with_nodes(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_tasks(jobs: pd.DataFrame, source: str) -> None:
     """Refuse the first row whose tasks contradict themselves."""
-    tasks = jobs["n_tasks"] > 0
     most, wide = jobs["max_nodes"], jobs["tasks_per_node"]
-    for bad, column, what in (
-        (tasks & (most > 0) & (jobs["min_nodes"] > most), "min_nodes", "is above max_nodes"),
-        (
-            tasks & (most > 0) & (wide > 0) & (jobs["n_tasks"] > most * wide),
-            "n_tasks",
+    wrong = {
+        "min_nodes": ((most > 0) & (jobs["min_nodes"] > most), "is above max_nodes"),
+        "n_tasks": (
+            (most > 0) & (wide > 0) & (jobs["n_tasks"] > most * wide),
             "is more than tasks_per_node on max_nodes nodes",
         ),
-        (
-            tasks & (jobs["mem_mb_per_task"] > 0) & (jobs["mem_mb_per_node"] > 0),
-            "mem_mb_per_task",
-            "is given beside mem_mb_per_node: memory is per task or per node, leave one at 0",
-        ),
-        (
-            tasks & (jobs["gpus_per_task"] > 0) & (jobs["gpus_per_node"] > 0),
-            "gpus_per_task",
-            "is given beside gpus_per_node: GPUs are per task or per node, leave one at 0",
-        ),
-    ):
-        for row in np.flatnonzero(bad.to_numpy())[:1]:
-            raise CellError(source, int(row), column, f"{jobs[column].iloc[row]} {what}")
+    }
+    for amount, what in (("mem_mb", "memory is"), ("gpus", "GPUs are")):
+        both = (jobs[f"{amount}_per_task"] > 0) & (jobs[f"{amount}_per_node"] > 0)
+        said = f"is given beside {amount}_per_node: {what} per task or per node, leave one at 0"
+        wrong[f"{amount}_per_task"] = both, said
+    for column, (bad, said) in wrong.items():
+        for row in np.flatnonzero((bad & (jobs["n_tasks"] > 0)).to_numpy())[:1]:
+            raise CellError(source, int(row), column, f"{jobs[column].iloc[row]} {said}")
 
 
 def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:
@@ -416,9 +392,7 @@ def check_name(path: str | Path) -> Path:
 
 
 def write(frame: pd.DataFrame, path: str | Path) -> Path:
-    """Write a table as Parquet or CSV, by its file name: whole or not at all.
-
-    The file appears under its name only when it is complete (temporary name, flush, rename).
+    """Write a table as Parquet or CSV, by its file name: whole or not at all (temporary name, flush, rename).
 
     Raises
     ------
@@ -456,9 +430,7 @@ def as_csv(frame: pd.DataFrame, out: Path | None = None) -> str | None:
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame as CSV may hold it: text that a spreadsheet would run as a formula has an apostrophe before it.
 
-    So has what follows a semicolon, a tab or a break within a text, for spreadsheets that separate there. Where
-    apostrophes stand there already, one more is put before them, so that `read`, which takes one away, gives back
-    what was written. Numbers are no text and stay as they are.
+    So has what follows a semicolon, a tab or a break within a text. `read` takes one apostrophe away again.
     """
     return _in_texts(frame, lambda text: _FORMULA.sub(r"'\g<0>", text))
 

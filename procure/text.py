@@ -96,6 +96,11 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
 
 
+def joined(parts: Sequence[str]) -> str:
+    """Join with commas and a last ``and``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
 def short(value: object, most: int = 60) -> str:
     """Write a value as code does; of a long one the beginning, and how long it is."""
     text = repr(value)

@@ -22,8 +22,7 @@ from procure.study import load_plan
 from procure.study.applications import Applications
 from procure.sweep.runner import make_bench, ready_of_package, simulate_batch
 from procure.tables import JOB, check, write
-from procure.workload.applications import Application, kind_speeds, map_applications
-from procure.workload.gpu_models import run_times_on
+from procure.workload.speedups import KINDS, Application, map_applications, run_times_on, speeds_of
 from tests.naive import application_run_times, best_fit
 
 pytestmark = pytest.mark.plain
@@ -253,7 +252,7 @@ def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
 def test_a_job_table_with_speeds_that_are_none_is_refused(text: str):
     """By the column's name."""
     with pytest.raises(TableError, match="kind_speeds"):
-        kind_speeds(text)
+        speeds_of(text, KINDS)
 
 
 def test_speeds_that_stand_in_the_log_are_not_overwritten(tmp_path: Path):

@@ -16,15 +16,13 @@ from procure.cli.main import app, run
 from procure.errors import TableError
 from procure.models import WorkloadWaits
 from procure.objectives import OBJECTIVES
+from procure.objectives.aggregate import front
 from procure.objectives.constraints import parse, quantities
-from procure.objectives.pareto import front
-from procure.recommender.confirm import confirm_list
-from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors
-from procure.recommender.rank import find_front, ranking_table
-from procure.recommender.summary import records
-from procure.recommender.values import Model, PackageValues
+from procure.recommender.rank import confirm_list, find_front, ranking_table
+from procure.recommender.recommendation import records
+from procure.recommender.values import Criteria, Model, PackageValues
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -102,7 +100,7 @@ def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_as
 
 def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(monkeypatch):
     """And one that just missed it by prediction is tried, and enters."""
-    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
     figures = values_with([[NAN] * 4], p95_wait_time=[[NAN] * 4])
     guess = {"mean_wait_time mean": [10, 20, 30, 40], "p95_wait_time mean": [90, 95, 105, 300]}
     figures._predicted = {name: np.array(values, dtype=float) for name, values in guess.items()}

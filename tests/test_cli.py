@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,13 +15,14 @@ import typer.main
 from small_study import swept
 from typer.testing import CliRunner
 
+from procure.cli import lazy
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.sweep.results import workloads_of
 from procure.tables import write
 from procure.workload import generate
-from procure.workload.speed_ratios import speed_notes
+from procure.workload.speed import speed_notes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -264,3 +266,16 @@ def test_a_file_that_is_no_text_is_told_without_codecs(procure, tmp_path, argume
     code, _, said = procure(*arguments, path)
     assert code == 1 and "the byte 0xb7 in it is not text in UTF-8" in said
     assert "codec" not in said
+
+
+def test_what_an_older_install_offered_is_no_command(monkeypatch):
+    """An entry point whose module procure no longer has is not there; another package's is one sentence."""
+    points = [
+        EntryPoint("window", "procure.window.commands", lazy.GROUP),
+        EntryPoint("gone", "no_such.room", lazy.GROUP),
+    ]
+    monkeypatch.setattr(lazy, "entry_points", lambda group: points)
+    found = lazy.offered(set())
+    assert list(found) == ["gone"]
+    with pytest.raises(TableError, match="reinstall"):
+        lazy._load(*found["gone"], "gone")

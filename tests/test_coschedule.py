@@ -32,7 +32,7 @@ from procure.coschedule.learner import (
 from procure.coschedule.regret import regret
 from procure.errors import ArgumentError, TableError
 from procure.run import simulate
-from procure.workload.coschedule_study import CORES, PUBLISHED, system, workflows
+from procure.workload.studies import CORES, system, workflows
 
 SHARES = st.floats(0, 1)
 
@@ -193,7 +193,6 @@ def test_the_study_has_45_workflows(cores):
     assert nodes["cpus"].sum() == cores
     assert jobs["n_nodes"].max() <= len(nodes)
     assert (jobs["requested_time"] == (jobs["run_time"] * 1.1).astype(int)).all()
-    assert len(PUBLISHED) == 9
 
 
 @pytest.mark.parametrize(

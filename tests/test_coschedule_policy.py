@@ -10,7 +10,7 @@ from policy_cases import few, job_table, node_table
 from procure.coschedule.policy import Coschedule
 from procure.errors import TableError
 from procure.run import simulate
-from procure.workload.coschedule_study import system, workflows
+from procure.workload.studies import system, workflows
 
 pytestmark = pytest.mark.plain
 

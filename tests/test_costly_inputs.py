@@ -19,7 +19,8 @@ from procure.site.network import read_slurm_topology
 from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.text import money, seconds
-from procure.workload.read_swf import MOST_FIELDS, read_swf
+from procure.workload import import_log
+from procure.workload.read_swf import MOST_FIELDS
 from procure.workload.slurm_text import array_tasks, expand_nodes
 
 SWF = "{} {} 5 60 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1"
@@ -72,8 +73,8 @@ def tables(folder: Path) -> None:
     """A line of 450,000 fields is no job, and a header of as many columns no table."""
     log = folder / "log.swf"
     log.write_text("\n".join([SWF.format(1, 0), SWF.format(2, 9) + " 7" * 450_000, SWF.format(3, 9)]))
-    refuses(f"line 2: more than {MOST_FIELDS} fields where SWF has 18", read_swf, log)
-    assert read_swf(log, skip_bad_rows=True).jobs["job_id"].tolist() == ["1", "3"]
+    refuses(f"line 2: more than {MOST_FIELDS} fields where SWF has 18", import_log, log, "swf")
+    assert import_log(log, "swf", skip_bad_rows=True).jobs["job_id"].tolist() == ["1", "3"]
     refuses("450,000 columns; at most 20,000", read_rows, b"\n" + b",".join([b"a"] * 450_000) + b"\n", "x")
 
 

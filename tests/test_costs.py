@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules
-from procure.packages.cost_notes import cost_notes
-from procure.packages.costs import Costs, total_costs
+from procure.packages.costs import Costs, cost_notes, total_costs
 from procure.packages.quotes import check_quotes
 from procure.schemas import COST_UNITS, JOB
 from procure.tables import check

@@ -43,7 +43,7 @@ def test_figures_by_hand():
 def test_regret_of_short_waits_is_a_share_of_a_minute():
     """A best wait of 10 s and one of 40 s differ by 30/60, not by 30/10."""
     found = at_k(np.array([1]), np.array([10.0, 40.0]), find_hits(np.array([10.0, 40.0]), 0.5), 1)
-    assert (found.regret_seconds, found.regret_share) == (30, 0.5)
+    assert (found["regret_seconds"], found["regret_share"]) == (30, 0.5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
@@ -54,7 +54,7 @@ def test_the_random_baseline_is_the_mean_over_all_orders(k):
     draws = [at_k(np.array(draw), wait, hits, k) for draw in itertools.combinations(range(5), k)]
     found = random_at_k(wait, hits, k)
     for name in ("precision", "recall", "f1", "regret_seconds", "regret_share"):
-        assert getattr(found, name) == pytest.approx(np.mean([getattr(draw, name) for draw in draws]))
+        assert found[name] == pytest.approx(np.mean([draw[name] for draw in draws]))
 
 
 def test_an_exact_model_is_perfect_and_the_random_one_is_not():

@@ -16,11 +16,9 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.offers import Line
 from procure.packages import PackageRules
-from procure.packages.cost_notes import budget_notes
-from procure.packages.costs import Costs, total_costs, whole_order, years_factor
+from procure.packages.costs import Costs, budget_notes, total_costs, whole_order, years_factor
 from procure.packages.order import OrderLines, study_lines
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
+from procure.packages.quotes import check_quotes, read_quotes
 from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.reports.bill import beside, order_usd, write_bill

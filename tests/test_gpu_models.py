@@ -18,8 +18,16 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.tables import JOB, NODE, check, write
-from procure.workload.gpu_models import GpuModel, asked_gpu_models, gpu_speeds, map_gpu_models, run_times_on
-from procure.workload.gpu_table import find_gpu, nominal_gpus
+from procure.workload.speedups import (
+    GPUS,
+    GpuModel,
+    asked_gpu_models,
+    find_gpu,
+    map_gpu_models,
+    nominal_gpus,
+    run_times_on,
+    speeds_of,
+)
 
 QUOTES = """name,category,cpus,mem_gb,gpus,gpu_type,price_usd
 Cpu,compute,16,64,0,,5000
@@ -133,7 +141,7 @@ def test_a_wrong_mapping_is_named_by_its_key(tmp_path: Path, more: str, says: st
 def test_a_table_whose_speeds_cannot_be_read_is_refused(text: str):
     """With what was given."""
     with pytest.raises(TableError, match="gpu_speeds"):
-        gpu_speeds(text)
+        speeds_of(text, GPUS)
 
 
 def test_models_are_listed_by_gpu_hours():
@@ -172,7 +180,7 @@ def test_the_table_of_nominal_speeds_is_whole():
     for one in nominal_gpus():
         assert one.memory_gb > 0 and one.bandwidth_gb_s > 0 and one.source
         assert find_gpu(one.model) == one
-        slices = [re.fullmatch(r"(\d)g\.(\d+)gb", profile) for profile in one.mig]
+        slices = [re.fullmatch(r"(\d)g\.(\d+)gb", profile) for profile in one.mig.split()]
         assert all(part and int(part[1]) <= 7 and int(part[2]) <= one.memory_gb for part in slices)
 
 

@@ -14,7 +14,7 @@ from procure.packages.runnable import fits, request_shapes
 from procure.schemas import JOB, NODE
 from procure.simulator.arrays import gpu_fields
 from procure.tables import check
-from procure.workload.gpu_models import run_times_on
+from procure.workload.speedups import run_times_on
 
 pytestmark = pytest.mark.plain
 

@@ -55,7 +55,7 @@ def test_either_build_of_xgboost_says_its_version(monkeypatch):
 
 def test_manifest_and_report_ask_for_packages_that_are_required_by_that_name():
     """A package that an installation may lack would end a sweep or a report."""
-    from procure.reports.inputs import PROGRAMS
+    from procure.reports.sections import PROGRAMS
     from procure.sweep.manifest import _PACKAGES
 
     always = {re.split(r"[\[>=<;]", line)[0] for line in PROJECT["dependencies"] if ";" not in line}

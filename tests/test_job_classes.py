@@ -11,7 +11,7 @@ from sweep_lab import make_study
 
 from procure import recommend
 from procure.errors import TableError
-from procure.objectives.job_classes import parse_classes
+from procure.objectives.conditions import parse_classes
 from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import CLASS_FIGURES

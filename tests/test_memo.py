@@ -75,7 +75,7 @@ def known(made: Report) -> set[str]:
     waits = ranking["mean_wait_time"]
     seconds += [waits.iloc[place], abs(waits.iloc[place] - waits.iloc[0])]
     assert done.other_loads is not None and done.confidence is not None
-    for one in done.other_loads.of_loads():
+    for one in done.other_loads["loads"]:
         seconds += [one["mean_wait_time"], one["regret_seconds"]]
         texts |= {f"{one['load']:g}", f"{one['rank']}"}
     budget, costs = results.plan.study.packages.budget_usd, results.costs.iloc[first]
@@ -92,7 +92,7 @@ def known(made: Report) -> set[str]:
         *results.counts[first],
         *results.counts[other],
         results.counts[first].sum(),
-        *done.other_loads.loads.shape,
+        done.other_loads["n_packages"],
     ]
     counts += [len(ranking), int(ranking["simulated"].sum()), done.confidence.n_draws, len(able), place + 1, 95]
     counts += [len(table) - 1, int(table["alike"].sum()) - 1, done.case.n_jobs, costs["energy_kwh_per_year"]]
@@ -100,7 +100,7 @@ def known(made: Report) -> set[str]:
         abs(packages[name].iloc[first] - packages[name].iloc[other])
         for name in ("total_cpus", "total_mem_gb", "total_gpus")
     ]
-    for leader in {one["leader"] for one in done.other_loads.of_loads()}:
+    for leader in {one["leader"] for one in done.other_loads["loads"]}:
         texts |= set(re.findall(r"=(\d+)", leader))
     texts |= {f"{one:,.0f}" for one in counts} | {f"{one:,.2f}" for one in money} | {f"{one:,.0f}" for one in money}
     texts |= {f"{costs['usd_per_core_hour']:,.3f}", f"{table['share_first'].iloc[0]:.0%}", "5"}

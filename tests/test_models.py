@@ -11,8 +11,7 @@ import pytest
 from procure.errors import TableError
 from procure.models import Surrogate, WorkloadWaits, features, make_case, pool_workloads, predict_packages
 from procure.models import crossfit as split_module
-from procure.models.cache import learn
-from procure.models.crossfit import correlations
+from procure.models.crossfit import correlations, learn
 from procure.models.surrogate import load
 from procure.schemas import QUOTE
 from procure.tables import check
@@ -177,7 +176,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     case = make_case(packages, plain_quotes(), JOBS, make_results(packages), "day", "best-fit")
     first = learn(case, plain_quotes(), folder=tmp_path)
     calls = []
-    from procure.models import cache as keep
+    from procure.models import crossfit as keep
 
     real = keep.predict_packages
     monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))

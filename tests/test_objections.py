@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import procure
 from procure.recommender.confidence import Confidence
 from procure.recommender.objections import COSTLY, NOTHING, ROWS, TURNS, objections
-from procure.recommender.other_loads import OtherLoads
+from procure.recommender.other_loads import loads_record
+from procure.recommender.recommendation import records
 from procure.recommender.rule_costs import RuleCost
 from procure.tables import write
 
@@ -71,6 +72,27 @@ def test_a_sound_study_is_not_objected_to(sound) -> None:
         assert not one.sentence.endswith(".") and str(one).endswith(".") and one.name in ROWS
 
 
+def test_jobs_of_tasks_are_read_as_they_ask(sound, tmp_path: Path) -> None:
+    """Who makes the waiting, which memory is asked for, and what would be chosen for the nodes on which they ran."""
+    jobs = sound_jobs()
+    few = np.arange(len(jobs)) < 6
+    jobs = jobs.assign(
+        n_tasks=np.where(few, 60, 0), cpus_per_task=1, mem_mb_per_task=np.where(few, 1_000, 0), gpus_per_task=0,
+        n_nodes=np.where(few, 15, 1), cpus_per_node=np.where(few, 4, 1), run_time=np.where(few, 80_000, 60),
+        mem_mb_per_node=np.where(few, 0, 4_000), submit_time=jobs["submit_time"].min() + np.arange(len(jobs)) * 60,
+    )  # fmt: skip
+    done = recommended(tmp_path, jobs, budget=60_000)
+    said = next(one.sentence for one in objections(done) if one.name == "few-jobs")
+    assert "60 tasks with 1 CPU and 1.0 GB each" in said
+    asked = records(done)[0]["concentration"]["few"]["request"]
+    assert (asked["n_tasks"], asked["mem_mb_per_task"]) == (60, 1_000)
+    # 15 nodes of four CPUs are what only the smallest servers can be.
+    shape = records(done)[0]["shape"]
+    assert shape["package_id"] == "Small=15" and shape["jobs_left_out"] == 0 and sound.shape is None
+    assert shape["stays"] == (done.ranking["package_id"].iloc[0] == "Small=15")
+    assert any("old nodes" in one for one in done.notes)
+
+
 WRONG = {
     "made-up-jobs": ({"more": "|generate = { seed = 1, n_jobs = 300 }\n"}, lambda jobs: jobs),
     "jobs-left-out": ({}, lambda jobs: jobs.assign(cpus_per_node=[500, *jobs["cpus_per_node"].tolist()[1:]])),
@@ -125,7 +147,7 @@ def test_a_bound_that_costs_the_wait_is_named(sound, tmp_path: Path) -> None:
 def test_the_choice_turns_where_another_is_better_under_more_load(sound, wait: list[float], load: float) -> None:
     """By a hundredth of the wait, and under 1.2 times the load."""
     loads = pd.DataFrame([wait, wait], index=[1.0, load], columns=[f"Small={i}" for i in range(len(wait))])
-    other = OtherLoads(loads, np.empty((0, 1)), np.empty((0, 1)), np.empty((0, 1)))
+    other = loads_record(loads, np.empty((0, 1)), np.empty((0, 1)), np.empty((0, 1)))
     turns = load == 1.2 and wait[0] - min(wait) > TURNS * wait[0]
     assert ("turns-with-load" in raised(replace(sound, other_loads=other))) == turns
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from procure.packages.quote_file import OfferReading, read_quote_file
-from procure.workload.gpu_table import find_gpu, propose_mapping
+from procure.packages.quotes import OfferReading, read_quote_file
+from procure.workload.speedups import find_gpu, propose_mapping
 
 HEAD = ["Server", "Kategorie", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
 ROW = ["A", "compute", 64, 256, 0, 12_000]

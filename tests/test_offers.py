@@ -21,12 +21,11 @@ from procure.errors import TableError
 from procure.offers.cells import numbers
 from procure.offers.grid import Cell
 from procure.offers.headings import heading_of
-from procure.offers.reading import Reading
-from procure.offers.remarks import question
+from procure.offers.reading import Reading, question
 from procure.offers.template import write_template
 from procure.packages import expand_packages
 from procure.packages.order import order_lines
-from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file, read_quotes
+from procure.packages.quotes import OfferReading, QuoteFile, read_quote_file, read_quotes
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.packages import PackageRules, expand_packages, read_quotes
-from procure.recommender import waiting
+from procure.recommender import recommendation
 from procure.recommender.objections import objections
 from procure.reports.bill import totals
 from procure.reports.memo import compared, write_memo
@@ -60,42 +60,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_study_replays_the_jobs_that_it_is_given(folder: Path) -> None:
-    """A job table is named where it is, a log is imported beside the study; a second table is never written over."""
-    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
+    """A job table is named where it is, in the zone that is given; a log is refused with what to do."""
+    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000, "--tz", "Europe/Berlin")
     study = load_study(folder / "s.toml")
     assert study.workloads[0].jobs == folder / "jobs.parquet" and not study.made_up
+    assert study.workloads[0].tz == "Europe/Berlin"
     (folder / "log.swf").write_text(SWF)
-    (folder / "deep").mkdir()
-    log = ("--jobs", "log.swf", "--set", "format=swf", "--set", "cpus_per_node=2", "--tz", "Europe/Berlin")
-    said = run("study", "init", "deep/t.toml", *log, "--budget", 300_000).stderr
-    workload = load_study(folder / "deep/t.toml").workloads[0]
-    assert workload.jobs == folder / "deep/t-jobs.parquet" and workload.tz == "Europe/Berlin"
-    jobs = procure.read_log(workload.jobs).jobs
-    assert len(jobs) == 39 and set(jobs["n_nodes"]) == {2} and "39 jobs" in said
-    (folder / "deep/t.toml").unlink()
-    done = run("study", "init", "deep/t.toml", *log, code=1)
-    assert "t-jobs.parquet: exists already" in str(done.exception) and not (folder / "deep/t.toml").exists()
+    assert "import" in run("study", "init", "t.toml", "--jobs", "log.swf", code=2).stderr
+    assert not (folder / "t.toml").exists()
 
 
-def test_columns_of_a_log_and_of_offers_are_told_apart(folder: Path) -> None:
-    """By the field; the study reads the offers with what was given."""
+def test_a_study_reads_its_offers_with_what_was_given(folder: Path) -> None:
+    """Headings and rates stand in the file that is written."""
     (folder / "offers.csv").write_text("Modell,Gruppe,Kerne,RAM,Beschleuniger,Preis EUR\nA,compute,8,64,0,9000\n")
-    (folder / "log.csv").write_text("id;sub;el;req;n;c;m\n1;0;60;90;1;4;100\n2;30;60;90;1;4;100\n")
     names = {"name": "Modell", "category": "Gruppe", "cpus": "Kerne", "mem_gb": "RAM", "gpus": "Beschleuniger"}
-    names |= {"price_usd": "Preis EUR", "job_id": "id", "submit_time": "sub", "run_time": "el:min"}
-    names |= {"requested_time": "req:min", "n_nodes": "n", "cpus_per_node": "c", "mem_mb_per_node": "m:MB"}
+    names |= {"price_usd": "Preis EUR"}
     columns = [word for field, heading in names.items() for word in ("--column", f"{field}={heading}")]
-    log = ("--jobs", "log.csv", "--set", "format=csv", "--set", "clock=log")
     offers = ("--quotes", "offers.csv", "--set", "rates.EUR=1.08")
-    run("study", "init", "s.toml", *log, *offers, *columns, "--budget", 50_000)
+    run("study", "init", "s.toml", *offers, *columns, "--budget", 50_000)
     study = load_study(folder / "s.toml")
     assert study.offers.rates == {"EUR": 1.08} and study.read_quotes()["price_usd"].tolist() == [9720]
-    assert procure.read_log(study.workloads[0].jobs).jobs["run_time"].tolist() == [3600, 3600]
-    wrong = ("study", "init", "t.toml", *log, "--column", "gpu_type=x")
-    assert "import the log first" in " ".join(run(*wrong, code=2).stderr.replace("│", " ").split())
-    assert "--jobs" in run("study", "init", "t.toml", "--set", "format=swf", code=2).stderr
-    refused = run("study", "init", "t.toml", "--jobs", "jobs.parquet", "--set", "cpus_per_node=4", code=2)
-    assert "--set" in refused.stderr and not (folder / "t.toml").exists()
+    assert "format" in run("study", "init", "t.toml", "--set", "format=swf", code=2).stderr
 
 
 def test_made_up_jobs_are_said_first_by_every_command(folder: Path) -> None:
@@ -204,10 +189,10 @@ def test_few_jobs_that_make_most_of_the_waiting_are_named() -> None:
     jobs = procure.generate(seed=1, n_jobs=1000).assign(user="ann", n_nodes=1)
     jobs.loc[:7, ["n_nodes", "cpus_per_node", "user"]] = [16, 2, "bob"]
     wait = np.where(np.arange(1000) < 8, 90_000.0, 500.0)
-    few = waiting._few(jobs, wait)
+    few = recommendation._few(jobs, wait)
     assert few is not None and few["n_jobs"] == 7 and few["users"] == ["bob"]
     assert few["request"]["n_nodes"] == 16 and few["share_of_waiting"] == pytest.approx(7 * 90_000 / wait.sum())
-    assert waiting._few(jobs, np.full(1000, 500.0)) is None and waiting._few(jobs, np.zeros(1000)) is None
+    assert recommendation._few(jobs, np.full(1000, 500.0)) is None and recommendation._few(jobs, np.zeros(1000)) is None
 
 
 def test_a_purchase_that_waits_longer_than_the_log_says_so_first(folder: Path) -> None:

@@ -26,8 +26,7 @@ from procure.packages import (
 )
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
+from procure.packages.quotes import check_quotes, read_quotes
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
@@ -234,7 +233,7 @@ STREAM = """
 import re, sys
 from pathlib import Path
 from procure.packages import PackageRules, write_packages
-from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import read_quotes
 
 summary = write_packages(read_quotes(sys.argv[1]), PackageRules(rules="published", budget_usd=10_000_000), sys.argv[2])
 print(summary["n_packages"], re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from procure.errors import TableError
-from procure.objectives.pareto import front, knee
-from procure.recommender.criteria import Criteria
+from procure.objectives.aggregate import front, knee
 from procure.recommender.rank import eligible
+from procure.recommender.values import Criteria
 
 VALUES = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([np.inf, -np.inf, np.nan, 1e-300, -0.0]))
 

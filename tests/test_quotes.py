@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from procure.cli.quotes import app
 from procure.errors import TableError
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import summarise_quotes
+from procure.packages.quotes import read_quotes, summarise_quotes
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 HEADER = "name,category,cpus,mem_gb,gpus,price_usd"

@@ -21,11 +21,9 @@ from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
 from procure.page.vega import library
-from procure.recommender.confirm import confirm_list
-from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.rank import ranking_table
-from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
-from procure.recommender.values import PackageValues
+from procure.recommender.rank import confirm_list, ranking_table
+from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
+from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
 from procure.sweep import trial
 
 QUOTES = pd.DataFrame(
@@ -70,7 +68,7 @@ def test_packages_that_run_every_job_come_first_whatever_they_wait():
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
     """A prediction that proves too low falls back, and what moves up is simulated in turn."""
-    monkeypatch.setattr("procure.recommender.confirm.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
     case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
     truth, asked = np.array([500.0, 0, 20, 400, 90]), []
 
@@ -296,7 +294,7 @@ def test_the_report_stands_alone(swept):
     assert not re.search(r"https?://|@import|<script|<link|url\((?!#)", others)
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
     assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 13
+    assert page.tags.count("svg") == 10
     order = (
         "What it brings</a>",
         "How sure this is</a>",

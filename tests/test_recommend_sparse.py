@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import WorkloadWaits
-from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
 from procure.recommender.rank import rank
-from procure.recommender.values import PackageValues
+from procure.recommender.values import Criteria, PackageValues
 from procure.sweep import trial
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write

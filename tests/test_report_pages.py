@@ -22,8 +22,7 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages.costs import Costs
-from procure.page.html import as_json
-from procure.page.pdf import write_pdf
+from procure.page.html import as_json, write_pdf
 from procure.reports import Report
 from procure.reports.bill import bill, ended, totals
 from procure.reports.memo import compared
@@ -160,7 +159,7 @@ def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
 
 def test_without_weasyprint_a_pdf_is_one_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The error names the extra, and nothing is written."""
-    monkeypatch.setattr("procure.page.pdf.find_spec", lambda name: None)
+    monkeypatch.setattr("procure.page.html.find_spec", lambda name: None)
     with pytest.raises(TableError, match=r"procure-hpc\[pdf\]"):
         procure.report(swept(), tmp_path / "r.html", pdf=tmp_path / "r.pdf")
     assert not list(tmp_path.iterdir())

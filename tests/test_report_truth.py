@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 from small_study import QUOTES, search, swept
 
 import procure
-from procure.explanation.package import marginal_values
-from procure.explanation.wording import marginal_sentences
+from procure.explanation.package import marginal_sentences, marginal_values
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.quotes import check_quotes
 from procure.packages.runnable import count_matrix
 from procure.page.vega import library
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.summary import records
-from procure.recommender.waiting import about_waiting
+from procure.recommender.confidence import Confidence
+from procure.recommender.recommendation import Recommendation, about_waiting, records
 from procure.reports import sections
 from procure.reports.memo import compared, write_memo
 from procure.study import load_study
@@ -50,11 +48,11 @@ def test_a_head_of_which_no_rank_is_known_has_no_chart():
     ).astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
     table.loc[35:, ["rank_low", "rank_high"]] = 36
     table.loc[35:, "alike"] = True
-    page = sections.sureness(table, ["nothing is known"], "nothing", 0)
+    page = sections.sureness(Confidence(table, "nothing", 0, 0), ["nothing is known"])
     assert "is not known" in page and "<svg" not in page
     table.loc[3, ["rank_low", "rank_high"]] = 4
     table.loc[3, "alike"] = False
-    assert "<svg" in sections.sureness(table, [], "nothing", 0)
+    assert "<svg" in sections.sureness(Confidence(table, "nothing", 0, 0))
 
 
 @pytest.mark.slow

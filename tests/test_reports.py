@@ -24,7 +24,7 @@ from procure.explanation.bottleneck import Bottleneck
 from procure.page.html import figure, render, sentence
 from procure.page.names import heading, minus, shown, unit_of
 from procure.page.vega import library, still
-from procure.reports import charts, sections
+from procure.reports import sections
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -178,7 +178,7 @@ def test_sections_escape_workload_names():
     moments, cumulative = np.array([0, 10]), np.array([[0.0] * 5, [5.0] * 5])
     bottleneck = Bottleneck(seconds, 0.0, moments, cumulative, pd.DataFrame(), 0)
     page = render(Path(sections.__file__).with_name("why.html"), why=[HOSTILE], against=[], marginal=[],
-                  lacked={HOSTILE: charts.lacked(bottleneck, HOSTILE)})  # fmt: skip
+                  lacked={HOSTILE: sections.lacked(bottleneck, HOSTILE)})  # fmt: skip
     assert "<script" not in page and page.count("&lt;script&gt;") == 3
 
 

@@ -18,12 +18,9 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explorer.candidates import Candidates, spread
-from procure.explorer.engine import Rules, run_rounds
-from procure.explorer.gaussian import GaussianProcess
-from procure.explorer.observations import Observations
-from procure.explorer.propose import METHODS, make_proposer
-from procure.explorer.result import SearchResult
+from procure.explorer.candidates import Candidates, Observations, spread
+from procure.explorer.propose import METHODS, GaussianProcess, make_proposer
+from procure.explorer.run import Rules, SearchResult, run_rounds
 from procure.models import make_case, pool_workloads
 from procure.packages.space import make_space
 from procure.study import load_study

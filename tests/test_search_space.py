@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.explorer.observations import Observations
+from procure.explorer.candidates import Observations
 from procure.packages import PackageRules, expand_packages
-from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.prices import order_cents
 from procure.packages.quotes import check_quotes
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -171,7 +172,8 @@ def test_running_dask_on_slurm(tmp_path, example):
         )  # fmt: skip
         job = asked.stdout.strip()
         path = make_example(tmp_path)
-        code, said = finish(start("sweep", path, "--set", f"farm.scheduler_file={file}", "--set", "farm.wait=60"))
+        address = json.loads(file.read_text())["address"]
+        code, said = finish(start("sweep", path, "--farm", address, "--set", "farm.wait=60"))
         assert code == 0, said
         same(path, example)
     finally:

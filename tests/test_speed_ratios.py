@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes
+from procure.packages.quotes import check_quotes, read_quotes
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
 from procure.study.plan import read_inputs
-from procure.workload.speed import logged_processor_speed, published_rates
-from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_notes, speed_ratios
+from procure.workload.speed import logged_processor_speed, published_rates, rate_warnings, speed_notes
 
 pytestmark = pytest.mark.plain
 
@@ -46,11 +44,12 @@ def test_the_rate_of_a_whole_node_is_divided_by_its_cpus():
 
 
 def test_ratios_are_logged_speed_by_rate_and_1_where_no_rate_is_quoted():
-    """Of several logged speeds, the lowest and the highest ratio of each type."""
-    found = speed_ratios(quotes([7.0, None, 3.5]), [7.0, 14.0])
-    assert found["speed_ratio_min"].tolist() == [1.0, 1.0, 2.0]
-    assert found["speed_ratio_max"].tolist() == [2.0, 1.0, 4.0]
-    assert ratio_text(found) == "1–2 on n0; 1 on n1; 2–4 on n2"
+    """Of each logged speed, from the fastest type."""
+    said = speed_notes({"a": "7", "b": "14"}, {}, quotes([7.0, None, 3.5]), None)
+    assert [one.split(" by ")[1] for one in said if "multiplied by " in one and "careful" not in one] == [
+        "1 on n0, n1; 2 on n2",
+        "1 on n1; 2 on n0; 4 on n2",
+    ]
 
 
 def test_rates_of_whole_nodes_and_outliers_are_warned_of_and_sound_ones_are_not():

@@ -9,7 +9,7 @@ from small_study import swept
 
 import procure
 from procure.errors import ArgumentError, TableError
-from procure.recommender.criteria import criteria_of
+from procure.recommender.values import criteria_of
 from procure.study import load_plan, load_study
 from procure.study.check import check_study
 from procure.study.rules import check_folds, check_threshold

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 
 import duckdb
@@ -20,7 +19,7 @@ from procure.study import load_plan as load
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
-from procure.sweep.connect import job_name, lifetime_arguments, make_cluster, read_scheduler_file
+from procure.sweep.connect import job_name, lifetime_arguments, make_cluster
 from procure.sweep.farm import Workers
 from procure.sweep.lock import locked
 from procure.sweep.parts import SCHEMA, write_part
@@ -299,16 +298,6 @@ def test_job_scripts(tmp_path, farm, lines, monkeypatch):
     assert job_name(options.folder) in script
 
 
-def test_scheduler_file(tmp_path, monkeypatch):
-    """A scheduler file gives its address; one that never comes is an error that says who writes it."""
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps({"address": "tcp://10.0.0.1:5"}))
-    assert read_scheduler_file(path, print) == "tcp://10.0.0.1:5"
-    monkeypatch.setattr("procure.sweep.connect.FILE_TIMEOUT", 0.0)
-    with pytest.raises(TableError, match="did not appear"):
-        read_scheduler_file(tmp_path / "none.json", print)
-
-
 def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
     """One worker where Slurm gave one CPU, whatever the node has."""
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
@@ -321,7 +310,8 @@ def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
         ("--shard", "8/8"),
         ("--shard", "x"),
         ("--set", "farm.wait=-1"),
-        ("--farm", "slurm", "--set", "farm.scheduler_file=f"),
+        ("--set", "farm.scheduler_file=f"),
+        ("--set", "farm.walltime=x"),
         ("--jobs", "0"),
     ],
 )

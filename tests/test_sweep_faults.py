@@ -197,12 +197,12 @@ def dask_farm(tmp_path):
 
 
 def test_clock_set_apart(tmp_path, undisturbed, dask_farm):
-    """Workers whose clock is a day ahead give the same table; a scheduler file finds the scheduler."""
+    """Workers whose clock is a day ahead give the same table."""
     file, worker = dask_farm
     worker(FAULT_CLOCK="86400")
     worker()
     path = make_long_study(tmp_path)
-    code, said = finish(start("sweep", path, "--set", f"farm.scheduler_file={file}"))
+    code, said = finish(start("sweep", path, "--farm", json.loads(file.read_text())["address"]))
     assert code == 0, said
     same(path, undisturbed)
 
@@ -222,7 +222,7 @@ def test_scheduler_goes_away(tmp_path, dask_farm):
     file, worker = dask_farm
     worker()
     path = make_long_study(tmp_path)
-    sweep = start("sweep", path, "--set", f"farm.scheduler_file={file}", FAULT_SLEEP="0.01")
+    sweep = start("sweep", path, "--farm", json.loads(file.read_text())["address"], FAULT_SLEEP="0.01")
     under_way(path, sweep, 20)
     from distributed import Client
 

@@ -9,16 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import psutil
 import pytest
 from small_study import search
 from sweep_lab import make_study
-from typer.testing import CliRunner
 
-from procure.cli.main import app
 from procure.errors import TableError
 from procure.study import load_study
 from procure.sweep import FarmOptions
@@ -126,21 +122,6 @@ def test_the_attack_is_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_dashboard_only_when_asked_for_and_on_loopback():
-    """With --dashboard the scheduler's pages are on loopback, and their address is said; else there are none."""
-    before, notes = set(listening()), []
-    with connect("local", FarmOptions(jobs=1), notes.append) as (client, _):
-        assert not notes
-        with pytest.raises(HTTPError, match="404"):
-            urlopen(client.dashboard_link)
-    with connect("local", FarmOptions(jobs=1, dashboard=True), notes.append) as (client, _):
-        client.wait_for_workers(1)
-        found = set(listening()) - before
-    assert {host for host, _ in found} == {"127.0.0.1"}
-    assert notes[0].startswith("dashboard: http://127.0.0.1:")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("farm", ["slurm", "pbs", "lsf", "sge"])
 def test_queued_workers_have_keys(tmp_path, monkeypatch, farm):
     """Scheduler and jobs of a queue speak TLS, listen where they are told, and leave no keys that others can read."""
@@ -201,15 +182,3 @@ def test_a_search_names_its_jobs_otherwise_than_the_sweep(tmp_path, monkeypatch)
         with pytest.raises(TableError, match="enough"):
             search(study, farm="slurm", runs=10, options=options)
     assert asked == [study.folder / "search"] * 2
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--farm", "serial", "--set", "farm.dashboard=true"),
-        ("--farm", "tcp://127.0.0.1:9", "--set", "farm.dashboard=true"),
-    ],
-)
-def test_options_of_no_use_are_bad_usage(tmp_path, options):
-    """What a farm has no use for is refused, exit code 2."""
-    assert CliRunner().invoke(app, ["sweep", str(make_study(tmp_path)), *options]).exit_code == 2

@@ -18,8 +18,7 @@ from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
-from procure.packages.quote_file import read_quotes
-from procure.packages.quotes import check_quotes, validity_notes
+from procure.packages.quotes import check_quotes, read_quotes, validity_notes
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent

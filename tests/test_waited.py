@@ -10,13 +10,15 @@ from small_study import QUOTES
 
 import procure
 from procure.account.entries import LOG
-from procure.recommender.replay_check import Hours, WaitReduction, check_replay, compare_baseline, find_logs
+from procure.recommender.replay_check import check_replay, compare_baseline, cut_hours, cut_sentence, find_logs
 from procure.site.model import Rule, Site
 from procure.site.store import write_site
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.tables import JOB, NODE, check, write
+
+HOURS = ("logged", "want", "held", "today", "bought", "free")
 
 
 def logged(policy: str = "easy", pause: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -90,7 +92,7 @@ def test_holds_stay_in_both_replays(held):
     """By a slow path: each job comes later by what it waited for other causes, and nothing else differs."""
     results = load_results(held, None, None)
     counts = results.counts[int(procure.recommend(held, k=1).ranking["row"].iloc[0])]
-    hours = check_replay(results, counts).cut.hours
+    hours = check_replay(results, counts).account["replayed"]
     log, nodes = pd.read_parquet(held.parent / "log.parquet"), pd.read_csv(held.parent / "old.csv")
     log, nodes = check(log, JOB), check(nodes, NODE)
     account = procure.account_waits(log, nodes)
@@ -103,24 +105,25 @@ def test_holds_stay_in_both_replays(held):
         log.drop(columns="eligible_time", errors="ignore").assign(submit_time=later), nodes, "easy"
     )
     waited = (today.schedule["start_time"] - log["submit_time"]).sum() / 3600
-    assert hours.today == pytest.approx(waited)
-    assert hours.held <= min(hours.today, hours.bought)
-    assert hours.held >= 0.5 * len(log) * 0.9  # half an hour each
+    assert hours["today_hours"] == pytest.approx(waited)
+    assert hours["held_hours"] <= min(hours["today_hours"], hours["package_hours"])
+    assert hours["held_hours"] >= 0.5 * len(log) * 0.9  # half an hour each
 
 
 @pytest.mark.slow
 def test_a_replay_of_its_own_policy_is_a_forecast_and_one_with_holds_is_none(tmp_path, held):
     log, nodes = logged()
-    free = check_replay(load_results(study_of(tmp_path, log, nodes), None, None)).fidelity
-    assert free.is_forecast and free.table["mean_error"].iloc[0] == 0
-    assert "no forecast" not in free.sentence and "100% within ten minutes" in free.sentence
-    other = check_replay(load_results(held, None, None)).fidelity
-    assert not other.is_forecast and "no forecast" in other.sentence
-    cut = procure.recommend(tmp_path / "s.toml", k=1).waited.cut
-    assert cut.hours.today == pytest.approx(cut.hours.logged)
+    free = check_replay(load_results(study_of(tmp_path, log, nodes), None, None))
+    assert not free.far and free.fidelity["by_class"][0]["mean_error"] == 0
+    assert "no forecast" not in free.fidelity["sentence"]
+    other = check_replay(load_results(held, None, None))
+    assert other.far and "no forecast" in other.fidelity["sentence"]
+    cut = procure.recommend(tmp_path / "s.toml", k=1).waited.account
+    assert cut["replayed"]["today_hours"] == pytest.approx(cut["hours"])
     # What EASY's own log waits, nodes alone cut: both bounds are the same but for the pause, which is none.
-    least, most = cut.hours.cut()
-    assert least == pytest.approx(cut.hours.logged - cut.hours.free, rel=0.1) and least <= most
+    least = cut["cut_hours"]
+    assert least == pytest.approx(cut["hours"] - cut["replayed"]["package_hours_without_holds"], rel=0.1)
+    assert least <= cut["cut_hours_at_most"]
 
 
 def test_it_is_kept(held, monkeypatch):
@@ -150,7 +153,7 @@ def test_what_is_missing_is_one_line(tmp_path, lacks, says):
     done = procure.recommend(study_of(tmp_path, log, nodes), k=1)
     lines = [line for line in done.notes if says in line]
     assert len(lines) == 1 and "\n" not in lines[0]
-    assert done.waited.cut is None and done.waited.to_dict()["account"]["missing"] == lines[0]
+    assert done.waited.account is None and done.waited.to_dict()["account"]["missing"] == lines[0]
 
 
 def test_made_up_jobs_say_nothing(tmp_path):
@@ -169,26 +172,26 @@ def test_bounds_are_in_order_whatever_the_replays_give():
     rng = np.random.default_rng(0)
     for _ in range(300):
         want, held, *rest = rng.uniform(0, 10, 5) * rng.choice([0, 1, 1, 1], 5)
-        hours = Hours(want + held, want, held, *rest, by_policy=bool(rng.integers(2)))
-        least, most = hours.cut()
-        assert 0 <= least <= hours.want and least <= most <= hours.logged
-    whole = Hours(100.0, 40.0, 60.0, 100.0, 70.0, 5.0)
-    assert whole.cut() == (30.0, 95.0)
-    slower = whole._replace(today=140.0, bought=70.0)  # waits twice as long for nodes: half of its difference
-    assert slower.cut()[0] == 35.0
+        hours = dict(zip(HOURS, (want + held, want, held, *rest), strict=True))
+        least, most = cut_hours(hours, bool(rng.integers(2)))
+        assert 0 <= least <= hours["want"] and least <= most <= hours["logged"]
+    whole = dict(zip(HOURS, (100.0, 40.0, 60.0, 100.0, 70.0, 5.0), strict=True))
+    assert cut_hours(whole) == (30.0, 95.0)
+    # Waits twice as long for nodes: half of its difference.
+    assert cut_hours(whole | {"today": 140.0, "bought": 70.0})[0] == 35.0
 
 
 def test_what_is_wanted_is_named():
-    def cut(gpu: float, cpu: float, hours: Hours) -> WaitReduction:
-        classes = pd.DataFrame({"class": ["gpu", "cpu"], "want_hours": [gpu, cpu]})
-        return WaitReduction("today's nodes", 9, hours, pd.DataFrame(), classes, "the log")
+    def said(gpu: float, cpu: float, cut: float, hours: float = 100.0) -> str:
+        classes = [{"class": "gpu", "want_hours": gpu}, {"class": "cpu", "want_hours": cpu}]
+        account = {"hours": hours, "want_hours": gpu + cpu, "cut_hours": cut, "cut_hours_at_most": 90.0}
+        return cut_sentence(account | {"by_class": classes}, most=False)
 
-    hours = Hours(100.0, 41.0, 59.0, 100.0, 62.0, 10.0)
-    assert cut(40, 1, hours).brief == (
+    assert said(40, 1, 38) == (
         "of 100 hours waited in the log, 41 were for want of GPU nodes; this purchase cuts 38 of these"
     )
-    assert cut(0, 41, hours._replace(bought=100.0)).brief.endswith("cuts none of these")
-    assert cut(0, 0, Hours(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)).sentence.endswith("there is no waiting to cut")
+    assert "for want of nodes" in said(0, 41, 0) and said(0, 41, 0).endswith("cuts none of these")
+    assert "no waiting" in said(0, 0, 0, 0.0)
 
 
 @pytest.mark.slow
@@ -198,7 +201,7 @@ def test_rules_of_a_site_hold_by_themselves(tmp_path):
     write_site(Site(rules=(Rule(kind="pause", value=1800),)), nodes, tmp_path / "site")
     path = study_of(tmp_path, log, nodes, f"rules:site={(tmp_path / 'site').as_posix()}")
     found = procure.recommend(path, k=1).waited
-    assert found.fidelity.is_forecast and found.cut.held_by == "the policy"
-    least, most = found.cut.hours.cut()
-    assert found.cut.hours.today == pytest.approx(found.cut.hours.logged, rel=0.02)
-    assert 0 < least <= found.cut.hours.want < most
+    cut = found.account
+    assert not found.far and cut["replayed"]["holds_by"] == "the policy"
+    assert cut["replayed"]["today_hours"] == pytest.approx(cut["hours"], rel=0.02)
+    assert 0 < cut["cut_hours"] <= cut["want_hours"] < cut["cut_hours_at_most"]

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
-from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.other_loads import GROWTHS, other_loads
+from procure.recommender.values import Criteria
 from procure.recommender.what_if import Changes, changed_jobs, read_factor, try_changes
 from procure.sweep.results import load_results
 from procure.workload import generate
@@ -66,7 +66,7 @@ def test_the_first_under_other_loads_waits_as_what_if_says():
     """A row per load; the leader is the least of those tried."""
     results = loaded()
     rows = np.flatnonzero(results.cases[0].runs_all & results.cases[0].simulated)[:3]
-    table = other_loads(results, values_of(results, Criteria()), rows, [], seed=2).of_loads()
+    table = other_loads(results, values_of(results, Criteria()), rows, [], seed=2)["loads"]
     assert [one["load"] for one in table] == [*GROWTHS]
     for one in table:
         changes = Changes(growth=one["load"], seed=2)

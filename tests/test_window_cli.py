@@ -9,7 +9,7 @@ import procure as library
 from procure.errors import TableError
 from procure.tables import JOB, NODE, read
 from procure.window.policies import Windows
-from procure.workload.window_study import read_released
+from procure.workload.studies import read_released
 
 pytestmark = pytest.mark.plain
 

@@ -17,7 +17,7 @@ from procure.window.network import FEATURES, POSITIONS, Network, observe, read_n
 from procure.window.problem import Window
 from procure.window.solve import solve
 from procure.window.train import make_room, train_network
-from procure.workload.window_study import generate_jobs
+from procure.workload.studies import generate_jobs
 
 pytestmark = pytest.mark.plain
 

@@ -17,7 +17,7 @@ from procure.topology.fat_tree import FatTree, make_nodes
 from procure.window.policies import Windows
 from procure.window.problem import Window
 from procure.window.solve import solve
-from procure.workload.window_study import generate_jobs, read_released
+from procure.workload.studies import generate_jobs, read_released
 
 pytestmark = pytest.mark.plain
 

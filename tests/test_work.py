@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import procure
 from procure.packages.costs import Costs, total_costs
 from procure.packages.quotes import check_quotes
-from procure.packages.runnable import jobs_left_out
-from procure.packages.work import work_of
+from procure.packages.runnable import jobs_left_out, work_of
 from procure.schemas import JOB, NODE
 from procure.study import load_plan, load_study
 from procure.study.work import works_of

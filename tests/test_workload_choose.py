@@ -17,7 +17,7 @@ from procure.study import load_study
 from procure.sweep.choose_days import Probe
 from procure.tables import check, read, write
 from procure.workload import day_table, generate, import_log, merge, slice_day, split_days
-from procure.workload.days import by_calendar, by_group, by_hand, hardest, local_days, without_quiet
+from procure.workload.days import choose, local_days, without_quiet
 
 MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
 DAY = 86_400
@@ -80,10 +80,10 @@ def test_a_days_figures_by_hand():
 def test_the_calendar_spaces_days_evenly():
     """Three of nine days are the middles of three thirds; a month with fewer days than asked gives all."""
     nine = [f"2021-05-0{i}" for i in range(1, 10)]
-    assert by_calendar(table(nine), 3)["day"].tolist() == ["2021-05-02", "2021-05-05", "2021-05-08"]
+    assert choose(table(nine), "calendar", n=3)["day"].tolist() == ["2021-05-02", "2021-05-05", "2021-05-08"]
     months = table(["2021-04-30", *nine])
-    assert by_calendar(months, per_month=2)["day"].tolist() == ["2021-04-30", "2021-05-03", "2021-05-07"]
-    assert by_calendar(table(nine), 50)["day"].tolist() == nine
+    assert choose(months, "calendar", per_month=2)["day"].tolist() == ["2021-04-30", "2021-05-03", "2021-05-07"]
+    assert choose(table(nine), "calendar", n=50)["day"].tolist() == nine
 
 
 def day_like(day, hours):
@@ -96,10 +96,10 @@ def test_a_chosen_day_stands_for_its_group():
     """Two busy days and five idle ones give one of each, weighing 2 and 5; the middle one is taken."""
     busy = [day_like("2021-05-01", 1000.0), day_like("2021-05-02", 1100.0)]
     idle = [day_like(f"2021-05-1{i}", 10.0 + i) for i in range(5)]
-    chosen = by_group(pd.DataFrame(busy + idle), 2)
+    chosen = choose(pd.DataFrame(busy + idle), "clustering", n=2)
     assert chosen["weight"].tolist() == [2, 5]
     assert chosen["day"].tolist()[1] == "2021-05-12"
-    pd.testing.assert_frame_equal(chosen, by_group(pd.DataFrame(busy + idle), 2))
+    pd.testing.assert_frame_equal(chosen, choose(pd.DataFrame(busy + idle), "clustering", n=2))
 
 
 def test_weights_add_up_and_equal_days_are_one_group():
@@ -107,7 +107,7 @@ def test_weights_add_up_and_equal_days_are_one_group():
     warnings.simplefilter("error")  # k-means warns of more groups than there are different days
     days = pd.DataFrame([day_like(f"2021-05-{i:02d}", float(i // 3 + 1)) for i in range(1, 25)])
     for n in (1, 4, 9, 25):
-        chosen = by_group(days, n)
+        chosen = choose(days, "clustering", n=n)
         assert chosen["weight"].sum() == 24
         assert len(chosen) == min(n, 9)
 
@@ -115,8 +115,8 @@ def test_weights_add_up_and_equal_days_are_one_group():
 def test_the_hardest_days_wait_longest_and_ties_go_to_the_earlier():
     """Sorted by median wait; the result is in order of days; all weigh 1."""
     days = table(["2021-05-01", "2021-05-02", "2021-05-03"], median_wait=[60.0, 90.0, 60.0])
-    assert hardest(days, 2)["day"].tolist() == ["2021-05-01", "2021-05-02"]
-    assert hardest(days, 2)["weight"].tolist() == [1, 1]
+    assert choose(days, "hardest", n=2)["day"].tolist() == ["2021-05-01", "2021-05-02"]
+    assert choose(days, "hardest", n=2)["weight"].tolist() == [1, 1]
 
 
 def test_days_under_a_minute_are_named_and_left_out():
@@ -130,7 +130,7 @@ def test_days_under_a_minute_are_named_and_left_out():
 def test_a_day_by_hand_must_be_there():
     """The nearest day of the log is offered."""
     with pytest.raises(TableError, match="'2021-05-07'; did you mean 2021-05-0"):
-        by_hand(table(["2021-05-06", "2021-05-08"]), ["2021-05-07"])
+        choose(table(["2021-05-06", "2021-05-08"]), named=["2021-05-07"])
 
 
 STUDY = """
@@ -161,7 +161,7 @@ def log(tmp_path):
 def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path, monkeypatch):  # noqa: F811
     """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
     arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
-    monkeypatch.setattr("procure.cli.days.Probe", partial(Probe, every=3, farm="serial"))
+    monkeypatch.setattr("procure.cli.workload.Probe", partial(Probe, every=3, farm="serial"))
     code, out, err = procure(*arguments, "--out", "d", "--format", "json")
     assert code == 0, err
     listed = {row["day"]: row for row in json.loads(out)}

@@ -19,7 +19,7 @@ from golden_set.tables import LOGS
 from procure.coschedule.regret import regret
 from procure.text import plain
 from procure.workload import LogSettings
-from procure.workload.coschedule_study import system, workflows
+from procure.workload.studies import system, workflows
 
 RELEASED = "synthetic/data_large_1800_40.txt.xz"
 FCFS = [

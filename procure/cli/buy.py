@@ -1,21 +1,31 @@
-"""``procure buy``: from a log, offers and a budget to a recommendation and its report."""
+"""``procure buy``, ``ask``, ``report``, ``explore``: from a log to a report, and what may be asked of it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import webbrowser
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from procure.cli import common, farm_options, log_options, study_options
+from procure.cli import common, log_options, study_options
 from procure.cli.quotes import CategoryOption, RateOption, offer_reading
-from procure.cli.study import columns_of_both
-from procure.packages.quote_file import OfferReading
-from procure.reports import Report
+from procure.packages.quotes import OfferReading
+from procure.recommender.objections import objections
+from procure.recommender.recommendation import records
+from procure.reports import report as write_report
 from procure.reports.buying import Inputs
+from procure.reports.buying import ask as ask_again
 from procure.reports.buying import buy as buy_all
-from procure.sweep.farm import one_interrupt
+from procure.reports.explore import Explorer, serve
+from procure.schemas import JOB
+from procure.text import counted
 from procure.workload import LogSettings
+from procure.workload.presets import WAIT
 
 _SHOWN = 5
 """Packages that a terminal shows; the report has all."""
@@ -24,44 +34,35 @@ _SHOWN = 5
 def buy(
     context: typer.Context,
     study: Annotated[Path, typer.Argument(metavar="[STUDY.toml]", help="The study file.")] = Path("study.toml"),
-    jobs: Annotated[
-        Path | None, typer.Option(help="A log of the jobs, or a job table; then the file is written.")
-    ] = None,
+    jobs: Path | None = typer.Option(None, help="A log of the jobs, or a job table; then the file is written."),
     quotes: Annotated[Path | None, typer.Option(help="The vendors' offers: .xlsx, .ods, .csv.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="AMOUNT", help="In US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000.")
-    ] = None,
-    site: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The centre's rules, of `procure site read`: its nodes stay, and they hold."),
-    ] = None,
-    logged_processor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The processor on which the jobs ran, e.g. 'AMD EPYC 7542'.")
-    ] = None,
+    budget: str | None = typer.Option(
+        None, metavar="AMOUNT", help="In US$, e.g. 1.2M, or with --rate EUR=1.08 as €300,000."
+    ),
+    site: Path | None = typer.Option(
+        None, metavar="DIR", help="The centre's rules, of `procure site read`: its nodes stay, and they hold."
+    ),
+    logged_processor: str | None = typer.Option(
+        None, metavar="NAME", help="The processor on which the jobs ran, e.g. 'AMD EPYC 7542'."
+    ),
     tz: Annotated[str | None, common.zone_option("Zone of a log's dates without an offset.")] = None,
     rate: RateOption = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=COLUMN",
-            help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
-        ),
-    ] = None,
+    column: list[str] | None = typer.Option(
+        None,
+        metavar="FIELD=COLUMN",
+        help="Of the offers, e.g. name=Ürün, or of a csv log, e.g. run_time=Elapsed:min. Repeatable.",
+    ),
     category: CategoryOption = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
-            f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
-        ),
-    ] = None,
+    settings: list[str] | None = typer.Option(
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"How the log is read ({', '.join(LogSettings.model_fields)}), how the offers are "
+        f"({', '.join(OfferReading.model_fields)}), and farm.KEY. Repeatable.",
+    ),
     k: study_options.LengthOption = None,
-    farm: farm_options.FarmOption = "local",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The report; default: RESULTS/NAME/report.html.")
-    ] = None,
+    farm: study_options.FarmOption = "local",
+    out: Path | None = typer.Option(None, metavar="FILE", help="The report; default: RESULTS/NAME/report.html."),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Answer a purchase question: import, check, simulate, learn, confirm, report; each step is one line.
@@ -75,7 +76,7 @@ def buy(
     procure buy hpc.toml --jobs log.swf --quotes offers.xlsx --rate EUR=1.08 --budget €900,000 --set cpus_per_node=32
     procure buy study.toml
     """
-    texts, workers = farm_options.farm_options(farm, settings)
+    texts, workers = study_options.farm_options(farm, settings)
     inputs = None
     if jobs is None and quotes is None and budget is None:
         why = f"it belongs to --jobs and --quotes; in {study} the key says it"
@@ -92,28 +93,130 @@ def buy(
     else:
         of_offers = [one for one in texts if one.partition("=")[0].strip() in OfferReading.model_fields]
         how = common.settings_of([one for one in texts if one not in of_offers], LogSettings, log_tz=tz)
-        of_log, headings = columns_of_both(column or [], True)
+        of_log, headings = _columns_of_both(column or [])
         how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
         reading = offer_reading(of_offers, rate, headings, category)
         inputs = Inputs(jobs, quotes, budget, how, reading, site, logged_processor)
-    with one_interrupt(last=True):
-        try:
-            done = buy_all(
-                study, inputs, k=k, farm=farm, options=workers, out=out,
-                say=common.note, note=lambda text: common.note(f"  {text}"),
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"what was done is kept, and `procure buy {study}` goes on from there") from None
-    show(done, output)
+    steps: dict[str, Any] = {"say": common.note, "note": lambda text: common.note(f"  {text}")}
+    with study_options.interruptible(f"done is kept, and `procure buy {study}` goes on from there"):
+        done = buy_all(study, inputs, k=k, farm=farm, options=workers, out=out, **steps)
+
+    def people() -> None:
+        for line in done.brief():
+            common.echo(line)
+        shown = done.recommendation.shown().head(_SHOWN)
+        common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
+
+    common.tell(output, [], done.to_dict, done.recommendation.ranking.head(done.recommendation.k), people)
 
 
-def show(done: Report, output: common.Format) -> None:
-    """Print the answer."""
-    common.tell(output, [], done.to_dict, done.recommendation.ranking.head(done.recommendation.k), lambda: _print(done))
+def _columns_of_both(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Tell the columns of a log from those of offers, by the field that each is."""
+    name_of = {text: text.partition("=")[0] for text in texts}
+    for text, name in name_of.items():
+        if name == "gpu_type":
+            raise typer.BadParameter(
+                f"{text!r}: a log and an offer may have it; import the log first: procure workload import",
+                param_hint="--column",
+            )
+    of_log = [text for text, name in name_of.items() if name in (*JOB.names, WAIT)]
+    return of_log, [text for text in texts if text not in of_log]
 
 
-def _print(done: Report) -> None:
-    for line in done.brief():
-        common.echo(line)
-    shown = done.recommendation.shown().head(_SHOWN)
-    common.print_table(shown, common.Format.TABLE, f"The first {len(shown)} packages")
+def ask(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    budget: str | None = typer.Option(
+        None, metavar="AMOUNT", callback=common.usd, help="US$ for the servers, at most the study's, e.g. 800k."
+    ),
+    constraints: study_options.ConstraintOption = None,
+    objective: study_options.ObjectiveOption = None,
+    k: study_options.LengthOption = None,
+    confirm: bool = typer.Option(False, "--confirm", help="Simulate the head of the list where it is predicted."),
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Rank the packages again under another budget or bound, within seconds: nothing is simulated for it.
+
+    Examples:
+    procure ask study.toml --budget 800000
+    procure ask study.toml --budget 800000 --constraint 'gpu_p95_wait<=4h' --confirm
+    """
+    usd = None if budget is None else float(budget)
+    study = study_options.load(path, settings)
+    done = ask_again(study, budget=usd, constraints=constraints or (), objective=objective, k=k, confirm=confirm)
+    top = done.ranking.head(done.k)
+    n = int((~top["simulated"]).sum())
+    lines = [f"{n} of the {counted(done.k, 'package')} are predicted: --confirm simulates them"] if n else []
+    lines += [f"objection: {one}" for one in objections(done)]
+    list_ = partial(common.print_table, done.shown(), common.Format.TABLE, done.title)
+    common.tell(output, lines, lambda: records(done), top, list_)
+
+
+def report(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    k: study_options.LengthOption = None,
+    verify: study_options.VerifyOption = True,
+    workload: study_options.WorkloadOption = None,
+    policy: study_options.PolicyOption = None,
+    out: Path | None = typer.Option(None, metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html."),
+    bill: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        callback=common.in_folder,
+        help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet.",
+    ),
+    pdf: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        callback=common.in_folder,
+        help="Write it as PDF too, with page numbers in its contents (extra pdf).",
+    ),
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Write the report and print its path. It refers to nothing outside itself, and prints well.
+
+    Examples:
+    procure report pipelines/example.toml
+    procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.xlsx
+    procure report pipelines/example.toml --pdf purchase.pdf
+    """
+    done = write_report(
+        study_options.load(path, settings),
+        out,
+        k=k,
+        verify=verify,
+        workload=workload,
+        policy=policy,
+        bill=bill,
+        pdf=pdf,
+        note=common.note,
+    )
+    if output is common.Format.JSON:
+        common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})
+    else:
+        common.echo(str(done.path))
+
+
+def explore(
+    path: study_options.StudyArgument,
+    settings: study_options.SetOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 = any that is free.")] = 0,
+) -> None:
+    """Open every package of a study in the browser: type bounds in, see the list and the picture at once.
+
+    Nothing is simulated; waits that are predicted are marked. The page is served on 127.0.0.1 until Ctrl-C; where there
+    is no screen, open the address through `ssh -L`.
+
+    Examples:
+    procure explore study.toml
+    procure explore study.toml --port 8765
+    """
+
+    def opened(address: str) -> None:
+        common.echo(address)
+        if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            webbrowser.open(address)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(Explorer(study_options.load(path, settings), common.note), port, opened)

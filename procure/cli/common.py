@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -132,14 +133,14 @@ def with_zone(how: LogSettings, tz: str | None) -> LogSettings:
     return settings_of(None, LogSettings, **how.model_dump(exclude_unset=True) | {"tz": tz})
 
 
-def several(texts: Sequence[str] | None, *kinds: type, under: str = "", **given: Any) -> tuple[Any, ...]:
+def several(texts: Sequence[str] | None, *kinds: Any, under: str = "", **given: Any) -> tuple[Any, ...]:
     """Make several settings of what ``--set`` says: a key is of the first that has such a field."""
     with named(settings="--set"):
         values = merged({name: one for name, one in given.items() if one is not None}, texts or ())
     found: list[Any] = []
     legal: list[str] = []
     for kind in kinds:
-        names = [*getattr(kind, "model_fields", ()), *getattr(kind, "__dataclass_fields__", ())]
+        names = [one.name for one in fields(kind)] if is_dataclass(kind) else list(kind.model_fields)
         own = {name: values.pop(name) for name in names if name in values}
         legal += names
         try:
@@ -147,8 +148,10 @@ def several(texts: Sequence[str] | None, *kinds: type, under: str = "", **given:
         except ValidationError as error:
             said = "\n".join(under + text for text in problems(error))
             raise typer.BadParameter(printable(said, kept="\n"), param_hint="--set") from None
+    gone = {key: f"it was removed: {why}" for kind in kinds for key, why in getattr(kind, "REMOVED", {}).items()}
     for name in values:
-        raise typer.BadParameter(printable(f"{under}{name}: unknown key; {nearest(name, legal)}"), param_hint="--set")
+        said = gone.get(name, nearest(name, legal))
+        raise typer.BadParameter(printable(f"{under}{name}: unknown key; {said}"), param_hint="--set")
     return tuple(found)
 
 

@@ -8,9 +8,10 @@ import platform
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
 import typer
@@ -38,13 +39,12 @@ _MAIN_JOB = ("simulator.batch", "simulator.fast_lane")
 
 
 def doctor(
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Compile every policy now, in parallel, so that no first use waits for it.")
-    ] = False,
-    site: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="--warm: keep them in this folder, for every user to read, none to change."),
-    ] = None,
+    warm: bool = typer.Option(
+        False, "--warm", help="Compile every policy now, in parallel, so that no first use waits for it."
+    ),
+    site: Path | None = typer.Option(
+        None, metavar="DIR", help="--warm: keep them in this folder, for every user to read, none to change."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Print versions, packages, extras, and where compiled code is kept; exit code 1 if the main job cannot run.
@@ -65,10 +65,9 @@ def doctor(
         common.print_json(found)
     else:
         common.print_table(pd.DataFrame(_lines(found), columns=["what", "state"]), output, "installation")
+        common.note(f"the main job {'can' if found['ok'] else 'cannot'} run here")
     for problem in found["problems"]:
         common.note(f"procure: {problem}")
-    if output is not common.Format.JSON:
-        common.note(f"the main job {'can' if found['ok'] else 'cannot'} run here")
     raise typer.Exit(0 if found["ok"] else 1)
 
 
@@ -108,53 +107,45 @@ def examine() -> dict[str, Any]:
 
 def _packages(problems: list[str]) -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
     """Return the version of each package that is needed, and of those of each extra; None is a missing one."""
-    try:
-        needed = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:
+    needed = _of(metadata.requires, DISTRIBUTION)
+    if needed is None:
         problems.append(f"{DISTRIBUTION} is not installed in {sys.prefix}; pip install {DISTRIBUTION}")
-        return {}, {}
     packages: dict[str, str | None] = {}
     extras: dict[str, dict[str, str | None]] = {}
-    for line in needed:
-        requirement = Requirement(line)
-        name, extra = requirement.name, re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+    for requirement in map(Requirement, needed or ()):
+        name, extra = requirement.name, re.search(r"extra == ['\"]([\w-]+)['\"]", str(requirement))
+        have = _of(metadata.version, name) or _of(metadata.version, _IN_PLACE_OF.get(name, name))
         if extra is not None:
-            extras.setdefault(extra[1], {})[name] = _version(name)
+            extras.setdefault(extra[1], {})[name] = have
         elif requirement.marker is None or requirement.marker.evaluate():
-            packages[name] = _version(name)
-            if problem := _trouble(requirement):
-                problems.append(problem)
-    both = [name for name in _IN_PLACE_OF if _own_version(name)]
-    if len(both) > 1:
+            packages[name] = have
+            problems += _trouble(requirement, have)
+    if all(_of(metadata.version, name) for name in _IN_PLACE_OF):
         problems.append("xgboost and xgboost-cpu bring the same module: pip uninstall both, then install one")
     return packages, extras
 
 
-def _own_version(name: str) -> str | None:
+def _of(ask: Callable[[str], Any], name: str) -> Any:
+    """Ask something of an installed package; None where there is none of that name."""
     try:
-        return metadata.version(name)
+        return ask(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _version(name: str) -> str | None:
-    return _own_version(name) or _own_version(_IN_PLACE_OF.get(name, name))
-
-
-def _trouble(requirement: Requirement) -> str:
-    """Say in one sentence why a package does not serve; empty if it does."""
+def _trouble(requirement: Requirement, have: str | None) -> list[str]:
+    """Say in one sentence why a package does not serve, if so."""
     name, needed = requirement.name, f"{requirement.name}{requirement.specifier}"
-    have = _version(name)
     if have is None:
-        return f"{name} is missing: pip install '{needed}'"
+        return [f"{name} is missing: pip install '{needed}'"]
     if not requirement.specifier.contains(have, prereleases=True):
-        return f"{name} {have} is installed where {needed} is needed"
+        return [f"{name} {have} is installed where {needed} is needed"]
     try:
         importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
     except Exception as error:  # a library that is missing in the system raises what it likes
         what = str(error).partition("\n")[0]
-        return f"{name} {have} cannot be imported: {what or type(error).__name__}"
-    return ""
+        return [f"{name} {have} cannot be imported: {what or type(error).__name__}"]
+    return []
 
 
 def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -164,12 +155,9 @@ def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     except TableError as error:
         problems.append(str(error))
         return {"site": None, "own": None, "problem": str(error)}, {}
-    caches = {
-        "site": str(places.site) if places.site else None,
-        "own": str(places.own) if places.own else None,
-        "problem": places.problem,
-        "size_mb": round(sum(kernels_kept(place).size_mb for place in places.read), 1),
-    }
+    caches: dict[str, Any] = {"site": places.site and str(places.site), "own": places.own and str(places.own)}
+    size = round(sum(kernels_kept(place).size_mb for place in places.read), 1)
+    caches |= {"problem": places.problem, "size_mb": size}
     if any("numba" in problem or "llvmlite" in problem for problem in problems):
         return caches, {}
     from procure.files.kernels import compiled_files
@@ -186,8 +174,12 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append((f"extra {extra}", f"without {', '.join(missing)}" if missing else "complete"))
     caches, compiled = found["caches"], found["compiled"]
     own = caches["own"] or f"none: {caches['problem']}; each run compiles again. Name a folder with PROCURE_CACHE"
-    lines += [("kernels of the site", caches["site"] or "none named"), ("kernels of your own", own)]
-    kernels = compiled.get("kernels", {})
-    lines.append(("compiled", f"{sum(kernels.values())} kernels of this code, {caches.get('size_mb', 0)} MB in all"))
+    n, size = sum(compiled.get("kernels", {}).values()), caches.get("size_mb", 0)
     ready = "compiled" if compiled.get("main_job") else "compiled at first use; `procure doctor --warm` does so now"
-    return [*lines, ("main job", ready)]
+    return [
+        *lines,
+        ("kernels of the site", caches["site"] or "none named"),
+        ("kernels of your own", own),
+        ("compiled", f"{n} kernels of this code, {size} MB in all"),
+        ("main job", ready),
+    ]

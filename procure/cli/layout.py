@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pandas as pd
 from rich import box
@@ -26,23 +26,18 @@ _AMOUNT = re.compile(r"–|-?[\d.,]+%?(?: [a-z]+(?: \d+ [a-z]+)?)?")
 """What stands at the right edge of its column: a number, with its unit or two."""
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     """A head and its cells; ``least`` is the width below which one of them would break within a word."""
 
     head: str
     cells: list[str]
     right: bool
     least: int
-
-    @property
-    def most(self) -> int:
-        """The width at which nothing is wrapped."""
-        return max(len(line) for text in (self.head, *self.cells) for line in text.split("\n"))
+    most: int
 
 
 def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
-    """Print a frame, in several tables where one would be too wide, each with the columns that name its rows."""
+    """Print a frame as a table; where it would be too wide, each row by itself, a line per column."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPED
@@ -51,10 +46,17 @@ def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
         console.print(escape(printable(title)), style="italic", highlight=False, soft_wrap=True)
     columns = _columns(frame, units, narrow=False)
     if sum(column.most + 3 for column in columns) < console.width:
-        console.print(_table(columns, [column.most for column in columns], narrow=False))
+        console.print(_table(columns, narrow=False))
         return
-    for group in _groups(_columns(frame, units, narrow=True), console.width):
-        console.print(_table(group, _widths(group, console.width), narrow=True))
+    columns = _columns(frame, units, narrow=True)
+    if sum(column.least + 1 for column in columns) <= console.width + 1:
+        console.print(_table(columns, narrow=True))
+        return
+    for row in zip(*(column.cells for column in columns), strict=True):
+        record = Table(show_header=False, box=None, pad_edge=False)
+        for column, text in zip(columns, row, strict=True):
+            record.add_row(escape(column.head.replace("\n", "")), escape(text))
+        console.print(record, "")
 
 
 def cells(values: pd.Series, unit: str) -> list[str]:
@@ -91,44 +93,12 @@ def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> lis
         least = max(map(len, [*whole, *words]), default=1)
         if not whole:  # text in a column as narrow as its longest word is hard to read
             least = max(least, min(_LEAST, max(map(len, written), default=1)))
-        found.append(_Column(printable(said, kept="\n"), written, right, least))
+        most = max(len(line) for text in (said, *written) for line in text.split("\n"))
+        found.append(_Column(printable(said, kept="\n"), written, right, least, most))
     return found
 
 
-def _groups(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
-    """Part columns so that each group fits; every group begins with the columns that name a row."""
-    names = list(columns[: _n_names(columns, width)])
-    groups = [list(names)]
-    for column in columns[len(names) :]:
-        if len(groups[-1]) > len(names) and sum(one.least + 1 for one in [*groups[-1], column]) > width + 1:
-            groups.append(list(names))
-        groups[-1].append(column)
-    return groups
-
-
-def _n_names(columns: Sequence[_Column], width: int) -> int:
-    """Return how many of the first columns tell the rows apart; 1 where no few columns of words do."""
-    n_rows = len(columns[0].cells)
-    for n in range(1, len(columns) + 1):
-        if columns[n - 1].right or 2 * sum(one.least + 1 for one in columns[:n]) > width:
-            break
-        if len(set(zip(*(one.cells for one in columns[:n]), strict=True))) == n_rows:
-            return n
-    return 1
-
-
-def _widths(columns: Sequence[_Column], width: int) -> list[int]:
-    """Narrow the columns that have most to give, one character at a time, until all fit."""
-    found = [column.most for column in columns]
-    while sum(found) + len(found) - 1 > width:
-        spare = [one - column.least for one, column in zip(found, columns, strict=True)]
-        if max(spare) <= 0:
-            break
-        found[spare.index(max(spare))] -= 1
-    return found
-
-
-def _table(columns: Sequence[_Column], widths: Sequence[int], narrow: bool) -> Table:
+def _table(columns: list[_Column], narrow: bool) -> Table:
     """Make rich's table; narrow: without rules between columns."""
     table = Table(
         header_style="bold",
@@ -137,8 +107,10 @@ def _table(columns: Sequence[_Column], widths: Sequence[int], narrow: bool) -> T
         pad_edge=not narrow,
         padding=(0, 0) if narrow else (0, 1),
     )
-    for column, width in zip(columns, widths, strict=True):
-        table.add_column(escape(column.head), justify="right" if column.right else "left", overflow="fold", width=width)
+    for column in columns:
+        table.add_column(
+            escape(column.head), justify="right" if column.right else "left", overflow="fold", min_width=column.least
+        )
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(escape, row))
     return table

@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 import typer
 import typer.core
 
+from procure.errors import TableError
+
 _EXAMPLES = r"\n\n(Examples?):\n"
 """The head of a docstring's last paragraph, whose lines help shows one by one."""
 
@@ -50,12 +52,14 @@ class LazyGroup(typer.core.TyperGroup):
 
 
 def offered(taken: set[str]) -> dict[str, tuple[str, str]]:
-    """Return the commands of rooms and of installed packages, sorted by name: module and line of help.
+    """Return the commands of installed packages, sorted by name: module and line of help.
 
     A module is not imported for that: its line of help is what its docstring says in the first line, after the colon.
+    Without one it is not there, as what an older version of procure offered.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return {point.name: (point.value, _first_line(point.value)) for point in points if point.name not in taken}
+    found = {one.name: (one.value, _first_line(one.value)) for one in points if one.name not in taken}
+    return {name: (module, line) for name, (module, line) in found.items() if line}
 
 
 def _first_line(module: str) -> str:
@@ -64,7 +68,7 @@ def _first_line(module: str) -> str:
     except ImportError:
         found = None
     if found is None or found.origin is None:
-        return f"cannot be loaded: there is no {module}"
+        return "" if module.startswith("procure.") else f"cannot be loaded: there is no {module}"
     docstring = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8"))) or ""
     line = docstring.partition("\n")[0].partition(": ")[2]
     return line[:1].upper() + line[1:]
@@ -76,7 +80,13 @@ def command_group(group: type[LazyGroup] | None = None) -> typer.Typer:
 
 
 def _load(module_name: str, line: str, name: str) -> Any:
-    module = importlib.import_module(module_name if "." in module_name else f"procure.cli.{module_name}")
+    place = module_name if "." in module_name else f"procure.cli.{module_name}"
+    try:
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if not place.startswith(error.name or "-"):
+            raise
+        raise TableError(f"{name}: {line}; reinstall the package that offers it") from None
     command = getattr(module, "app", None)
     if command is None:
         command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)

@@ -62,9 +62,7 @@ def train(
     out: Annotated[
         Path, typer.Option(callback=common.in_folder, help="The trained policy to write, e.g. site.policy.")
     ],
-    method: Annotated[
-        Method, typer.Option(help="search; or ppo-published (extra rl), which cannot learn.")
-    ] = Method.SEARCH,
+    method: Method = typer.Option(Method.SEARCH, help="search; or ppo-published (extra rl), which cannot learn."),
     settings: Annotated[list[str] | None, _set_option(DayFilter, Settings, Published)] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -135,9 +133,9 @@ def evaluate(
     jobs: JobsOption,
     nodes: NodesOption,
     settings: Annotated[list[str] | None, _set_option(DayFilter)] = None,
-    daily: Annotated[
-        bool, typer.Option("--daily", help="Days, each from an empty system, instead of weeks without a break.")
-    ] = False,
+    daily: bool = typer.Option(
+        False, "--daily", help="Days, each from an empty system, instead of weeks without a break."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge a trained policy on weeks without a break, or with --daily on days from an empty system.

@@ -64,6 +64,14 @@ COMMANDS = {
 Installed packages offer theirs by entry points (`procure.cli.lazy.offered`).
 """
 PANEL = {name: panel for panel, commands in COMMANDS.items() for name in commands}
+_TOGETHER = {
+    "buy": "ask report explore",
+    "sweep": "search train evaluate",
+    "recommend": "compare-rent what-if explain",
+    "simulate": "compare policies",
+}
+_MODULES = {name: module for module, names in _TOGETHER.items() for name in names.split()}
+"""The modules of commands that share one."""
 
 
 UsageError: Any = typer.BadParameter.__base__  # of Typer's own copy of Click
@@ -74,7 +82,7 @@ class Flow(LazyGroup):
 
     _called: Any = None
     COMMANDS: ClassVar = {
-        name: (name.replace("-", "_"), line) for commands in COMMANDS.values() for name, line in commands.items()
+        name: (_MODULES.get(name, name), line) for commands in COMMANDS.values() for name, line in commands.items()
     } | offered(set(PANEL))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

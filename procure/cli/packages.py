@@ -11,10 +11,9 @@ import typer
 from procure.cli import common, study_options
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
-from procure.packages.cost_notes import budget_notes
+from procure.packages.costs import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
-from procure.packages.quote_file import OfferReading
-from procure.packages.quotes import price_notes, validity_notes
+from procure.packages.quotes import OfferReading, price_notes, validity_notes
 from procure.page.names import head
 from procure.settings import Settings
 from procure.study import Study, load_study
@@ -39,16 +38,12 @@ def _most(sweep: Sweep) -> int:
 def packages(
     context: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml).")],
-    budget: Annotated[
-        str | None, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
-    ] = None,
+    budget: str | None = typer.Option(None, metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M."),
     settings: study_options.SetOption = None,
-    costs: Annotated[
-        bool, typer.Option("--costs", help="Show what packages cost to buy and to run; needs a study.")
-    ] = False,
-    package: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="With --costs: these packages only, side by side.")
-    ] = None,
+    costs: bool = typer.Option(False, "--costs", help="Show what packages cost to buy and to run; needs a study."),
+    package: list[str] | None = typer.Option(
+        None, metavar="ID", help="With --costs: these packages only, side by side."
+    ),
     out: Annotated[Path | None, typer.Option(help="The package table to write, .parquet or .csv.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -25,7 +25,7 @@ _KNOWN_FROM = 10
 @contextmanager
 def shown() -> Iterator[None]:
     """Show the steps of whatever runs in here."""
-    display = _Display(_Bars() if sys.stderr.isatty() else _Lines())
+    display = _Display()
     try:
         with watching(display):
             yield
@@ -34,10 +34,17 @@ def shown() -> Iterator[None]:
 
 
 class _Display:
-    """Looks at the open steps twice a second, in a thread of its own, as long as there are any."""
+    """Looks at the open steps twice a second, in a thread of its own, as long as there are any.
 
-    def __init__(self, view: _Lines | _Bars) -> None:
-        self._view, self._open, self._began = view, [], time.monotonic()  # type: ignore[var-annotated]
+    On a terminal each has rich's bar, gone when all have ended, so that none stands between the lines of an answer.
+    Elsewhere there is a line every ten seconds, and one when runs that were counted are all done.
+    """
+
+    def __init__(self) -> None:
+        self._open, self._began, self._last = list[Step](), time.monotonic(), -_EVERY
+        self._said: Step | None = None
+        self._bars: Any = None
+        self._tasks: dict[int, Any] = {}
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -51,79 +58,52 @@ class _Display:
     def end(self, one: Step) -> None:
         with self._lock:
             self._open.remove(one)
-            self._view.ended(one, self._open)
+            if (task := self._tasks.pop(id(one), None)) is not None:
+                self._bars.remove_task(task)
+            if not self._open:
+                self._stop_bars()
+            if one is self._said and one.total and one.done == one.total:
+                typer.echo(printable(line(one)), err=True)
 
     def close(self) -> None:
         self._ended.set()
         with self._lock:
-            self._view.close()
+            self._stop_bars()
+
+    def _stop_bars(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+        self._bars, self._tasks = None, {}
 
     def _watch(self) -> None:
         # A closed stderr ends what is shown, not what is done.
         while not self._ended.wait(0.5):
             with self._lock, contextlib.suppress(OSError, ValueError):
-                if self._open and time.monotonic() - self._began >= _QUIET and not self._ended.is_set():
-                    self._view.draw(telling(self._open))
+                if not self._open or time.monotonic() - self._began < _QUIET or self._ended.is_set():
+                    continue
+                steps = telling(self._open)
+                if sys.stderr.isatty():
+                    self._draw_bars(steps)
+                elif time.monotonic() - self._last >= _EVERY:
+                    self._last, self._said = time.monotonic(), steps[-1]
+                    typer.echo(printable(": ".join(map(line, steps))), err=True)
 
-
-class _Lines:
-    """A line every ten seconds, and one when runs that were counted are all done."""
-
-    last, said = -_EVERY, None
-
-    def draw(self, steps: Sequence[Step]) -> None:
-        if time.monotonic() - self.last >= _EVERY:
-            self.last, self.said = time.monotonic(), steps[-1]
-            typer.echo(printable(": ".join(map(line, steps))), err=True)
-
-    def ended(self, one: Step, still: Sequence[Step]) -> None:
-        if one is self.said and one.total and one.done == one.total:
-            typer.echo(printable(line(one)), err=True)
-
-    def close(self) -> None:
-        """Leave the lines."""
-
-
-class _Bars:
-    """rich's bar for each open step, gone when all have ended, so that none stands between the lines of an answer."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._tasks: dict[int, Any] = {}
-
-    def draw(self, steps: Sequence[Step]) -> None:
+    def _draw_bars(self, steps: Sequence[Step]) -> None:
         from rich import progress as of_rich
         from rich.console import Console
+        from rich.markup import escape
 
-        if self._bar is None:
-            columns = (
-                of_rich.TextColumn("{task.description}", markup=False),
-                of_rich.BarColumn(),
-                of_rich.MofNCompleteColumn(),
-                of_rich.TextColumn("{task.fields[rate]}"),
-                of_rich.TimeElapsedColumn(),
-                of_rich.TimeRemainingColumn(),
-            )
+        if self._bars is None:
+            own = of_rich.Progress.get_default_columns()
+            columns = (*own[:2], of_rich.MofNCompleteColumn(), of_rich.TextColumn("{task.fields[rate]}"), own[-1])
             # What is printed on stdout meanwhile must go to stdout.
             console = Console(stderr=True)
-            self._bar = of_rich.Progress(*columns, console=console, transient=True, redirect_stdout=False)
-            self._bar.start()
+            self._bars = of_rich.Progress(*columns, console=console, transient=True, redirect_stdout=False)
+            self._bars.start()
         for one in steps:
             if id(one) not in self._tasks:
-                self._tasks[id(one)] = self._bar.add_task(printable(one.what), total=None, rate="")
-            self._bar.update(self._tasks[id(one)], completed=one.done, total=one.total, rate=_rate(one))
-
-    def ended(self, one: Step, still: Sequence[Step]) -> None:
-        if (task := self._tasks.pop(id(one), None)) is not None:
-            self._bar.remove_task(task)
-        if not still:
-            self.close()
-
-    def close(self) -> None:
-        """Take all bars away."""
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar, self._tasks = None, {}
+                self._tasks[id(one)] = self._bars.add_task(escape(printable(one.what)), total=None, rate="")
+            self._bars.update(self._tasks[id(one)], completed=one.done, total=one.total, rate=_rate(one))
 
 
 def telling(steps: Sequence[Step]) -> Sequence[Step]:

@@ -14,8 +14,7 @@ from procure.cli import common, lazy
 from procure.offers import listed_once
 from procure.offers.reading import currency_code
 from procure.offers.template import write_template
-from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file
-from procure.packages.quotes import price_notes, summarise_quotes
+from procure.packages.quotes import OfferReading, QuoteFile, price_notes, read_quote_file, summarise_quotes
 from procure.settings import validated
 from procure.tables import write
 from procure.text import NUMBER, counted
@@ -55,14 +54,12 @@ def check_(
     column: ColumnOption = None,
     category: CategoryOption = None,
     rate: RateOption = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."),
-    ] = None,
+    ignore: list[str] | None = typer.Option(
+        None, metavar="CELL", help="A cell whose text you read, and that changes no price. Repeatable."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help=f"Of a study's [offers]: {_KEYS}. Repeatable."
+    ),
     out: Annotated[Path | None, common.table_option("Write the quote table that was read")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

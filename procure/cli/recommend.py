@@ -1,4 +1,4 @@
-"""``procure recommend``: the packages worth buying, confirmed by simulation."""
+"""``procure recommend``, ``compare-rent``, ``what-if``, ``explain``: which package, and why that one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure.cli import common, study_options
+from procure.cli import common, site_options, study_options
 from procure.errors import TableError
+from procure.explanation import Explanation
+from procure.explanation import explain as explain_packages
+from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
 from procure.recommender.award import AwardMatrix, award_of
 from procure.recommender.objections import objections
+from procure.recommender.recommendation import budget_by_category, front_records, records, servers_by_type
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
-from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
+from procure.recommender.rent import compare_rent as compare_ways
+from procure.recommender.what_if import what_if as change_package
 from procure.settings import MOST_COUNTED
 from procure.tables import write
 from procure.text import counted
+
+_SHOWN = 8
+"""Types of which one more node is explained."""
 
 
 def recommend(
@@ -30,25 +38,21 @@ def recommend(
     rule: study_options.RuleOption = "runs-all",
     objective: study_options.ObjectiveOption = None,
     constraints: study_options.ConstraintOption = None,
-    pareto: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXES",
-            help="Print the packages that no other beats in all of these, and the knee, instead of a list: "
-            "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",
-        ),
-    ] = None,
+    pareto: str | None = typer.Option(
+        None,
+        metavar="AXES",
+        help="Print the packages that no other beats in all of these, and the knee, instead of a list: "
+        "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",
+    ),
     out: Annotated[Path | None, common.table_option("Also write the ranking of every package")] = None,
-    resamples: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=MOST_COUNTED,
-            help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
-            "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
-            "resampled instead.",
-        ),
-    ] = None,
+    resamples: int | None = typer.Option(
+        None,
+        min=0,
+        max=MOST_COUNTED,
+        help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
+        "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
+        "resampled instead.",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Rank every package by its mean wait in seconds, or another objective; those that run every job first.
@@ -124,19 +128,155 @@ def _print(done: Recommendation, scored: AwardMatrix | None) -> None:
     common.print_table(done.shown(), common.Format.TABLE, done.title)
     if done.front is not None:
         return
-    bought, quotes = (
-        done.case.packages.iloc[done.ranking["row"].to_numpy()[: done.k]],
-        done.results.plan.quotes,
-    )
+    bought, quotes = done.case.packages.iloc[done.ranking["row"].to_numpy()[: done.k]], done.results.plan.quotes
     types = servers_by_type(bought, quotes)
     types = types[types["servers"] > 0].drop(columns="mean_count")
-    many = done.k > 1
-    common.print_table(
-        types, common.Format.TABLE, "Servers by type" + (f", summed over these {done.k}" if many else "")
-    )
-    title = "Budget by category" + (", mean over these" if many else "")
-    common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, title)
+    of_all, mean = (f", summed over these {done.k}", ", mean over these") if done.k > 1 else ("", "")
+    common.print_table(types, common.Format.TABLE, f"Servers by type{of_all}")
+    common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, f"Budget by category{mean}")
     if scored is not None:
         common.print_table(scored.shown(), common.Format.TABLE, scored.title)
         for line in scored.sentences():
             common.echo(line)
+
+
+def compare_rent(
+    path: study_options.StudyArgument,
+    prices: Annotated[Path, typer.Option(metavar="FILE", help="A price list of rented nodes, .csv or .parquet.")],
+    settings: study_options.SetOption = None,
+    package: str | None = typer.Option(
+        None, metavar="ID", help="What is bought; default: the first that is recommended."
+    ),
+    wait_bound: list[str] | None = typer.Option(
+        None, metavar="TIME", help="Rent for what would wait longer; default 4h. Repeatable."
+    ),
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Compare buying with renting on demand, reserved, and with renting only for long waits.
+
+    The same jobs over the study's years; US$, waits in seconds. The price list has the columns name, cpus,
+    mem_gb, usd_per_hour, and may have gpus, gpu_type, speed and reserved_usd_per_hour. Nothing is fetched.
+
+    Examples:
+    procure compare-rent pipelines/vendor-rules.toml --prices quotes/example-cloud.csv
+    procure compare-rent pipelines/vendor-rules.toml --prices quotes/example-cloud.csv --wait-bound 1h --format json
+    """
+    with common.named(wait_bounds="--wait-bound"):
+        found = compare_ways(
+            study_options.load(path, settings),
+            prices,
+            package=package,
+            wait_bounds=[common.seconds_of(text, "--wait-bound") for text in wait_bound or ["4h"]],
+            note=common.note,
+        )
+    common.show(found, output)
+
+
+def what_if(
+    path: study_options.StudyArgument,
+    package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
+    settings: study_options.SetOption = None,
+    growth: float | None = typer.Option(
+        None, help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."
+    ),
+    gpu_share: str | None = typer.Option(None, metavar="2x", help="A factor on the CPU-seconds of GPU jobs."),
+    to_policy: str | None = typer.Option(
+        None,
+        "--policy",
+        metavar="NAME[:KEY=VALUE,…]",
+        help="Another policy (see `procure policies`), e.g. easy:depth=4.",
+    ),
+    rule: site_options.RulesOption = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Simulate a package as it is, under each change alone, and under all together; waits in seconds.
+
+    Examples:
+    procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --growth 1.3
+    procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
+        --gpu-share 2x --policy easy --format json
+    procure what-if mystudy.toml --package ComputeNode3=9 --rule 'qos long GrpTRES=cpu=20%'
+    """
+    with common.named(rules="--rule"):
+        found = change_package(
+            study_options.load(path, settings),
+            package,
+            growth=growth,
+            gpu_share=gpu_share,
+            policy=to_policy,
+            rules=rule or (),
+            note=common.note,
+        )
+    if output is not common.Format.TABLE:
+        common.print_table(found.table, output)
+        for line in found.warnings:
+            common.note(line)
+        return
+    common.print_table(found.shown(), output, found.title)
+    if found.waits is not None:
+        site_options.print_waits(found.waits)
+    for line in found.notes:
+        common.echo(line)
+
+
+def explain(
+    path: study_options.StudyArgument,
+    package: Annotated[str, typer.Argument(metavar="ID", help="A package id, as recommend prints it.")],
+    settings: study_options.SetOption = None,
+    against: str | None = typer.Argument(None, metavar="[ID2]", help="Another package, to see why not that one."),
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Explain why jobs wait as long as they do on a package: the model's factors, the bottleneck, one more node.
+
+    The schedule of the workload with the longest wait is replayed: each second that a
+    job waits is booked under the resource that the nearest node was short of. A package that was not simulated
+    is simulated now.
+
+    Examples:
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
+        ComputeNode4=56,BigMemNode2=7,GPUNode8=16
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --format json
+    """
+    study = study_options.load(path, settings)
+    with common.named(package_id="ID", other="ID2"):
+        explanation = explain_packages(study, package, against, note=common.note)
+    common.show(explanation, output, lambda: _print_explanation(explanation))
+
+
+def _print_explanation(explanation: Explanation) -> None:
+    for one in explanation.packages:
+        _print_package(one, explanation.study)
+    if len(explanation.packages) == 2:
+        _print_differences(explanation)
+
+
+def _print_package(one: PackageExplanation, study: str) -> None:
+    common.echo(f"{study}: {one.package_id}")
+    for line in sentences(one):
+        common.echo(f"  {line}")
+    if len(one.waits) > 1:
+        shown = one.waits[["workload", "mean_wait_time", "jobs_left_out"]]
+        common.print_table(shown, common.Format.TABLE, "Mean wait by workload")
+    if len(one.marginal):
+        names = {"saved_seconds": "saved", "saved_per_1000_usd": "saved per US$ 1,000"}
+        shown = one.marginal.head(_SHOWN).rename(columns=names)
+        common.print_table(
+            shown[["type", "usd", *names.values(), "more_jobs"]],
+            common.Format.TABLE,
+            "One more node of each type: mean wait saved per job",
+            dict.fromkeys(names.values(), "s"),
+        )
+
+
+def _print_differences(explanation: Explanation) -> None:
+    table = explanation.differences
+    shown = {
+        name: [f"{value:,.0f}" if value == round(value) else f"{value:,.3f}" for value in table[name]]
+        for name in ("first", "second", "difference")
+    }
+    one, other = explanation.packages
+    title = f"{one.package_id} (first) against {other.package_id} (second)"
+    common.print_table(table.assign(**shown), common.Format.TABLE, title)
+    for line in comparison_sentences(one, other):
+        common.echo(f"  {line}")

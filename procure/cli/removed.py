@@ -6,7 +6,7 @@ _LIBRARY = "a call of the library: procure."
 _COMMANDS = {
     "award": "procure recommend scores the offers of a study that has [award]",
     "coschedule clean": "the kernel ends what a killed run had started",
-    "coschedule example": f"{_LIBRARY}workload.coschedule_study.workflows",
+    "coschedule example": f"{_LIBRARY}workload.studies.workflows",
     "coschedule measure": f"{_LIBRARY}coschedule.run.measure",
     "coschedule regret": f"{_LIBRARY}coschedule.regret.regret",
     "forecast next": f"{_LIBRARY}forecast_jobs",
@@ -34,7 +34,7 @@ _COMMANDS = {
     "workload merge": "procure workload slice JOBS JOBS",
 }
 _LOG = "clock cpus-per-node mem-unit cluster strict skip-bad-rows log-format=format preset"
-_FARM = "jobs cores memory walltime partition account interface dashboard scheduler-file wait"
+_FARM = "jobs cores memory walltime partition account interface wait"
 _SET = {
     "packages": {
         "packages.": "fixed-cost=fixed_cost_usd rules min-gpu-nodes types-per-category max-power=max_power_w "
@@ -49,7 +49,7 @@ _SET = {
     "learn train": {"": f"{_LOG} days tz min-jobs min-wait objective minutes generations processes seed steps reward"},
     "learn evaluate": {"": f"{_LOG} days tz min-jobs min-wait max-jobs"},
     "forecast evaluate": {"": f"{_LOG} by tz"},
-    **{name: {"": _LOG} for name in ("workload import", "study init", "queue train", "queue evaluate")},
+    **{name: {"": _LOG} for name in ("workload import", "queue train", "queue evaluate")},
     "simulate": {"policy": "order queue-order fit depth exclusive"},
     "compare": {"policy": "exclusive"},
 }
@@ -110,6 +110,10 @@ _OPTIONS = {
     "quotes check --logged-speed": "put simulate.logged_speed into the study, which says the ratios",
     "recommend --constraints": "--constraint",
     "recommend --redraws": "--resamples",
+    "search --dashboard": "how far a search is, it says itself; leave it out",
+    "search --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
+    "sweep --dashboard": "how far a sweep is, it says itself; leave it out",
+    "sweep --scheduler-file": "give the address in it: --farm tcp://HOST:PORT",
     "search --tls": "workers have Dask's own temporary keys; leave it out",
     "search --no-tls": "workers have Dask's own temporary keys; leave it out",
     "search --constraints": "--constraint",

@@ -8,11 +8,11 @@ from typing import Annotated
 import pandas as pd
 import typer
 
+from procure.account.account import account_waits
 from procure.account.layout import check_started
 from procure.cli import common, lazy, site_options
-from procure.cli.site_fit import fit
-from procure.cli.site_why import why
 from procure.comparison.site_check import site_check, verdict
+from procure.fitting.fit import fit_site
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
@@ -21,11 +21,19 @@ from procure.site.collect import shell_lines
 from procure.site.model import Site
 from procure.site.store import NODES, SiteFolder, read_site, write_site
 from procure.site.understand import read_slurm
+from procure.tables import NODE, read
 from procure.text import counted
 
 app = lazy.command_group()
 
+SHORT = 4 * 86_400
+"""s; a log that is shorter shows no rule that goes by days."""
 SiteArgument = Annotated[Path, typer.Argument(metavar="SITE", help="A site folder: site.toml and nodes.csv.")]
+StartedArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")]
+NodesOption = Annotated[
+    Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")
+]
+KnownOption = Annotated[Path | None, typer.Option("--site", help="A site folder: its nodes and its known rules.")]
 
 
 @app.command("read")
@@ -35,13 +43,13 @@ def read_command(
     tz: Annotated[
         str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
-    print_commands: Annotated[
-        bool, typer.Option("--print-commands", help="Only print the commands that fill DIR; all of them only read.")
-    ] = False,
+    print_commands: bool = typer.Option(
+        False, "--print-commands", help="Only print the commands that fill DIR; all of them only read."
+    ),
     run: Annotated[bool, typer.Option("--run", help="Run these commands here first.")] = False,
-    begin: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end.")
-    ] = "",
+    begin: str = typer.Option(
+        "", "--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end."
+    ),
     end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -86,16 +94,12 @@ def read_command(
 @app.command()
 def check(
     site: SiteArgument,
-    jobs: Annotated[
-        Path | None, typer.Option(help="Job table to replay, Parquet or CSV; without, the rules are shown.")
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
-            "fit` wrote: easy,rules]"
-        ),
-    ] = None,
+    jobs: Path | None = typer.Option(None, help="Job table to replay, Parquet or CSV; without, the rules are shown."),
+    policy: str | None = typer.Option(
+        None,
+        help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
+        "fit` wrote: easy,rules]",
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Show a site's partitions, limits, weights and shares; or replay a log under them, beside its logged waits.
@@ -155,5 +159,63 @@ def _policies_of(rules: Site) -> str:
     return "easy,rules" if rules.rules or not rules.partitions else "slurm"
 
 
-app.command()(fit)
-app.command()(why)
+@app.command()
+def fit(
+    jobs: StartedArgument,
+    out: Annotated[Path, typer.Option(help="The site folder to write.")],
+    nodes: NodesOption = None,
+    site: KnownOption = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Infer from a log the rules under which its jobs started.
+
+    A rule is kept only where a replay of jobs that it was not learnt from comes closer to the log. Each is a table
+    \\[\\[rules]] of site.toml with its evidence; strike it out to ignore it. `procure site check` says how far off
+    it is.
+
+    Examples:
+    procure site fit jobs.parquet --nodes nodes.csv --out site/
+    procure site check site/ --jobs later.parquet
+    """
+    table = common.read_job_table(jobs)
+    system, rules = _known(nodes, site)
+    if system is None:
+        raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
+    found = fit_site(table, system, rules)
+    common.note(f"written to {found.write(out)}; next: procure site check {out} --jobs LATER")
+    common.show(found, output)
+    if output is common.Format.TABLE:
+        common.print_table(found.tried, output, "how far replays of later parts were from the log")
+
+
+def _known(nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame | None, Site | None]:
+    """Return the node table that is named, else the site's, and the site's rules."""
+    folder = None if site is None else read_site(site)
+    system = None if folder is None else folder.nodes
+    return system if nodes is None else read(nodes, NODE), None if folder is None else folder.rules
+
+
+@app.command()
+def why(
+    jobs: StartedArgument,
+    nodes: NodesOption = None,
+    site: KnownOption = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Account for every hour that jobs waited: want of nodes, limits, fragmentation, reservations, the unexplained.
+
+    Each second of each wait falls to the first cause that applies. Lower counts the hours for which no other cause
+    would do, upper those for which this one would, whatever comes first.
+
+    Examples:
+    procure site why jobs.parquet --nodes nodes.csv
+    procure site why jobs.parquet --site site/ --format json
+    """
+    table = common.read_job_table(jobs)
+    system, rules = _known(nodes, site)
+    if len(table) and table["submit_time"].max() - table["submit_time"].min() < SHORT:
+        common.note(f"careful: {jobs.name} is shorter than four days: limits and outages may go unseen")
+    found = account_waits(table, system, rules)
+    common.show(found, output)
+    if output is common.Format.TABLE:
+        common.echo(found.sentence)

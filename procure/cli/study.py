@@ -3,143 +3,76 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from procure.cli import common, lazy, log_options, study_options
-from procure.cli.quotes import offer_reading
+from procure.cli import common, lazy, study_options
+from procure.cli.quotes import ColumnOption, offer_reading
 from procure.errors import TableError
 from procure.offers.reading import in_usd
-from procure.packages.quote_file import OfferReading
 from procure.packages.rules import without_each
 from procure.policies.catalog import is_batched
 from procure.recommender.rule_costs import RuleCost, probe_rules
-from procure.schemas import JOB
 from procure.study import Study, load_plan, load_study
 from procure.study.check import application_table, check_study, gpu_models, gpu_notes, say_size, study_notes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.study.init import study_text
 from procure.sweep import store
-from procure.tables import write
 from procure.text import counted
 from procure.workload import LogSettings
 from procure.workload.importing import is_job_table
-from procure.workload.presets import WAIT
-
-_OF_BOTH = ("gpu_type",)
-"""Columns that a log and an offer may have."""
 
 app = lazy.command_group()
 
 
 @app.command("init")
 def init(
-    context: typer.Context,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
-    budget: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="Budget in US$, e.g. 1.2M, or with --set rates.EUR=1.08 as €300,000.")
-    ] = "1000000",
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            help="The jobs that are replayed: a job table, .parquet or .csv, or a log, with --set as in "
-            "`procure workload import`; without, jobs are made up."
-        ),
-    ] = None,
-    tz: Annotated[str | None, common.zone_option("Zone of the days, and of a log's dates without an offset.")] = None,
-    settings: log_options.SetOption = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=COLUMN",
-            help="Of the offers as in `procure quotes check`, e.g. name=Ürün; of a csv log as in `procure workload "
-            "import`, e.g. run_time=Elapsed:min. Repeatable.",
-        ),
-    ] = None,
+    budget: str = typer.Option(
+        "1000000", metavar="AMOUNT", help="In US$, e.g. 1.2M, or with --set rates.EUR=1.08 as €300,000."
+    ),
+    jobs: Annotated[Path | None, typer.Option(help="The job table to replay; without, jobs are made up.")] = None,
+    tz: Annotated[str | None, common.zone_option("Zone of the days.")] = None,
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="How the offers are read, as in `procure quotes check`. Repeatable."
+    ),
+    column: ColumnOption = None,
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
-    A log is imported and its job table written beside the study, as NAME-jobs.parquet.
+    Of a log, `procure workload import` makes a job table; `procure buy` does that and all the rest.
 
     Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
-    procure study init mystudy.toml --quotes offers.xlsx --set rates.EUR=1.08 --budget €1.2M \\
-        --jobs jobs.psv --set format=sacct --tz Europe/Berlin
+    procure study init mystudy.toml --quotes offers.xlsx --set rates.EUR=1.08 --budget €1.2M --jobs jobs.parquet
     """
-    of_offer_keys = [one for one in settings or () if re.split(r"[.=]", one.strip())[0] in OfferReading.model_fields]
-    of_log_keys = [one for one in settings or () if one not in of_offer_keys]
-    how = common.settings_of(of_log_keys, LogSettings, log_tz=tz)
-    if jobs is None:
-        common.refuse_given(context, "it belongs to --jobs", "tz")
-        _refuse(of_log_keys, "it belongs to --jobs")
+    reading = offer_reading(settings, columns=column)
     if path.exists():
         raise TableError(f"{path}: exists already; nothing was written")
-    bare = how.model_copy(update={"log_tz": None})
-    is_log = jobs is not None and jobs.suffix != ".parquet" and not is_job_table(jobs, bare)
-    if jobs is not None and not is_log:
-        _refuse(of_log_keys, f"{jobs} is a job table already")
-    of_log, of_offers = columns_of_both(column or [], is_log)
-    how = how.model_copy(update={"columns": log_options.columns_of(of_log) or how.columns})
-    reading = offer_reading(of_offer_keys, columns=of_offers)
+    if jobs is not None:
+        if not is_job_table(jobs, LogSettings()):
+            why = f"{jobs} is a log; `procure workload import` makes a job table of it, `procure buy` imports it"
+            raise typer.BadParameter(why, param_hint="--jobs")
+        common.read_job_table(jobs)
     with common.bad_option("--budget"):
         try:
             usd = in_usd(budget, reading.rates)
         except ValueError as error:
             raise ValueError(str(error).replace("--rate ", "--set rates.")) from None
-    offers = reading.model_dump(exclude_defaults=True)
-    if jobs is not None:
-        jobs = _imported(path, jobs, how) if is_log else _checked(jobs)
     beside = {one: Path(os.path.relpath(one, path.parent)) for one in (quotes, jobs) if one is not None}
-    text = study_text(path, beside[quotes], usd, beside[jobs] if jobs else None, how.log_tz, offers)
+    offers = reading.model_dump(exclude_defaults=True)
+    text = study_text(path, beside[quotes], usd, beside[jobs] if jobs else None, tz, offers)
     with path.open("x", encoding="utf-8") as stream:
         stream.write(text)
     try:
         said = say_size(study_options.load(path))
     except TableError as error:
         said = f"careful: {error}"
-    common.note(f"wrote {path}")
-    common.note(said)
-    common.note(f"next: procure study check {path}")
-
-
-def _refuse(texts: list[str], why: str) -> None:
-    for text in texts:
-        raise typer.BadParameter(f"{text}: {why}", param_hint="--set")
-
-
-def columns_of_both(texts: list[str], is_log: bool) -> tuple[list[str], list[str]]:
-    """Tell the columns of a log from those of offers, by the field that each is."""
-    name_of = {text: text.partition("=")[0] for text in texts}
-    for text, name in name_of.items():
-        if is_log and name in _OF_BOTH:
-            raise typer.BadParameter(
-                f"{text!r}: a log and an offer may have it; import the log first: procure workload import",
-                param_hint="--column",
-            )
-    of_log = [text for text, name in name_of.items() if is_log and name in (*JOB.names, WAIT)]
-    return of_log, [text for text in texts if text not in of_log]
-
-
-def _imported(path: Path, log: Path, how: LogSettings) -> Path:
-    """Import a log for a study, and write its job table beside it."""
-    out = path.with_name(f"{path.stem}-jobs.parquet")
-    if out.exists():
-        raise TableError(f"{out}: exists already; give it as --jobs, or move it away")
-    found = log_options.import_log(log, how)
-    write(found.jobs, out)
-    for text in found.account():
-        common.note(f"{log}: {text}")
-    common.note(f"wrote {out}, the {counted(len(found.jobs), 'job')} that the study replays")
-    return out
-
-
-def _checked(jobs: Path) -> Path:
-    common.read_job_table(jobs)
-    return jobs
+    for line in (f"wrote {path}", said, f"next: procure study check {path}"):
+        common.note(line)
 
 
 @app.command("check")
@@ -209,9 +142,7 @@ def _rule_costs(study: Study) -> list[RuleCost]:
 def status(
     path: study_options.StudyArgument,
     settings: study_options.SetOption = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Bring the parts of all shards into the one result table first.")
-    ] = False,
+    merge: bool = typer.Option(False, "--merge", help="Bring the parts of all shards into the one result table first."),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say how many runs of a study are done, failed and missing; exit code 1 where one is missing or a file damaged.

@@ -1,18 +1,23 @@
-"""Options that several commands on a study share, and how they read it."""
+"""Options that several commands on a study share, and how they read it; where its runs are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from procure.cli import common
 from procure.cli.lazy import MADE_UP
 from procure.objectives import OBJECTIVES
-from procure.settings import MOST_COUNTED
+from procure.settings import MOST_COUNTED, MOST_PROCESSES
 from procure.study import Study, load_study
+from procure.sweep.connect import lifetime_arguments
+from procure.sweep.farm import one_interrupt
+from procure.sweep.protocol import FarmKeys, FarmOptions, check_farm
 from procure.sweep.results import Rule
 from procure.text import be, listed
 
@@ -85,3 +90,46 @@ def say_made_up(study: Study) -> Study:
         )
         MADE_UP[:] = study.made_up
     return study
+
+
+_QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
+FarmOption = Annotated[
+    str,
+    typer.Option(
+        callback=common.checked(check_farm),
+        help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT; its "
+        f"settings by --set farm.KEY=VALUE: {', '.join(one.name for one in fields(FarmKeys))}.",
+    ),
+]
+JobsOption = Annotated[
+    int | None, typer.Option(min=1, max=MOST_PROCESSES, help="Queued jobs to keep running.", rich_help_panel=_QUEUE)
+]
+WalltimeOption = Annotated[
+    str | None,
+    typer.Option(
+        callback=common.checked(lifetime_arguments),
+        help="Limit of one job, hours:minutes:seconds.",
+        rich_help_panel=_QUEUE,
+    ),
+]
+
+
+def farm_options(farm: str, settings: Sequence[str] | None, **spelled: Any) -> tuple[list[str], FarmOptions]:
+    """Part ``--set`` into the study's settings and the farm's, and refuse what the farm has no use for."""
+
+    of_farm = [text for text in settings or () if text.lstrip().startswith("farm.")]
+    found = common.settings_of([text.lstrip().removeprefix("farm.") for text in of_farm], FarmKeys, under="farm.")
+    with common.bad_option("--set"):
+        found.walltime is None or lifetime_arguments(found.walltime)
+    options = FarmOptions(**vars(found) | {key: one for key, one in spelled.items() if one is not None})
+    return [text for text in settings or () if text not in of_farm], options
+
+
+@contextmanager
+def interruptible(kept: str) -> Iterator[None]:
+    """Let the first Ctrl-C end the work in order, and say what is kept of it."""
+    with one_interrupt(last=True):
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"what was {kept}") from None

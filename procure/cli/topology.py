@@ -37,17 +37,15 @@ NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")
 
 @app.command()
 def make(
-    table: Annotated[
-        Path | None, typer.Argument(metavar="[NODES]", help="A node table, to which the network's columns are added.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", help="topology.conf, topology.yaml, or what `scontrol show topology` prints."),
-    ] = None,
-    tree: Annotated[
-        str | None,
-        typer.Option(metavar="PxLxN", help="Instead, equal nodes: P pods of L leaf switches with N nodes each."),
-    ] = None,
+    table: Path | None = typer.Argument(
+        None, metavar="[NODES]", help="A node table, to which the network's columns are added."
+    ),
+    source: Path | None = typer.Option(
+        None, "--from", help="topology.conf, topology.yaml, or what `scontrol show topology` prints."
+    ),
+    tree: str | None = typer.Option(
+        None, metavar="PxLxN", help="Instead, equal nodes: P pods of L leaf switches with N nodes each."
+    ),
     out: Annotated[Path | None, common.table_option("The node table to write")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -148,9 +146,9 @@ def check(
 def worth(
     jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV.")],
     nodes: NodesOption,
-    saved: Annotated[
-        str, typer.Option(help="By how much isolated jobs run shorter: shares such as 10%, or v1, v2 (SC18).")
-    ] = ",".join(SHARES),
+    saved: str = typer.Option(
+        ",".join(SHARES), help="By how much isolated jobs run shorter: shares such as 10%, or v1, v2 (SC18)."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Find from which share of run time on isolation pays on this system.

@@ -9,9 +9,9 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy, log_options
-from procure.cli.days import days
 from procure.page.names import head
 from procure.settings import LAST_SEED, MOST_COUNTED
+from procure.sweep.choose_days import DayRule, Probe, choose_days
 from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
@@ -21,38 +21,34 @@ from procure.workload import (
     generate,
     merge,
     overview,
+    read_log,
     scale_load,
     slice_day,
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
+from procure.workload.days import Rule
 from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
-from procure.workload.window_study import generate_jobs
+from procure.workload.studies import generate_jobs
 
 app = lazy.command_group()
 
 
 @app.command("import")
 def import_(
-    log: Annotated[
-        Path | None,
-        typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
-    ] = None,
+    log: Path | None = typer.Argument(None, metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
     log_format: common.LogFormatOption = None,
     preset: common.PresetOption = None,
     tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
     settings: log_options.SetOption = None,
-    column: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP)
-    ] = None,
-    keep_unfinished: Annotated[
-        bool,
-        typer.Option("--keep-unfinished", help="Keep jobs that never started or have not ended."),
-    ] = False,
-    print_sacct_command: Annotated[
-        bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
-    ] = False,
+    column: list[str] | None = typer.Option(None, metavar="FIELD=COLUMN[:UNIT[:PER]]", help=log_options.COLUMN_HELP),
+    keep_unfinished: bool = typer.Option(
+        False, "--keep-unfinished", help="Keep jobs that never started or have not ended."
+    ),
+    print_sacct_command: bool = typer.Option(
+        False, "--print-sacct-command", help="Print the sacct command that collects the log."
+    ),
     out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="First day of that command.")] = "now-30days",
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="Its last day.")] = "now",
@@ -139,12 +135,10 @@ def describe_(
 def generate_(
     out: common.JobsOutOption,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same jobs.")] = 1,
-    n_jobs: Annotated[
-        int | None, typer.Option(min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's.")
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option(help="An embedded recipe, published-day, campus or window, or a .toml file.")
-    ] = "published-day",
+    n_jobs: int | None = typer.Option(None, min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's."),
+    recipe: str = typer.Option(
+        "published-day", help="An embedded recipe, published-day, campus or window, or a .toml file."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
@@ -168,19 +162,12 @@ def slice_(
     out: common.JobsOutOption,
     day: Annotated[str | None, typer.Option(help="The local day of submission, YYYY-MM-DD.")] = None,
     tz: Annotated[str, common.zone_option("Time zone of the day and of times without an offset.")] = "UTC",
-    start: Annotated[
-        str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", help="The moment just after the last: an ISO time, or seconds.")
-    ] = None,
-    drop_repeated: Annotated[
-        bool, typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds.")
-    ] = False,
-    load: Annotated[
-        float | None,
-        typer.Option(help="CPU-seconds of the result, as a multiple of what they were: whole bursts are superposed."),
-    ] = None,
+    start: str | None = typer.Option(None, "--from", help="First moment of submission: an ISO time, or seconds."),
+    end: str | None = typer.Option(None, "--to", help="The moment just after the last: an ISO time, or seconds."),
+    drop_repeated: bool = typer.Option(False, "--drop-repeated", help="Leave out jobs that an earlier table holds."),
+    load: float | None = typer.Option(
+        None, help="CPU-seconds of the result, as a multiple of what they were: whole bursts are superposed."
+    ),
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Cut, join and scale job tables: the jobs of a day or a span, of several tables, with more or less load.
@@ -229,7 +216,66 @@ def _reached(table: pd.DataFrame, scaled: pd.DataFrame, load: float) -> dict[str
     return {"n_jobs_before": len(table), "n_bursts_before": n_bursts, "load": load, "load_reached": got}
 
 
-app.command("days")(days)
+@app.command()
+def days(
+    context: typer.Context,
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="JOBS...",
+            help="Logs, or job tables (.parquet, .csv), that follow each other; several count as one.",
+        ),
+    ],
+    tz: Annotated[str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")] = "UTC",
+    by: Rule | None = typer.Option(
+        None,
+        help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
+        "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study).",
+    ),
+    n: int = typer.Option(25, "-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
+    study: Path | None = typer.Option(
+        None,
+        metavar="STUDY.toml",
+        help="Probe every day: simulate every 1,237th distinct package of this study (quotes, budget, policy), "
+        "and leave out the days on which jobs never wait.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        metavar="FOLDER",
+        help="Write the chosen days' job tables and workloads.toml, which a study takes as "
+        'workloads = "FOLDER/workloads.toml".',
+    ),
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """List a log's days, and choose those that a study is to simulate.
+
+    Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
+    probe, median_wait is the median in seconds over the probed packages' mean waits. --format json tells more.
+
+    Examples:
+    procure workload days march.parquet april.parquet --tz America/Chicago
+    procure workload days april.parquet --tz America/Chicago --by calendar -n 2 --out days
+    procure workload days april.parquet --tz America/Chicago --by clustering -n 6 --out days
+    procure workload days april.parquet --tz America/Chicago --by hardest -n 9 --study study.toml --out days
+    """
+    if by is None:
+        common.refuse_given(context, "it belongs to --by", "n")
+    settings = LogSettings(tz=tz)
+    tables = []
+    for path in logs:
+        imported = read_log(path, settings)
+        if imported.dropped:
+            common.note(f"{path}: {'; '.join(imported.account())}")
+        tables.append(imported.jobs)
+    rule = DayRule(by, n=n)
+    probe = Probe(study) if study else None
+    found = choose_days(
+        tables[0] if len(tables) == 1 else merge(tables), rule, tz=tz, probe=probe, out=out, note=common.note
+    )
+    common.show(found, output)
+    if found.file is not None:
+        n_chosen = counted(int(found.table["chosen"].sum()), "day")
+        common.note(f'wrote {n_chosen} to {out}; a study takes them as workloads = "{found.file}"')
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format, **more: object) -> None:

@@ -49,28 +49,16 @@ def bootstrap(
 def rank_confidence(drawn: np.ndarray, edges: np.ndarray | None = None) -> pd.DataFrame:
     """Say how ranks vary over resampled workloads, and which packages cannot be told apart from the first.
 
-    Parameters
-    ----------
-    drawn
-        Mean wait, or another figure of which less is better, float64[draws, packages]; the first package is the one
-        that is to be bought.
-    edges
-        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all; None = that is not known.
+    ``drawn`` are mean waits, or other figures of which less is better, float64[draws, packages], the first being the
+    one that is to be bought; ``edges`` are by draw the figure up to which a package is among the best `TOP_SHARE` of
+    all, None = not known. Returns a row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within),
+    ``share_first`` of the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5
+    %, and ``alike``.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
-        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
-        (NaN = not known), and ``alike``: it cannot be told apart from the first.
-
-    Notes
-    -----
-    A package is **alike** if the 90 % range of its difference from the first over the draws reaches below 0, or if
-    both are equal in every draw. So a package that is
-    hardly ever better is told apart, though it may be as good where no job waits. The same draws
-    serve both, so that what makes all packages wait longer cancels. Equal figures share the better rank. The
-    first was chosen because it came out first, so the rule leans a little toward telling packages apart.
+    A package is **alike** if the 90 % range of its difference from the first over the draws reaches below 0, or if both
+    are equal in every draw: what makes all packages wait longer cancels. So one that is hardly ever better is told
+    apart, though it may be as good where no job waits. The first was chosen because it came out first, so the rule
+    leans a little toward telling packages apart.
     """
     ranks, low, high = _ranks(drawn)
     gap = drawn - drawn[:, [0]]
@@ -96,18 +84,11 @@ def _ranks(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the range of each package's rank, int64, shape (packages,) each; every package's place lies in its own.
 
-    ``drawn`` is as for `rank_confidence`, packages in the order of the list. ``figures`` are what the list is in the
-    order of: a package's range then also holds every rank that the differences leave open; None = it holds the
-    resamples' ranks and the package's place only.
-
-    Notes
-    -----
-    The 90 % of the resamples that lie within say where a package stands on another such workload. The list
-    is in the order of one of them, and its head was chosen as what came out best there, so that places differ
-    from these ranks: the range is widened to the place. Resamples of few days vary less than days do. There the
-    rank is also at least 1 + the number of packages that are told apart as better, and at most the number that
-    is not told apart as worse: the difference is beyond 90 % of a normal distribution of the standard
-    deviation that the difference has over the resamples.
+    ``drawn`` is as for `rank_confidence`, packages in the order of the list: the range holds 90 % of the resamples'
+    ranks, widened to the place, for the list's head was chosen as what came out best in one of them. Resamples of few
+    days vary less than days do: with ``figures``, what the list is in the order of, the rank is also at least 1 + the
+    number of packages that are told apart as better, and at most the number that is not told apart as worse, the
+    difference being beyond 90 % of a normal distribution of its own standard deviation over the resamples.
     """
     _, low, high = _ranks(drawn)
     place = np.arange(1, drawn.shape[1] + 1)

@@ -34,14 +34,8 @@ Scores = Mapping[tuple[str, str], np.ndarray]
 class Days:
     """The mean waits of packages on several days: arrays are [days, packages], or [days].
 
-    Attributes
-    ----------
-    names, weight
-        Of the days, and what each counts in a mean over days.
-    wait, n_jobs
-        Mean wait, s, NaN where it was not simulated; jobs that each package runs.
-    able
-        Which packages can be hits on which day, bool.
+    ``weight`` is what a day counts in a mean; ``wait`` the mean wait, s, NaN where it was not simulated; ``able`` which
+    packages can be hits on which day; ``n_jobs`` the jobs that each runs.
     """
 
     names: tuple[str, ...]
@@ -125,15 +119,10 @@ def predict_all_days(
     """Score every package by one model over all days, float64[packages]; lower is better.
 
     A score is out of fold where a package was simulated on every day, else by the model of all that was. Everything
-    that a model learns from comes from its own training folds: the minima and maxima of the days, the edges of their
-    hits, and the choice of the trees' settings.
-
-    A score is out of fold where a package was simulated on every day, else by the model of all that was. Everything
-    that a model learns from comes from its own training folds: the minima and maxima of the days, the edges of their
-    hits, and the choice of the trees' settings. ``x`` are `procure.models.features` of the packages. It learns
-    ``normalised``, `normalised_wait`, as published, or ``hit-days``, on how many days a package is a hit, which is what
-    it is judged by; the score is then the negative number. Another label, or fewer simulated packages than two per
-    fold, is a `TableError`.
+    that a model learns from comes from its own training folds. ``x`` are `procure.models.features` of the packages. It
+    learns ``normalised``, `normalised_wait`, as published, or ``hit-days``, on how many days a package is a hit, which
+    is what it is judged by; the score is then the negative number. Another label, or fewer simulated packages than two
+    per fold, is a `TableError`.
     """
     if learns not in MODELS:
         raise TableError(f"a model of {learns!r} is unknown; {nearest(learns, MODELS)}")
@@ -169,14 +158,9 @@ def threshold_table(
     """Judge rankings by how many of the first k are hits on more than a threshold of days (tables 3.7 to 3.9).
 
     Equal scores go by lower price, then lower row; packages that ``counted`` (from `hit_days`) has below 0 are not
-    judged. To the list lengths ``ks`` n_hits is added; lengths beyond the list are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``threshold feature_set model k n_hits n_ranked precision recall f1``; recall is NaN where there
-        is no hit. Two baselines of feature set ``none`` stand last: ``cheapest-per-cpu``, and ``random``,
-        the expectation over all orders.
+    judged. To the list lengths ``ks`` n_hits is added; lengths beyond the list are left out. Returns ``threshold
+    feature_set model k n_hits n_ranked precision recall f1``; recall is NaN where there is no hit. Two baselines of
+    feature set ``none`` stand last: ``cheapest-per-cpu``, and ``random``, the expectation over all orders.
     """
     ranked = np.flatnonzero(counted >= 0)
     price = packages["price_usd"].to_numpy(dtype="float64")[ranked]

@@ -7,7 +7,7 @@ was predicted for it, and its price.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -55,60 +55,41 @@ def order(predicted: np.ndarray, price: np.ndarray) -> np.ndarray:
     return np.lexsort((price, predicted))
 
 
-@dataclass(frozen=True)
-class AtK:
-    """A ranking judged at one list length; ``k_used`` is what it was divided by."""
+def at_k(ranking: np.ndarray, wait: np.ndarray, hits: Hits, k: int) -> dict[str, float]:
+    """Judge the first k of a ranking (rows, best first) by the true mean waits, s.
 
-    k: int
-    k_used: int
-    precision: float
-    recall: float
-    f1: float
-    regret_seconds: float
-    regret_share: float
-
-
-def at_k(ranking: np.ndarray, wait: np.ndarray, hits: Hits, k: int) -> AtK:
-    """Judge the first k of a ranking (rows, best first) by the true mean waits, s; k is at most the list's length.
-
-    Precision = hits in the first k / k; recall = hits in the first k / all hits, ties included; F1 their harmonic
-    mean; regret of the best of the first k against the best of all: in seconds, and divided by max(the best, 60 s)
-    (Hutchison 2024, section 3.5).
+    Precision = hits in the first k / k, or the list's length if that is less, ``k_used``; recall = hits in the first k
+    / all hits, ties included; F1 their harmonic mean; regret of the best of the first k against the best of all: in
+    seconds, and divided by max(the best, 60 s) (Hutchison 2024, section 3.5).
     """
     top = ranking[:k]
-    n_found = float(hits.is_hit[top].sum())
     best = float(wait.min()) if len(wait) else np.nan
     lost = float(wait[top].min()) - best if len(top) else np.nan
-    return _judged(k, len(top), n_found, hits.n_real, lost, best)
+    return _judged(len(top), float(hits.is_hit[top].sum()), hits.n_real, lost, best)
 
 
-def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> AtK:
-    """Return what a random order of the packages achieves on average, exactly.
-
-    Parameters and result as `at_k`; the regret is the expected lowest wait among k packages drawn
-    without replacement, less the best.
-    """
+def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> dict[str, float]:
+    """Return what a random order achieves on average, exactly, as `at_k`; the regret is the expected one."""
     ascending = np.sort(wait)
     n, used = len(wait), min(k, len(wait))
     if used == 0:
-        return _judged(k, 0, 0.0, 0, np.nan, np.nan)
+        return _judged(0, 0.0, 0, np.nan, np.nan)
     # P(the lowest of the draw is the i-th smallest) = C(n-1-i, k-1) / C(n, k), by its ratio to the next.
     rank = np.arange(n - used, dtype="float64")
     chance = np.concatenate([[1.0], np.cumprod((n - used - rank) / (n - 1 - rank))]) * used / n
     lost = float(chance @ ascending[: len(chance)] - ascending[0])
-    return _judged(k, used, used * hits.n_real / n, hits.n_real, max(lost, 0.0), float(ascending[0]))
+    return _judged(used, used * hits.n_real / n, hits.n_real, max(lost, 0.0), float(ascending[0]))
 
 
-def _judged(k: int, used: int, n_found: float, n_real: int, lost: float, best: float) -> AtK:
-    return AtK(
-        k=k,
-        k_used=used,
-        precision=n_found / used if used else np.nan,
-        recall=n_found / n_real if n_real else np.nan,
-        f1=2 * n_found / (used + n_real) if used + n_real else np.nan,
-        regret_seconds=lost,
-        regret_share=lost / max(best, REGRET_FLOOR),
-    )
+def _judged(used: int, n_found: float, n_real: int, lost: float, best: float) -> dict[str, float]:
+    return {
+        "k_used": used,
+        "precision": n_found / used if used else np.nan,
+        "recall": n_found / n_real if n_real else np.nan,
+        "f1": 2 * n_found / (used + n_real) if used + n_real else np.nan,
+        "regret_seconds": lost,
+        "regret_share": lost / max(best, REGRET_FLOOR),
+    }
 
 
 def rank_correlation(predicted: np.ndarray, wait: np.ndarray) -> float:
@@ -129,8 +110,8 @@ def evaluate(
     """Judge one ranking at every k, and at the number of hits.
 
     A row per k: the ``labels`` (such as ``workload="day"``), ``k n_hits n_hits_real`` (with ties) ``n_ranked``, the
-    figures of `AtK` and ``spearman``. ``predicted`` is a score of each package, the lowest first (None: a random order,
-    its expected values), ``wait`` its true mean wait, s; of equal predictions the lower ``price`` is first.
+    figures of `at_k` and ``spearman``. ``predicted`` is a score of each package, lowest first (None: a random order);
+    ``wait`` its true mean wait, s; of equal predictions the lower ``price`` is first.
     """
     hits = find_hits(wait, hit_share)
     ranking, rho = None, 0.0
@@ -140,7 +121,7 @@ def evaluate(
     rows = []
     for k in sorted({*ks, hits.n_hits} - {0}):
         judged = random_at_k(wait, hits, k) if ranking is None else at_k(ranking, wait, hits, k)
-        rows.append(labels | {"k": k} | counted | asdict(judged) | {"spearman": rho})
+        rows.append(labels | {"k": k} | counted | judged | {"spearman": rho})
     return pd.DataFrame(rows)
 
 
@@ -160,23 +141,15 @@ def evaluate_case(
 ) -> pd.DataFrame:
     """Judge models and two baselines on the packages that run every job, and by the published rule beside.
 
-    Parameters
-    ----------
-    predictions
-        By (feature set, model): predicted wait per package for the packages that run every job, and
-        for all packages by the published rule (the mean over the jobs that ran, whatever was left out).
-    truth
-        Mean wait per package, s, NaN where unknown; default: the case's own waits. With a wider truth,
-        ``bought_regret_share`` is the regret of the best among the first k and what the case had simulated.
-    rule
-        ``published`` judges all packages by the published rule in the first place.
+    ``predictions`` are by (feature set, model) the predicted wait per package for the packages that run every job, and
+    for all packages by the published rule (the mean over the jobs that ran, whatever was left out). ``truth`` is the
+    mean wait per package, s, NaN where unknown, None: the case's own; with it, ``bought_regret_share`` is the regret of
+    the best among the first k and what the case had simulated. ``rule = "published"`` judges all packages by that rule
+    in the first place.
 
-    Returns
-    -------
-    pandas.DataFrame
-        `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them the
-        hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
-        ``none``.
+    Returns `evaluate`'s columns with ``workload feature_set model`` before them, and with ``published_`` before them
+    the hits and figures of the published rule. The baselines, ``random`` and ``cheapest-per-cpu``, are of feature set
+    ``none``.
     """
     wider = truth is not None
     wait = case.wait if truth is None else truth

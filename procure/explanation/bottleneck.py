@@ -22,7 +22,7 @@ import pandas as pd
 
 from procure.explanation.bottleneck_kernel import Changes, Requests, book
 from procure.packages.runnable import fits, request_shapes, shape_of
-from procure.schemas import REQUEST
+from procure.schemas import REQUEST, as_logged
 
 CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")
 WORDS = {
@@ -80,7 +80,7 @@ def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     moments = np.unique(np.concatenate([submit, start, end])) if len(jobs) else np.zeros(1, np.int64)
     able = np.ascontiguousarray(fits(nodes, shapes).T)
     any_type = np.ascontiguousarray(fits(nodes.assign(gpu_type=""), shapes).T)
-    asked = shapes[REQUEST[1:4]].to_numpy(dtype=np.float64)
+    asked = as_logged(shapes)[REQUEST[1:4]].to_numpy(dtype=np.float64)
     totals = nodes[["cpus", "mem_mb", "gpus"]].to_numpy(dtype=np.float64)
     request = shape_of(jobs, shapes)
     seconds = np.zeros((len(moments), len(CAUSES)))
@@ -127,7 +127,7 @@ def _taken(jobs: pd.DataFrame, nodes: pd.DataFrame, moments: np.ndarray) -> np.n
     lists = jobs["node_ids"].astype(str).str.split(",")
     job = np.repeat(np.arange(len(jobs)), lists.str.len().to_numpy(dtype=np.int64))
     node = row_of.loc[lists.explode().to_numpy()].to_numpy() if len(jobs) else np.zeros(0, np.int64)
-    took = jobs[REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
+    took = as_logged(jobs)[REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
     when = [np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job] for name in ("start_time", "end_time")]
     at = np.concatenate(when)
     by_moment = np.argsort(at, kind="stable")

@@ -35,19 +35,8 @@ class Changes(NamedTuple):
 def book(changes, totals, requests, seconds, by_shape):
     """Walk through all moments and book what each waiting request lacks until the next.
 
-    Parameters
-    ----------
-    changes : Changes
-    totals
-        float64[nodes, 3].
-    requests : Requests
-    seconds, by_shape
-        Added to: waiting job-seconds, float64[moments, causes] and float64[requests, causes].
-
-    Returns
-    -------
-    float
-        Waiting job-seconds in which enough was free in total, but on no single node.
+    ``totals`` are float64[nodes, 3]; waiting job-seconds are added to ``seconds``, float64[moments, causes], and
+    ``by_shape``, float64[requests, causes]. Returns those in which enough was free in total, but on no single node.
     """
     moments, comes, goes, taken = changes
     asked = requests.asked
@@ -85,16 +74,10 @@ def book(changes, totals, requests, seconds, by_shape):
 
 @njit(cache=True, error_model="numpy")
 def find_lacked(free, totals, requests, shape, parts):
-    """Apply the rule to one request: fill ``parts``, whose sum is 1, and return whether it is fragmented.
+    """Apply the rule to one request: fill ``parts``, float64[causes], whose sum is 1; return whether it is
+    fragmented.
 
-    Parameters
-    ----------
-    free, totals
-        float64[nodes, 3]: CPUs, MB, GPUs.
-    requests, shape
-        The requests, and which of them.
-    parts
-        float64[causes].
+    ``free`` and ``totals`` are float64[nodes, 3]: CPUs, MB, GPUs; ``shape`` says which of the requests.
     """
     asked, needed = requests.asked[shape], requests.needed[shape]
     able, any_type = requests.able[shape], requests.any_type[shape]

@@ -10,8 +10,14 @@ from typing import Any
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
-from procure.explanation.wording import comparison_sentences, differences, sentences
+from procure.explanation.package import (
+    PackageExplanation,
+    comparison_sentences,
+    differences,
+    explain_package,
+    longest_waiting,
+    sentences,
+)
 from procure.models import pool_workloads
 from procure.progress import silent
 from procure.study import Study

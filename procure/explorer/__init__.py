@@ -5,7 +5,6 @@ models), `engine` goes round by round over the `observations`, which are compare
 simulates and keeps, and `run` searches a whole study.
 """
 
-from procure.explorer.result import SearchResult
-from procure.explorer.run import search
+from procure.explorer.run import SearchResult, search
 
 __all__ = ["SearchResult", "search"]

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.nodes import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
-from procure.recommender.criteria import Criteria
+from procure.recommender.values import Criteria
 from procure.study import Study
 from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
@@ -158,7 +158,7 @@ def held_farm(
     farm: str, options: FarmOptions, note: Callable[[str], None] = silent
 ) -> Iterator[tuple[str, FarmOptions]]:
     """Start workers once for all rounds: give the address of their scheduler, or the farm as it is, and its options."""
-    if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
+    if farm not in ("local", *QUEUES):
         yield farm, options
         return
     if farm == "local":

@@ -6,14 +6,98 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from procure.errors import TableError
-from procure.explorer.candidates import Candidates, spread
-from procure.explorer.gaussian import GaussianProcess
-from procure.explorer.observations import Observations
+from procure.explorer.candidates import Candidates, Observations, spread
 from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import rows_in
+
+_LENGTHS = (0.35, 0.7, 1.4)
+_NOISES = (1e-3, 1e-2)
+_JITTER = 1e-6
+_CHUNK = 2048
+
+
+class GaussianProcess:
+    """Interpolate values by a Matérn 5/2 kernel over standardised features (Rasmussen and Williams 2006, algorithm
+    2.1).
+
+    Length scale and noise are those of a small grid under which the values are likeliest; features that do not vary
+    among the rows learnt from are left out.
+    """
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> GaussianProcess:
+        """Learn from x, shape (rows, features), and y, shape (rows,)."""
+        spread = x.std(axis=0)
+        self._use = spread > 1e-9
+        self._mean, self._spread = x.mean(axis=0)[self._use], spread[self._use]
+        self._x = self._scaled(x)
+        self._level, self._scale = float(y.mean()), float(y.std()) or 1.0
+        values = (y - self._level) / self._scale
+        squared, likeliest = _squared(self._x, self._x), -np.inf
+        for length in np.sqrt(max(1, x.shape[1])) * np.asarray(_LENGTHS):
+            for noise in _NOISES:
+                try:
+                    root = cho_factor(_matern(squared, length) + noise * np.eye(len(y)), lower=True)
+                except LinAlgError:
+                    continue
+                weights = cho_solve(root, values)
+                variance = max(float(values @ weights) / len(y), 1e-12)
+                log_likelihood = -0.5 * len(y) * np.log(variance) - np.log(np.diag(root[0])).sum()
+                if log_likelihood > likeliest:
+                    likeliest, self._length, self._variance = log_likelihood, length, variance
+                    self._root, self._weights = root, weights
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return the expected values, float64, shape (rows,); single precision is enough to rank them."""
+        found = np.empty(len(x))
+        known, weights = self._x.astype(np.float32), self._weights.astype(np.float32)
+        for start in range(0, len(x), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            z = self._scaled(x[rows]).astype(np.float32)
+            found[rows] = _matern(_squared(z, known), self._length) @ weights
+        return found * self._scale + self._level
+
+    def draw(self, x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n functions that agree with what was learnt, at x: float64, shape (rows, n)."""
+        z = self._scaled(x)
+        across = _matern(_squared(z, self._x), self._length)
+        left = _matern(_squared(z, z), self._length) - across @ cho_solve(self._root, across.T)
+        left[np.diag_indices(len(z))] += _JITTER
+        drawn = np.sqrt(self._variance) * (_root(left) @ rng.standard_normal((len(z), n)))
+        return np.asarray(((across @ self._weights)[:, None] + drawn) * self._scale + self._level)
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray((x[:, self._use] - self._mean) / self._spread)
+
+
+def _squared(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return squared distances, shape (rows of a, rows of b)."""
+    found = a @ (-2 * b.T)
+    found += (a**2).sum(axis=1)[:, None]
+    found += (b**2).sum(axis=1)[None]
+    return np.asarray(np.maximum(found, 0, out=found))
+
+
+def _matern(squared: np.ndarray, length: float) -> np.ndarray:
+    r = np.sqrt(squared)
+    r *= squared.dtype.type(np.sqrt(5) / length)
+    falls = np.exp(-r)
+    falls *= 1 + r * (1 + r / 3)
+    return np.asarray(falls)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """Return R with R Rᵀ = matrix, rounding errors aside."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
 
 Method = Literal["model", "every-tenth"]
 METHODS = get_args(Method)
@@ -43,10 +127,7 @@ class Proposer:
         self.candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
-        """Return up to n packages that are not known, int64 (packages, types); none to end the search.
-
-        ``known`` are all answers of the rounds before; the round, from 0, and the seed decide all random choices.
-        """
+        """Return up to n packages that are not known, int64 (packages, types); none to end the search."""
         raise NotImplementedError
 
 
@@ -67,11 +148,8 @@ def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
 
 
 class EveryTenth(Proposer):
-    """The published rule: every n-th package of the list, a model of their totals, then its best.
-
-    References
-    ----------
-    Hutchison (2024), section 3.4: every tenth package; XGBoost on total memory, CPUs and GPUs.
+    """The published rule: every n-th package of the list, a model of their totals, then its best (Hutchison 2024,
+    3.4).
     """
 
     def __init__(self, candidates: Candidates, n_packages: int) -> None:
@@ -104,12 +182,10 @@ class EveryTenth(Proposer):
 class ByModel(Proposer):
     """Boosted trees over everything known and a Gaussian process around the best propose together.
 
-    The first round spreads over the combinations of types. In each later one, the trees (composition
-    features, Tweedie deviance) learn from all that is known, the Gaussian process from the best 400
-    and 150 others. Every sixth round they screen the candidates: all of them where they are listed, else a
-    fresh draw and the neighbours of the best; each keeps its 3,000 lowest. From these and the exchange
-    neighbours of the ten best, a round takes three tenths that are best in functions drawn from the
-    Gaussian process (Thompson sampling), three that the trees predict lowest, three neighbours by both
+    The first round spreads over the combinations of types. In each later one the trees learn from all that is known,
+    the process from the best 400 and 150 others; every sixth round they screen the candidates, and each keeps its 3,000
+    lowest. From these and the exchange neighbours of the ten best, a round takes three tenths that are best in
+    functions drawn from the process (Thompson sampling), three that the trees predict lowest, three neighbours by both
     models' ranks, and one tenth from the least known combinations of types.
     """
 
@@ -121,8 +197,9 @@ class ByModel(Proposer):
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the next round."""
         rng = np.random.default_rng([self._seed, 1 + number])
-        best = self._ranked(known)
-        others = self._explored(rng)
+        best = known.order()
+        best = best[known.left_out[best] <= self.candidates.level]
+        others = self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
         spread_rng = np.random.default_rng([self._seed, 1 + number, 1])
         others = spread(_new(others, known), known, spread_rng)
         if len(best) < FIRST // 2:
@@ -134,22 +211,12 @@ class ByModel(Proposer):
             return others[:n]
         return self._mix(pool, near, others, (trees, process), n, rng)
 
-    def _explored(self, rng: np.random.Generator) -> np.ndarray:
-        return self.candidates.draw(_DRAWN if self.candidates.all is not None else _DRAWN // 5, rng)
-
-    def _ranked(self, known: Observations) -> np.ndarray:
-        best = known.order()
-        return best[known.left_out[best] <= self.candidates.level]
-
-    def _is_due(self, number: int) -> bool:
-        return self._pool is None or number >= self._pool[0] + _SCREEN_EVERY
-
     def _prepared(
         self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess, np.ndarray]:
         """Return both models, fitted, and the packages that they find promising."""
         trees, process = self._learn(known, best, number, rng)
-        if self._is_due(number):
+        if self._pool is None or number >= self._pool[0] + _SCREEN_EVERY:
             every = self.candidates.all
             if every is None:
                 near = self.candidates.near(known.counts[best[:50]], 100, rng)

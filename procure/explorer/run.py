@@ -1,32 +1,175 @@
-"""One search of a study from beginning to end."""
+"""One search of a study from beginning to end: rounds of proposals and answers, and what it returns."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.explorer.candidates import Candidates
-from procure.explorer.engine import Progress, Rules, run_rounds
-from procure.explorer.observations import CriteriaScore, Observations
+from procure.explorer.candidates import Candidates, CriteriaScore, Observations
 from procure.explorer.oracle import Question, Simulator, held_farm, left_out_of, load_inputs, workspace
-from procure.explorer.propose import METHODS, ByModel, Proposer, make_proposer
-from procure.explorer.result import SearchResult
+from procure.explorer.propose import FIRST, METHODS, ByModel, Proposer, make_proposer
 from procure.objectives.constraints import price_bound
 from procure.progress import silent
-from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.recommendation import heading
+from procure.recommender.values import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
 from procure.study import Plan, Study, load_study
 from procure.study.rules import search_budget
 from procure.sweep import FarmOptions
 from procure.sweep.results import policy_of
 from procure.sweep.trial import about_limits
-from procure.text import counted, nearest
+from procure.text import Shown, counted, nearest
+
+Answer = Callable[[np.ndarray], np.ndarray]
+"""From counts, int64 (packages, types), to values, float64 (packages,) or (values, packages); NaN = it failed."""
+
+SHORTEST = 50
+"""A list of three is soon stable by chance: at least this many first packages must be."""
+
+GROWTH = 6
+"""A round is a sixth of the packages so far, but at least the batch."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a search ends, and how large its rounds are.
+
+    At most ``n_packages`` are simulated, in rounds of at least ``batch``; it ends after ``stable_rounds`` rounds in a
+    row that did not change the first ``k`` of the list, 0 = only when the budget is spent.
+    """
+
+    n_packages: int
+    k: int = 50
+    batch: int = 24
+    stable_rounds: int = 5
+
+
+@dataclass
+class Progress:
+    """What a search has done, and why it ended (``budget``, ``stable``, ``exhausted``)."""
+
+    n_rounds: int = 0
+    n_asked: int = 0
+    n_unchanged: int = 0
+    ended: str = ""
+
+
+def run_rounds(
+    known: Observations,
+    candidates: Candidates,
+    proposer: Proposer,
+    answer: Answer,
+    rules: Rules,
+    on_round: Callable[[Progress], None] = silent,
+) -> Progress:
+    """Propose and simulate packages round by round; ``known`` at the beginning is modified.
+
+    The list is stable if, for ``rules.stable_rounds`` rounds in a row, no package of the round came among the first k
+    of all. Rounds turn on the seed and on what is known alone: begun again with answers that are kept, a search comes
+    to the same end, and a larger budget goes on where a smaller one ended.
+    """
+    done, k = Progress(), max(rules.k, SHORTEST)
+    while True:
+        if done.n_asked >= rules.n_packages:
+            done.ended = "budget"
+        elif rules.stable_rounds and done.n_unchanged >= rules.stable_rounds:
+            done.ended = "stable"
+        if done.ended:
+            return done
+        size = max(rules.batch, FIRST if done.n_rounds == 0 else done.n_asked // GROWTH)
+        new = proposer.propose(known, done.n_rounds, size)
+        if not len(new):
+            done.ended = "exhausted"
+            return done
+        counts = new[: rules.n_packages - done.n_asked]
+        done.n_asked += len(counts)
+        counts = counts[~known.has(counts)]
+        first = set(known.order()[:k].tolist())
+        if len(counts):
+            known.add(counts, answer(counts), candidates.left_out(counts))
+        same = first == set(known.order()[:k].tolist())
+        done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
+        done.n_rounds += 1
+        on_round(done)
+
+
+@dataclass(frozen=True)
+class SearchResult(Shown):
+    """What a search found.
+
+    ``ranking`` has the packages that it knows, all simulated, best first: the package table with ``rank``,
+    ``mean_wait_time`` and ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``,
+    ``objective_value`` and what is constrained. The first ``k`` are shown. ``spent`` is what it cost, by name;
+    ``types`` are columns of the ranking; ``limits`` says how many jobs are cut at their limit on the first package.
+    """
+
+    name: str
+    criteria: Criteria
+    k: int
+    ranking: pd.DataFrame
+    spent: dict[str, object]
+    types: list[str]
+    limits: str
+
+    @property
+    def title(self) -> str:
+        """What the list is of."""
+        plain, n = self.criteria == Criteria(), min(self.k, len(self.ranking))
+        by = "mean wait" if plain else heading(self.criteria.objective)
+        return f"{self.name}: the first{f' {n}' if n > 1 else ''}, all simulated, by {by}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the list, a sentence each."""
+        top, of = self.ranking.head(self.k), self.criteria.objective
+        column = "objective_value" if "objective_value" in top else "mean_wait_time"
+        lines = []
+        if "satisfies" in top and not top["satisfies"].all():
+            n = f"{int(self.ranking['satisfies'].sum()):,} of the {len(self.ranking):,} packages"
+            lines.append(f"{n} that were simulated satisfy the constraints; the others follow")
+        if len(top) > 1 and top[column].eq(top[column].iloc[0]).all():
+            least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
+            lines.append(
+                f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
+                "day or `procure workload slice --load` may"
+            )
+        return [*lines, self.limits]
+
+    def shown(self) -> pd.DataFrame:
+        """Return the list as a table for people."""
+        top = self.ranking.head(self.k)
+        table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
+        if "objective_value" in top:
+            table[heading(self.criteria.objective)] = top["objective_value"].round(3)
+            table["satisfies"] = top["satisfies"]
+        table["wait_s"] = top["mean_wait_time"].round(1)
+        return table.assign(left_out=top["jobs_left_out"]) if top["jobs_left_out"].any() else table
+
+    def records(self) -> list[dict[str, object]]:
+        """Return the first k as plain records, as ``procure search --format json`` prints them."""
+        fixed = ["rank", "package_id", "price_usd", "mean_wait_time", "jobs_left_out"]
+        fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
+        rows = []
+        for row in self.ranking.head(self.k).to_dict(orient="records"):
+            one = {name: row[name] for name in fixed}
+            one["counts"] = {name: int(row[name]) for name in self.types if row[name]}
+            if self.criteria != Criteria():
+                one |= {"objective": self.criteria.objective.name, "objective_value": row["objective_value"]}
+                one |= {"objective_unit": self.criteria.objective.unit, "satisfies": row["satisfies"]}
+                one["constrained"] = {bound.of.name: row[bound.of.name] for bound in self.criteria.bounds}
+            rows.append(one)
+        return rows
+
+    def summary(self) -> str:
+        """Return the list as text, with the notes and what was spent."""
+        spent = f"{self.spent['n_runs_computed']:,} runs computed, ended by: {self.spent['ended']}"
+        return f"{super().summary()}\n- {spent}"
 
 
 def search(
@@ -151,16 +294,10 @@ def _search(
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder),
     }
-    return _result(asked, score, known, rules.k, spent)
-
-
-def _result(
-    asked: Question, score: CriteriaScore, known: Observations, k: int, spent: dict[str, object]
-) -> SearchResult:
-    plan, ranking = asked.plan, _ranking(known, score)
+    ranking = _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
     limits = about_limits(plan, first, plan.workloads, asked.policy, "the first package")
-    return SearchResult(plan.study.name, score.criteria, k, ranking, spent, plan.types, limits)
+    return SearchResult(plan.study.name, score.criteria, rules.k, ranking, spent, plan.types, limits)
 
 
 def _check(study: Study, method: str, policy: str | None, k: int | None, criteria: Criteria) -> str:

@@ -17,19 +17,10 @@ from procure.packages.runnable import jobs_left_out
 class WorkloadWaits:
     """One workload under one policy, or several workloads together.
 
-    Attributes
-    ----------
-    name, n_jobs, weight
-        The workload's name, its jobs, and what it counts where several are taken together by mean.
-    packages
-        Distinct packages, in package-table order.
-    left_out
-        Jobs that each package cannot run, int64.
-    wait, column
-        The result column that ``column`` names, such as the mean wait over the jobs that ran, s; NaN where the
-        package was not simulated.
-    class_jobs
-        Jobs of each class, by name; empty = not known, and each counts like all jobs.
+    ``weight`` is what it counts where several are taken together by mean; ``packages`` are distinct, in package-table
+    order, ``left_out`` the jobs that each cannot run, int64. ``wait`` is the result column that ``column`` names, such
+    as the mean wait over the jobs that ran, s; NaN where the package was not simulated. ``class_jobs`` are the jobs of
+    each class; empty = not known, and each counts like all jobs.
     """
 
     name: str

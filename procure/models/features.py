@@ -14,18 +14,13 @@ FEATURE_SETS = ("composition", "totals")
 
 
 def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "composition") -> pd.DataFrame:
-    """Describe packages by numbers that a model can learn from, float64, a row per package; prices are not among them.
+    """Describe packages by numbers that a model can learn from, float64, a row per package; prices are not among
+    them.
 
-    Parameters
-    ----------
-    packages, quotes
-        A package table with a count column per quoted type; the quote table.
-    feature_set
-        ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three (Hutchison 2024, section
-        3.4.5). ``composition``: these, the count of each type, and what follows from counts and types: nodes,
-        CPUs, memory and GPUs of each category and the mean of each per node there; and for every CPU
-        count, memory size and GPU count that some type has, how many nodes have at least as much,
-        which decides how many jobs of a given request fit. Another is an error.
+    ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three (Hutchison 2024, section 3.4.5).
+    ``composition``: these, the count of each type, and of each category the nodes, CPUs, memory and GPUs and their
+    means per node; and for every CPU count, memory size and GPU count that some type has, how many nodes have at least
+    as much, which decides how many jobs of a given request fit. Another feature set is an error.
     """
     if feature_set not in FEATURE_SETS:
         raise TableError(f"feature set {feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")

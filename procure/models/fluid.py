@@ -17,21 +17,14 @@ _CHUNK = 1 << 14
 def backlog_waits(
     packages: pd.DataFrame, quotes: pd.DataFrame, jobs: pd.DataFrame, existing: pd.DataFrame | None = None
 ) -> np.ndarray:
-    """Estimate each package's mean wait as if work were a fluid.
+    """Estimate each package's mean wait, s, float64[packages], as if work were a fluid.
 
-    Jobs are grouped by the node types that can hold them. For each group and each resource (CPUs, memory,
-    GPUs), the work of all jobs that fit nowhere else (resource × run time, s) flows in as it is submitted
-    and is drained by the nodes that can hold the group; the backlog at a moment, the work just submitted
-    included, divided by the rate at which it drains, is the delay. A job's delay is the largest of the
-    three; the result is their mean.
-
-    Run times are as logged, whatever a node's speed; ``existing`` is a node table that every package adds to.
-
-    Returns
-    -------
-    numpy.ndarray
-        s, float64[packages]. No simulated wait: jobs that share nodes or overtake each other
-        wait otherwise. It follows them in order and, roughly, in scale from day to day.
+    Jobs are grouped by the node types that can hold them. For each group and each resource (CPUs, memory, GPUs), the
+    work of all jobs that fit nowhere else (resource × run time, as logged) flows in as it is submitted and is drained
+    by the nodes that can hold the group, ``existing`` ones among them; the backlog, the work just submitted included,
+    divided by the rate at which it drains, is the delay. A job's delay is the largest of the three; the result is their
+    mean. No simulated wait: jobs that share nodes or overtake each other wait otherwise. It follows them in order and,
+    roughly, in scale from day to day.
     """
     shapes = request_shapes(jobs)
     types = node_types(quotes)

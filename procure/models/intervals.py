@@ -19,14 +19,9 @@ SHARE = 0.9
 def places(n: int, share: float = SHARE) -> tuple[int, int]:
     """Return which of n sorted errors bound the next one with this probability, counted from 0.
 
-    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − share)/2⌋-th and the
-    ⌈(n + 1)(1 + share)/2⌉-th of the others with at least this probability. Fewer than
-    2 / (1 − share) − 1 values are too few for that: then they are the smallest and the largest, which
-    hold the next one with probability (n − 1) / (n + 1).
-
-    References
-    ----------
-    Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World, chapter 2.
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − share)/2⌋-th and the ⌈(n + 1)(1 + share)/2⌉-th
+    of the others with at least this probability; of too few they are the smallest and the largest (Vovk, Gammerman and
+    Shafer 2005, chapter 2).
     """
     low = math.floor(round((n + 1) * (1 - share) / 2, 9)) - 1
     high = math.ceil(round((n + 1) * (1 + share) / 2, 9)) - 1
@@ -37,12 +32,8 @@ def places(n: int, share: float = SHARE) -> tuple[int, int]:
 class ConformalErrors:
     """How far off predictions were, kept apart by how long a wait was predicted.
 
-    Attributes
-    ----------
-    at
-        Predicted waits, s, of packages whose truth is known and that the model had not seen.
-    ratio
-        (truth + 1 s) / (prediction + 1 s) of each.
+    ``at`` are predicted waits, s, of packages whose truth is known and that the model had not seen; ``ratio`` is (truth
+    + 1 s) / (prediction + 1 s) of each.
     """
 
     at: np.ndarray

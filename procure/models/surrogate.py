@@ -33,25 +33,11 @@ _FEW_ROWS = 250
 class Surrogate:
     """Predict a mean wait, s, from features by boosted trees.
 
-    The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the
-    more the longer they are, and a purchase turns on the short ones; the prediction is still a mean
-    in seconds. Two settings of tree size and regularisation are tried by `fit` on (some of) its rows,
-    a fifth of them held out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones. Below 250 rows
-    it is ``fine``.
-
-    Parameters
-    ----------
-    seed
-        Of all random choices; the same seed and rows give the same predictions.
-    n_jobs
-        Threads; they do not change the result.
-    profile
-        ``fine`` or ``smooth`` instead of the trial, or ``quick``: a third of the trees, to be fitted often.
-
-    Attributes
-    ----------
-    profile_
-        What `fit` chose.
+    The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the more the longer they
+    are, and a purchase turns on the short ones. `fit` tries two settings on (some of) its rows, a fifth of them held
+    out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones; below 250 rows it is ``fine``. ``profile``
+    says which instead, or ``quick``: a third of the trees. ``seed`` is of all random choices; ``n_jobs`` threads do not
+    change the result; ``profile_`` is what `fit` chose.
     """
 
     kind = "xgboost"

@@ -1,10 +1,10 @@
-"""Conditions on jobs, such as ``cpus <= 4 and job_name ~ vasp``: one grammar for classes and for applications."""
+"""Conditions on jobs, such as ``cpus <= 4 and job_name ~ vasp``, and a centre's own classes of jobs by them."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.objectives.constraints import Constraint, contradictions, parse
-from procure.objectives.quantities import Quantity
-from procure.schemas import JOB, as_logged, group_column
+from procure.objectives.quantities import OBJECTIVES, Quantity, quantities_of_class
+from procure.schemas import CLASSES, JOB, as_logged, group_column
 from procure.text import nearest, short
 
 _AND = re.compile(r"\s+and\s+")
@@ -118,12 +118,6 @@ def parse_terms(text: str, any_column: bool = False) -> tuple[Term, ...]:
     `NUMBERS` are compared by ``<= < >= > ==``, text by ``==`` (or ``=``), ``!=`` and ``~`` (contains), several texts
     with ``|`` between, where ``*`` stands for anything. With ``any_column`` a column of text may be one that only the
     log has; else it is one of `TEXTS`, or of the job table.
-
-    Examples
-    --------
-    >>> from procure.objectives.conditions import parse_terms
-    >>> [one.text for one in parse_terms("cpus <= 4 and job_name ~ vasp|cp2k")]
-    ['cpus <= 4', 'job_name ~ vasp|cp2k']
     """
     if not text.strip():
         raise TableError(f"{text!r} has no condition; {SHAPE}")
@@ -152,3 +146,43 @@ def _term(text: str, any_column: bool) -> Term:
     except TableError as error:
         raise TableError(str(error).removeprefix("constraint ").split("; write NAME")[0] + f"; {SHAPE}") from None
     return Term(text, name, bound.op, bound=bound)
+
+
+MOST_CLASSES, _LONGEST = 50, 500
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """A class of jobs by its name, its conditions as written, and as read: those of which all hold."""
+
+    name: str
+    text: str
+    terms: tuple[Term, ...]
+
+    def members(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Say which jobs of a checked job table are of the class, bool[n_jobs]; a column that lacks is an error."""
+        try:
+            return np.logical_and.reduce([one.holds(jobs) for one in self.terms])
+        except TableError as error:
+            raise TableError(f"class {self.name}: {error}") from None
+
+
+def parse_classes(given: Mapping[str, str]) -> tuple[JobClass, ...]:
+    """Read a study's own classes; a name that is taken or none, and conditions that cannot be, are errors."""
+    if len(given) > MOST_CLASSES:
+        raise TableError(f"{len(given)} classes are defined; at most {MOST_CLASSES} may be")
+    taken, found = {one.replace("-", "_") for one in OBJECTIVES}, []
+    for name, text in given.items():
+        try:
+            if not _NAME.fullmatch(name):
+                raise TableError("a name has a letter, then letters, digits and _, in lower case, at most 40")
+            own = {one.name.replace("-", "_") for one in quantities_of_class(name)}
+            if name in ("all", *CLASSES) or own & taken:
+                raise TableError("the name is taken; choose another")
+            if len(text) > _LONGEST:
+                raise TableError(f"at most {_LONGEST} characters are allowed")
+            found.append(JobClass(name, text, parse_terms(text)))
+        except TableError as error:
+            raise TableError(f"class {name if _NAME.fullmatch(name) else short(name)}: {error}") from None
+    return tuple(found)

@@ -1,7 +1,7 @@
 """What does a vendor's file offer, and at which price? A column is mapped or listed as unread; nothing is guessed."""
 
-from procure.offers.findings import Finding, listed_once
-from procure.offers.lines import Line
+from procure.offers.grid import Finding, listed_once
+from procure.offers.headings import Line
 from procure.offers.read import Offer, read_offer
 from procure.offers.reading import Reading
 

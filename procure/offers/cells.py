@@ -6,8 +6,7 @@ import datetime
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
-from procure.offers.findings import Unreadable
-from procure.offers.grid import Cell
+from procure.offers.grid import Cell, Unreadable
 from procure.offers.reading import Reading, currency_of
 
 _GIB = Decimal(2**30) / 10**9
@@ -159,11 +158,6 @@ def is_amount(cell: Cell) -> bool:
         return cell.is_number and cell.unit != "%"
     units = match["before"] + match["after"].strip()
     return len(units) <= 4 and "%" not in units and bool(numbers(match["number"].rstrip(" .,")))
-
-
-def is_bare(cell: Cell) -> bool:
-    """Tell whether a cell is a number without a unit."""
-    return not cell.unit if cell.is_number else bool(numbers(cell.text))
 
 
 def whole(value: Decimal) -> Decimal:

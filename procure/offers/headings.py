@@ -1,28 +1,57 @@
-"""Which column of the quote table a heading is: by its name, a synonym, or what the user stated."""
+"""Which column, of quotes or of further lines, a heading is: by its name, a synonym, or what the user stated."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, get_args
 
 from procure.offers.cells import UNITS
-from procure.offers.findings import Finding
-from procure.offers.grid import Cell
-from procure.offers.lines import LINE_NOTES
-from procure.offers.reading import Reading, currency_of, normal
+from procure.offers.grid import Cell, Finding
+from procure.offers.reading import READ_ONLY, Reading, currency_of, normal
 from procure.schemas import QUOTE
 
-_READ_ONLY = {
-    "quantity": ("qty", "quantity", "menge", "anzahl", "stückzahl"),
-    "total": ("total price", "total", "line total", "gesamtpreis", "gesamt", "summe"),
-    "sockets": ("sockets", "anzahl cpus", "number of cpus", "anzahl prozessoren"),
-    "cores_per_socket": ("cores per cpu", "cores per socket", "cores per processor", "kerne pro cpu", "kerne je cpu"),
+Kind = Literal[
+    "storage", "network", "rack", "installation", "delivery", "warranty", "training", "software", "support",
+    "discount", "other",
+]  # fmt: skip
+KINDS: tuple[str, ...] = get_args(Kind)
+"""What a line may be."""
+LINE_NOTES = {
+    "kind": ", ".join(KINDS),
+    "name": "what it is",
+    "vendor": "who quoted; of a discount: on whose servers, empty = on all",
+    "quantity": "how many",
+    "per": "order: bought once; node: charged for each server",
+    "price_usd": "price of one; empty for a discount in percent",
+    "years": "of a warranty: how many years it lasts",
+    "discount": "of a discount: percent off all servers, e.g. 5",
 }
+"""The columns of the template's second sheet, with what each means."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of an offer beside its servers, and where it stands."""
+
+    kind: Kind
+    name: str
+    vendor: str  # empty where none is stated
+    quantity: int  # of a line per node 1
+    usd: Decimal  # US$ of one, to the cent; below 0 for an amount that is taken off; 0 where percent counts
+    per: Literal["order", "node"]  # bought once with the order, or for each node that is bought
+    years: int | None = None  # of a warranty: until the end of which year; None = not said
+    percent: Decimal | None = None  # of a discount: % off all servers of the vendor, of all where none is stated
+    sheet: str = ""
+    cell: str = ""
+
+
 SYNONYMS = {
     normal(text): name
     for name, words in [
         *((column.name, (column.name, *column.synonyms.split(", "))) for column in QUOTE.columns),
-        *((name, (name, *words)) for name, words in _READ_ONLY.items()),
+        *((name, (name, *words.split(", "))) for name, (_, words) in READ_ONLY.items() if name != "none"),
     ]
     for text in words
     if text

@@ -15,12 +15,9 @@ from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import as_utf8
 from procure.offers import cells
-from procure.offers.findings import Finding, Unreadable
-from procure.offers.grid import Cell, Sheet, address
-from procure.offers.headings import MONEY, Heading, Table, header_of
-from procure.offers.lines import KINDS, Kind, Line
-from procure.offers.reading import Reading
-from procure.offers.remarks import CHANGES, question
+from procure.offers.grid import Cell, Finding, Sheet, Unreadable, address
+from procure.offers.headings import KINDS, MONEY, Heading, Kind, Line, Table, header_of
+from procure.offers.reading import CHANGES, Reading, question
 from procure.offers.template import EXAMPLE
 from procure.offers.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_workbook
 from procure.schemas import COST_ITEMS, QUOTE
@@ -213,7 +210,9 @@ class _SheetReader:
         """Read one cell into ``values``."""
         kind = QUOTE.by_name[name].dtype if name in QUOTE.by_name else "int"
         if name in MONEY:
-            own = self.own_currency(cell, heading)
+            # A bare number beneath a column's own name, such as price_usd, is in US$.
+            is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
+            own = "USD" if heading.cell.text == heading.column and is_bare else ""
             if heading.without_tax and self.reading.tax_percent:
                 raise Unreadable(
                     "is a price without tax by its heading, and --set tax_percent would take tax out of it"
@@ -236,10 +235,6 @@ class _SheetReader:
             unit = QUOTE.by_name[name].unit if name in QUOTE.by_name else ""
             number = cells.read_number(cell, unit, heading.unit, self.reading, is_plain=heading.is_plain)
             values[name] = int(cells.whole(number)) if kind == "int" else float(number)
-
-    def own_currency(self, cell: Cell, heading: Heading) -> str:
-        """Return USD for a bare number beneath a column's own name, such as ``price_usd``."""
-        return "USD" if heading.cell.text == heading.column and cells.is_bare(cell) else ""
 
     def derived(self, table: Table, found: dict[str, Cell], values: dict[str, Any]) -> None:
         """Work out cores from sockets and a price from its total; hold a price against its total."""
@@ -325,7 +320,9 @@ class _SheetReader:
     def line_value(self, name: str, cell: Cell, heading: Heading, values: dict[str, Any]) -> None:
         """Read one cell of a line."""
         if name == "price_usd":
-            own = self.own_currency(cell, heading)
+            # A bare number beneath a column's own name, such as price_usd, is in US$.
+            is_bare = not cell.unit if cell.is_number else cells.numbers(cell.text)
+            own = "USD" if heading.cell.text == heading.column and is_bare else ""
             values[name] = cells.read_money(cell, heading.unit or own, self.reading, with_tax=heading.with_tax)
         elif name in ("quantity", "years"):
             values[name] = int(cells.whole(cells.read_number(cell, "", "", self.reading)))

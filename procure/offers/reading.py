@@ -1,4 +1,4 @@
-"""How an offer is to be read where its file does not say."""
+"""How an offer is to be read where its file does not say, and which text beside its tables is asked about."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from decimal import Decimal
 from typing import Literal
 
 from procure.errors import TableError
+from procure.offers.grid import Cell
 from procure.schemas import QUOTE
 from procure.text import money, nearest
 
 READ_ONLY = {
-    "quantity": "how many are offered; price_usd times it must be total",
-    "total": "the price of all of them",
-    "sockets": "processors of one node",
-    "cores_per_socket": "cores of one processor; times sockets they are cpus",
-    "none": "a column that is not read, and changes no price",
+    "quantity": ("how many are offered; price_usd times it must be total", "qty, menge, anzahl, stückzahl"),
+    "total": ("the price of all of them", "total price, line total, gesamtpreis, gesamt, summe"),
+    "sockets": ("processors of one node", "anzahl cpus, number of cpus, anzahl prozessoren"),
+    "cores_per_socket": (
+        "cores of one processor; times sockets they are cpus",
+        "cores per cpu, cores per socket, cores per processor, kerne pro cpu, kerne je cpu",
+    ),
+    "none": ("a column that is not read, and changes no price", ""),
 }
-"""What a heading may be beside the columns of the quote table."""
+"""What a heading may be beside the columns of the quote table: what that means, and its synonyms."""
 FIELDS = (*QUOTE.names, *READ_ONLY)
 CODES = frozenset(
     "AED ARS AUD BGN BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR ISK JPY KRW KZT MAD MXN MYR NGN "
@@ -34,7 +38,7 @@ _DOLLARS = {"AUD", "CAD", "HKD", "MXN", "NZD", "SGD", "TWD", "USD"}
 
 @dataclass(frozen=True)
 class Reading:
-    """What the user says of an offer; see `procure.packages.quote_file.OfferReading`, in exact decimals."""
+    """What the user says of an offer; see `procure.packages.quotes.OfferReading`, in exact decimals."""
 
     currency: str | None = None
     rates: Mapping[str, Decimal] = field(default_factory=dict)
@@ -79,3 +83,44 @@ def in_usd(text: str, rates: Mapping[str, float]) -> float:
         raise ValueError(f"{text!r} is in {code}, which has no rate; --rate {code}=1.08 says what one is in US$")
     plain = next(text.replace(word, "", 1) for word in words if currency_of(word, None) == code)
     return round(money(plain) * rates[code], 2)
+
+
+_TAX = r"(?:vat|taxe?s?|mwst|ust|umsatzsteuer|mehrwertsteuer|gst|hst|tva|iva|btw)\b\.?"
+_PRICES = r"(?:all(?:e)? )?(?:unit )?(?:prices?|preise|currency|währung|amounts?)?(?: are| sind| is)?[ :,]*"
+_NET = re.compile(
+    rf"{_PRICES}(?:net(?:to)?(?: of)?|excl\w*\.?(?: of)?|exkl\w*\.?|without|ohne|zzgl\.?|zuzüglich|plus|before)"
+    rf"[ ,]*(?:\(?{_TAX}\)?)?",
+    re.IGNORECASE,
+)
+_GROSS = re.compile(rf"\b(?:incl\w*|inkl\w*|with|mit|gross|brutto)\b.{{0,20}}?{_TAX}", re.IGNORECASE)
+_IN = re.compile(rf"{_PRICES}(?:in )?[ :]*(\S+)", re.IGNORECASE)
+CHANGES = re.compile(
+    rf"%|[€£$]|\b(?:percent|prozent|rabatt\w*|discount\w*|rebate\w*|nachlass|skonto|surcharge|\w*zuschlag|{_TAX}"
+    r"|aufpreis|prices?|preise?n?|\w+preise?|prix|precios?|prezz[io]|prij[sz]\w*|costs?|kosten|lease|rent\w*"
+    r"|miet\w*|refurbished|used|gebraucht\w*|chassis|optional\w*|minimum|mindest\w*|only for|nur bei|fee|gebühr\w*"
+    rf"|{'|'.join(sorted(CODES))})\b",
+    re.IGNORECASE,
+)
+"""Words that tell of a price, a tax, a discount or a condition."""
+
+
+def question(cell: Cell, reading: Reading) -> str:
+    """Return what must be asked of a text that stands in no table; empty where it changes no price that is known."""
+    text = cell.problem or cell.text
+    if not CHANGES.search(text):
+        return ""
+    if _NET.fullmatch(text.strip(" .;*")):
+        return (
+            ""
+            if not reading.tax_percent
+            else "says that prices are without tax, and --set tax_percent takes it out of them"
+        )
+    if _GROSS.search(text) and not re.search(r"\d", text):
+        return (
+            ""
+            if reading.tax_percent is not None
+            else "says that prices are with tax; --set tax_percent=PERCENT says how much"
+        )
+    if (match := _IN.fullmatch(text.strip(" .;*"))) and (code := currency_of(match[1], reading.currency)):
+        return "" if code == reading.currency else f"names {code}; --set currency={code} says that prices are in it"
+    return "may change a price"

@@ -1,14 +1,15 @@
-"""The spreadsheet that a vendor fills in: columns with notes, drop-downs, an example row."""
+"""Spreadsheets that we write: the template of an offer, and tables with heads in bold."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.offers.lines import KINDS, LINE_NOTES
+from procure.offers.headings import KINDS, LINE_NOTES
 from procure.offers.workbook import AUTHOR
 from procure.schemas import QUOTE
 
@@ -92,3 +93,48 @@ def _choices(sheet: Any, column: int, choices: str, strict: bool = True) -> None
     sheet.add_data_validation(drop_down)
     letter = get_column_letter(column)
     drop_down.add(f"{letter}2:{letter}500")
+
+
+_WIDEST = 48
+
+
+def write_book(path: str | Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
+    """Write sheets of plain values as .xlsx; the first two rows of each are its title and its head.
+
+    Text is written as text, whatever it begins with: no cell becomes a formula. Numbers with cents are shown so.
+    """
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.remove(book.active)  # type: ignore[arg-type]
+    for title, rows in sheets.items():
+        _fill(book.create_sheet(title), rows)
+    path = Path(path)
+    with whole_file(path) as temporary:
+        book.save(temporary)
+    return path
+
+
+def _fill(sheet: Any, rows: Sequence[Sequence[object]]) -> None:
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+    from openpyxl.styles import Font
+    from openpyxl.utils import get_column_letter
+
+    widths: dict[int, int] = {}
+    for i, row in enumerate(rows, 1):
+        for j, value in enumerate(row, 1):
+            if value is None or value == "" or value != value:  # NaN is no value
+                continue
+            cell = sheet.cell(i, j)
+            if isinstance(value, str):
+                cell.value, cell.data_type = ILLEGAL_CHARACTERS_RE.sub("?", value), "s"
+            else:
+                plain: Any = value.item() if hasattr(value, "item") else value
+                cell.value = plain
+                cell.number_format = "#,##0.00" if isinstance(plain, float) else "#,##0"
+            cell.font = Font(bold=i <= 2)
+            if i > 1:
+                widths[j] = max(widths.get(j, 8), min(_WIDEST, len(str(value)) + 4))
+    for column, width in widths.items():
+        sheet.column_dimensions[get_column_letter(column)].width = width
+    sheet.freeze_panes = "A3"

@@ -2,7 +2,7 @@
 
 from procure.packages.expand import count_packages, expand_packages, write_packages
 from procure.packages.nodes import package_nodes
-from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import read_quotes
 from procure.packages.rules import PackageRules, TypeRule
 
 __all__ = [

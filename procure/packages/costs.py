@@ -14,10 +14,9 @@ from procure.errors import TableError
 from procure.packages.order import CostLine, NonNegative, Order, Percent, Usd, cents
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
-from procure.packages.runnable import count_matrix
-from procure.packages.work import WorkloadDemand, work_of
+from procure.packages.runnable import WorkloadDemand, count_matrix, work_of
 from procure.schemas import COST_ITEMS, COST_UNITS
-from procure.text import nearest
+from procure.text import listed, nearest
 
 HOURS_PER_YEAR = 8760
 PARTS = ("energy", "space", *(one.name for one in COST_ITEMS), "staff", "lines")
@@ -126,28 +125,19 @@ def total_costs(
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Reckon what each package costs over the years, without simulation.
+    """Reckon what each package costs over the years, without simulation: ``package_id`` and `COST_UNITS`, a row
+    each.
 
-    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
-    TCO = purchase + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is
-    left; with interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
+    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. TCO = purchase
+    + fixed + network + years × (energy + space + `COST_ITEMS` + staff) + further lines + tax − what is left; with
+    interest or price changes, years are `years_factor`. Per job and per busy core-hour of those years.
 
-    Parameters
-    ----------
-    jobs_by_workload, weights
-        Job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`, which knows them on
-        each type; what each counts, default: equally.
-    rules
-        Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no fixed cost.
-    existing
-        Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from their own
-        ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per package: ``package_id`` and `COST_UNITS`; NaN where a quote does not state what nothing prices. What
-        has a price must be stated by every type that is bought, else it is an error.
+    ``jobs_by_workload`` are job tables, whose run times are taken as logged, or of `procure.packages.runnable.work_of`,
+    which knows them on each type; ``weights`` what each counts. Of ``rules``, ``discounts`` and ``fixed_cost_usd``
+    count; None: ``price_usd`` of the package table. ``existing`` nodes add CPUs, staff per node, and energy where their
+    watts are known, from their own columns or from the quote whose name is their ``kind``. A figure is NaN where a
+    quote does not state what nothing prices; what has a price must be stated by every type that is bought, else it is
+    an error.
     """
     counts = count_matrix(packages, quotes)
     n_nodes, n_existing = counts.sum(axis=1), 0 if existing is None else len(existing)
@@ -342,3 +332,63 @@ def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return counts times values, NaN only where a type that is bought has none."""
     stated = counts @ np.nan_to_num(values)
     return np.where((counts[:, np.isnan(values)] > 0).any(axis=1), np.nan, stated)
+
+
+def budget_notes(costs: Costs) -> list[str]:
+    """Say what comes on top of the budget, and which key keeps it within."""
+    if not costs.beyond_budget:
+        return []
+    if costs.within_budget:
+        return ["costs: the budget is for the whole order, with percentages, racks, network and tax: within_budget"]
+    lines = [line for line in costs.lines if line.when == "once" and not line.off_budget]
+    named = [f"tax of {costs.tax_percent:g} %"] if costs.tax_percent else []
+    named += [f"{line.percent:g} % for {line.name}" if line.percent else line.name for line in lines]
+    named += ["network"] if costs.switch_usd or costs.cable_usd else []
+    return [
+        f"costs: not taken off the budget, since they turn on what is bought: {listed(named)}; [costs] within_budget = "
+        "true keeps the whole order within it"
+    ]
+
+
+def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the lowest, median and highest value of each cost of `total_costs`: ``cost unit min median max``."""
+    return _by_cost(costs).agg(["min", "median", "max"], axis=1).pipe(_with_units)
+
+
+def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
+    return _with_units(_by_cost(costs.set_index("package_id")))
+
+
+def _by_cost(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each cost, without carbon where no intensity is given."""
+    names = [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
+    return costs[names].astype("float64").T
+
+
+def _with_units(table: pd.DataFrame) -> pd.DataFrame:
+    table = table.rename_axis(index="cost", columns=None).reset_index()
+    table.insert(1, "unit", table["cost"].map(COST_UNITS))
+    return table
+
+
+def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
+    """Say in sentences what the costs leave out, and which nodes take no power."""
+    notes = []
+    if costs.usd_per_kwh is None:
+        notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
+    if costs.interest_percent:
+        notes.append(
+            f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"
+        )
+    if "power_w" in quotes and (quotes["power_w"] == 0).any():
+        names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])
+        notes.append(f"costs: power_w is 0 W for {names}; these nodes take no energy")
+    if existing is not None and len(existing):
+        unknown = int(np.isnan(existing_watts(existing, quotes, costs)[1]).sum())
+        if unknown:
+            notes.append(
+                f"costs: the energy of {unknown:,} of {len(existing):,} existing nodes is not counted: their "
+                "watts are not known (columns power_w and idle_power_w, or a quote named as their kind)"
+            )
+    return notes

@@ -22,9 +22,9 @@ from procure.packages.enumerate import (
     EnumerationLimit,
     TooManyPackages,
     blocks,
+    explain_infeasible,
 )
-from procure.packages.ids import id_array
-from procure.packages.infeasible import explain_infeasible
+from procure.packages.nodes import id_array
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
 from procure.progress import step

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from procure.errors import TableError
 from procure.offers import Line
-from procure.offers.lines import Kind
+from procure.offers.headings import Kind
 from procure.packages.rules import Discount, PackageRules
 from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
 from procure.text import listed, nearest
@@ -151,14 +151,8 @@ class Order(Settings):
     ) -> np.ndarray:
         """Return what whole orders come to, US$ to the cent: bill, budget, costs and report say this one sum.
 
-        Parameters
-        ----------
-        servers_usd
-            After discounts.
-        fixed_usd
-            Paid once, whatever is bought.
-        n_nodes, units
-            Nodes, and the rack units that they fill, without switches.
+        ``servers_usd`` is after discounts, ``fixed_usd`` paid once, whatever is bought; of ``n_nodes`` that fill so
+        many rack ``units``, without switches.
         """
         servers = np.asarray(servers_usd, dtype="float64")
         once = servers + fixed_usd + self.network_usd(n_nodes)

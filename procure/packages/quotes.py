@@ -1,19 +1,33 @@
-"""The rules of a quote table: every row checked, every error with its row and column."""
+"""A vendor's file becomes quotes, every row checked, and further lines of an order."""
 
 from __future__ import annotations
 
 import datetime
+import functools
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import BeforeValidator, Field, field_validator
 
 from procure.errors import TableError
+from procure.files import existing_file, is_parquet, read_bytes, read_rows
 from procure.files.gpu_pools import pools_of
+from procure.offers import Finding, Line, Offer, Reading, listed_once, read_offer
+from procure.offers.reading import FIELDS, currency_code, normal
+from procure.offers.template import EXAMPLE
+from procure.offers.workbook import is_workbook
+from procure.packages.order import order_lines
 from procure.packages.rules import PackageRules
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
-from procure.tables import CellError, check
+from procure.settings import PositiveInt, Settings, complaint
+from procure.tables import CellError, cell_errors, check, read
 from procure.text import counted, listed
 
 _ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
@@ -159,3 +173,228 @@ def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
     ranges = {f"{name}_{how}": (name, how) for name in columns for how in ("min", "max")}
     grouped = quotes.groupby("category", sort=False)
     return grouped.agg(n_types=("name", "size"), **ranges).reset_index()
+
+
+_MOST_BYTES_KEPT = 1 << 24
+"""Larger files are read each time."""
+
+
+def _listed(given: object) -> object:
+    return [given] if isinstance(given, str) else given
+
+
+class OfferReading(Settings):
+    """How a quote file is to be read where it does not say, as a study's ``[offers]`` gives it.
+
+    Parameters
+    ----------
+    currency
+        Code of the currency of prices that name none.
+    rates
+        US$ for one unit of a currency, by its code.
+    decimal
+        The mark that separates decimals in text such as ``14.950``.
+    tax_percent
+        Tax in all prices of the file; it is taken out of them.
+    columns
+        Headings by the column that each is, of `procure.offers.reading.FIELDS`: ``{"name": ["Ürün"]}``; ``"=0"``
+        gives every row this value.
+    category
+        Categories by a pattern of names, the first that fits: ``{"GPU*": "gpu", "*": "compute"}``.
+    ignore
+        Cells whose text was read by a person and changes no price, such as ``A14`` or ``Offer!A14``.
+    warranty_years
+        The warranty that is bought: of each vendor's warranty lines the shortest that lasts so long.
+        None = no warranty line is bought.
+    """
+
+    currency: str | None = None
+    rates: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
+    decimal: Literal["comma", "point"] | None = None
+    tax_percent: Annotated[float, Field(ge=0, lt=100)] | None = None
+    columns: dict[str, Annotated[list[str], BeforeValidator(_listed)]] = Field(default_factory=dict)
+    category: dict[str, str] = Field(default_factory=dict)
+    ignore: list[str] = Field(default_factory=list)
+    warranty_years: PositiveInt | None = None
+
+    REMOVED: ClassVar[dict[str, str]] = {"harmless": "name the cells that change no price: ignore = ['A14']"}
+
+    @field_validator("currency")
+    @classmethod
+    def _known(cls, code: str | None) -> str | None:
+        return code if code is None else currency_code(code)
+
+    @field_validator("rates")
+    @classmethod
+    def _of_known(cls, rates: dict[str, float]) -> dict[str, float]:
+        return {currency_code(code): rate for code, rate in rates.items()}
+
+    @field_validator("columns")
+    @classmethod
+    def legal(cls, columns: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Return the columns that headings are stated to be, if each can be one, and no heading is two."""
+        if unknown := [repr(name) for name in columns if name not in FIELDS]:
+            raise ValueError(f"{', '.join(unknown)}: no column that a heading can be; allowed: {', '.join(FIELDS)}")
+        headings = [normal(text) for given in columns.values() for text in given if not text.startswith("=")]
+        if twice := [text for n, text in enumerate(headings) if not text or text in headings[:n]]:
+            raise ValueError(f"heading {twice[0]!r} was given twice, or is empty; one column for each heading")
+        return columns
+
+    def exact(self) -> Reading:
+        """Return what a reader of offers needs, in exact decimals."""
+        tax = None if self.tax_percent is None else Decimal(str(self.tax_percent))
+        rates = {code: Decimal(str(rate)) for code, rate in self.rates.items()}
+        return Reading(self.currency, rates, self.decimal, tax, self.columns, self.category, tuple(self.ignore))
+
+
+@dataclass(frozen=True)
+class QuoteFile:
+    """What a quote file says."""
+
+    path: Path
+    quotes: pd.DataFrame  # where there are errors, without the rows that they are in
+    lines: tuple[Line, ...] = ()  # of the order, that are no servers
+    findings: tuple[Finding, ...] = ()  # errors, and what was not read, in the file's order
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings for which the file is refused."""
+        return [one for one in self.findings if one.severity == "error"]
+
+    def error(self) -> TableError:
+        """Return the errors as one; a single one stands on the file's line, as in every other table."""
+        said = listed_once(self.errors)
+        return TableError(f"{self.path}, {said[0]}" if len(said) == 1 else complaint(str(self.path), said))
+
+    def notes(self) -> list[str]:
+        """Say how many cells were not read, where any was."""
+        n = len(self.findings) - len(self.errors)
+        return [f"{self.path}: {counted(n, 'cell')} not read; `procure quotes check` lists them"] if n else []
+
+
+def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.DataFrame:
+    """Read a quote table from a spreadsheet (.xlsx, .ods), CSV (plain or compressed) or Parquet.
+
+    Parameters
+    ----------
+    path
+        The file. A quote table has the columns ``name, category, cpus, mem_gb, gpus, price_usd``
+        (1 GB = 1,000 MB) and may have the others of `procure.tables.QUOTE`; how any other sheet is read says
+        `read_quote_file`.
+    reading
+        Currencies, decimals, tax, headings and categories.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per server type, in the file's order; ``price_usd`` with what the offer charges for each node.
+
+    Raises
+    ------
+    TableError
+        The file cannot be read, or cells in it: all of them, one line each, with sheet, cell or row, and column.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.read_quotes("quotes.csv")["name"].to_list()
+    ['Small', 'Big', 'Gpu']
+    """
+    found = read_quote_file(path, reading)
+    if found.errors:
+        raise found.error()
+    years = reading.warranty_years if reading is not None else None
+    return order_lines(found.lines, years).with_services(found.quotes)
+
+
+def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> QuoteFile:
+    """Read a quote file of any kind, and list all that was not read.
+
+    A quote table in its own columns is read as it is. Of every other text and spreadsheet a column is read by its
+    name, a synonym (English, German) or ``reading.columns``; a cell is a number with a unit, or an error. That the file
+    holds no table of servers is an error.
+    """
+    path, reading = existing_file(path), reading or OfferReading()
+    if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:
+        return _read(path, reading)
+    try:
+        content = path.read_bytes()
+    except OSError:  # the reader says what is wrong
+        return _read(path, reading)
+    found = _read_once(path, hashlib.blake2b(content).digest(), reading.model_dump_json())
+    return replace(found, quotes=found.quotes.copy())
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
+    """Read a file whose ``content`` has this digest: a command asks for the same quotes up to five times."""
+    return _read(path, OfferReading.model_validate_json(reading))
+
+
+def _read(path: Path, reading: OfferReading) -> QuoteFile:
+    if path.suffix == ".parquet" or (not is_workbook(path) and is_parquet(read_bytes(path))):
+        return _without_example(path, check_quotes(read(path, QUOTE), str(path)))
+    if not is_workbook(path) and not (reading.columns or reading.category or reading.tax_percent):
+        own = _own_table(path)
+        if own is not None:
+            return own
+    return _checked(path, read_offer(path, reading.exact()))
+
+
+def _own_table(path: Path) -> QuoteFile | None:
+    """Read a text with all columns of a quote table; None where it lacks one, or has amounts that are no US$."""
+    try:
+        frame = read_rows(read_bytes(path), str(path), encoding_errors="replace")
+    except pd.errors.EmptyDataError:
+        return None
+    if not {column.name for column in QUOTE.columns if column.required} <= set(frame):
+        return None
+    amounts = [text for name in ("price_usd", "mem_gb") for text in frame[name].astype(str)]
+    if any(_FOREIGN.search(text) for text in amounts):
+        return None
+    quotes = check_quotes(read(path, QUOTE), str(path))
+    return None if any(_THREE_DECIMALS.fullmatch(text) for text in amounts) else _without_example(path, quotes)
+
+
+_FOREIGN = re.compile(r"[€£]|\b(?!USD)[A-Z]{3}\b")
+_THREE_DECIMALS = re.compile(r"\s*\$?\d{1,3}\.\d{3}\s*")
+"""An amount that may be 14.95 or 14,950."""
+
+
+def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:
+    """Leave out the row that the template shows."""
+    shown = (quotes["name"] == EXAMPLE).to_numpy()
+    if not shown.any():
+        return QuoteFile(path, quotes)
+    if shown.all():
+        raise TableError(f"{path}: holds no quote but the template's example")
+    row = f"row {int(shown.argmax()) + 1}"
+    quotes = quotes[~shown].reset_index(drop=True)
+    return QuoteFile(path, quotes, (), (Finding("warning", "", row, "", EXAMPLE, "is the template's example"),))
+
+
+def _checked(path: Path, offer: Offer) -> QuoteFile:
+    """Check what was read by the rules of quotes, and turn what is wrong into findings."""
+    names = [name for name in QUOTE.names if any(name in row for row in offer.rows)]
+    rows = [{name: row.get(name, "") for name in names} for row in offer.rows]
+    findings, first, bad = list(offer.findings), dict[str, int](), set[int]()
+    for number, row in enumerate(rows):
+        if (also := first.setdefault(row["name"], number)) != number:
+            sheet, cell, _ = offer.where[number]["name"]
+            said = f"also stands in {offer.where[also]['name'][1]}; each name must be unique"
+            findings.append(Finding("error", sheet, cell, "name", row["name"], said))
+            bad.add(number)
+            row["name"] = f"repeated {number}"
+    if not rows:
+        if not any(one.severity == "error" for one in findings) and not offer.lines:
+            raise TableError(f"{path}: holds no quote; at least one row is needed")
+        return QuoteFile(path, pd.DataFrame(), tuple(offer.lines), tuple(findings))
+    frame, errors = cell_errors(pd.DataFrame(rows, dtype=object), QUOTE)
+    quotes = check(frame, QUOTE)
+    for error in [*errors, *quote_errors(quotes)]:
+        sheet, cell, given = offer.where[error.row].get(error.column, next(iter(offer.where[error.row].values())))
+        findings.append(Finding("error", sheet, cell, error.column, given, error.what.removeprefix(f"{given!r} ")))
+        bad.add(error.row)
+    quotes = quotes.drop(index=sorted(bad)).reset_index(drop=True)
+    quotes = check_quotes(quotes, str(path)) if len(quotes) else quotes
+    return QuoteFile(path, quotes, tuple(offer.lines), tuple(findings))

@@ -12,9 +12,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.constraints import PackageConstraints, build_constraints
-from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks
-from procure.packages.ids import package_ids
-from procure.packages.infeasible import explain_infeasible
+from procure.packages.enumerate import MOST_TYPES, EnumerationLimit, TooManyPackages, blocks, explain_infeasible
+from procure.packages.nodes import package_ids
 from procure.packages.prices import order_cents
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
@@ -80,7 +79,7 @@ class Space:
         """Give the chosen types random counts, then spend the rest; drop packages that the rules forbid."""
         allowed, rows = self.constraints, np.arange(len(counts))
         order = np.where(_take(chosen, shuffled := allowed.shuffled(len(counts), rng)), shuffled, -1)
-        order = _to_front(order)
+        order = _take(order, np.argsort(order < 0, axis=1, kind="stable"))  # the −1 of each row at its end
         few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), allowed.n_types)
         for place in range(order.shape[1]):
             ask = np.flatnonzero((order[:, place] >= 0) & (place < few))
@@ -191,12 +190,6 @@ def _as_keys(counts: np.ndarray) -> np.ndarray:
 
 def _take(flags: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(flags, order, axis=1))
-
-
-def _to_front(order: np.ndarray) -> np.ndarray:
-    """Move the −1 of each row to its end."""
-    place = np.argsort(order < 0, axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(order, place, axis=1))
 
 
 def package_table(counts: np.ndarray, space: Space) -> pd.DataFrame:

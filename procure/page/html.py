@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import jinja2
@@ -14,6 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure._version import __version__
+from procure.errors import TableError
 from procure.files import whole_file
 from procure.page.names import heading, minus, servers, share, shown, unit_of
 from procure.text import counted, duration, listed, plain, printable
@@ -24,15 +26,9 @@ _BASE = Path(__file__).parent
 def render(template: Path, *, script: str = "", **values: object) -> Markup:
     """Render a template, which may extend ``base.html`` and import ``macros.html`` of this folder.
 
-    Parameters
-    ----------
-    template
-        The template file; others are found beside it.
-    script
-        The page's own script, which stands at its end. The page's content-security policy allows it by its digest,
-        and no other script, no event handler in the page's text and no request.
-    values
-        What it shows. Text is escaped; `markupsafe.Markup`, such as a picture of `procure.page.vega`, is not.
+    The page's own ``script`` stands at its end; its content-security policy allows that by its digest, and no other
+    script, no event handler in the page's text and no request. Text in the values is escaped; `markupsafe.Markup`, such
+    as a picture of `procure.page.vega`, is not.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)
@@ -103,3 +99,29 @@ def sentence(line: str) -> str:
     """Write a note as a sentence: a capital first, a full stop last, a space before per cent."""
     line = re.sub(r"(?<=\d)%", " %", line.strip())
     return line[:1].upper() + line[1:] + ("" if line.endswith((".", ":")) else ".")
+
+
+def check_pdf() -> None:
+    """Raise `TableError` if WeasyPrint is missing."""
+    if find_spec("weasyprint") is None:
+        raise TableError("a PDF needs WeasyPrint: pip install 'procure-hpc[pdf]'; or print the HTML from a browser")
+
+
+def write_pdf(path: str | Path, html: str) -> Path:
+    """Write a page as PDF, whole or not at all; nothing outside the page is read.
+
+    Raises
+    ------
+    TableError
+        WeasyPrint or a library of its is missing, or the file cannot be written.
+    """
+    check_pdf()
+    try:
+        import weasyprint
+        from weasyprint.urls import URLFetcher
+    except (ImportError, OSError) as error:  # OSError: Pango is not installed
+        raise TableError(f"a PDF needs WeasyPrint 68 or later, and Pango: {error}") from None
+    page = weasyprint.HTML(string=html, url_fetcher=URLFetcher(allowed_protocols=("data",)))
+    with whole_file(path) as temporary:
+        page.write_pdf(temporary)
+    return Path(path)

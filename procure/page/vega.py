@@ -90,16 +90,10 @@ def drawn(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def still(name: str, label: str, spec: dict[str, Any]) -> Markup:
-    """Draw a picture as SVG to stand inside HTML.
+    """Draw a picture as SVG to stand inside HTML; ``label`` says what it shows, for who cannot see it.
 
-    Parameters
-    ----------
-    name
-        Prefix of every id in it, so that pictures on one page do not take each other's clips. Any text.
-    label
-        What it shows, for who cannot see it.
-    spec
-        Vega-Lite. Text in it is data: nothing of it is run.
+    ``name`` is the prefix of every id in it, so that pictures on one page do not take each other's clips. Text in the
+    specification is data: nothing of it is run.
     """
     spec = drawn(spec)
     svg = vl_convert.vegalite_to_svg(spec | {"width": WIDTH} if spec["width"] == "container" else spec)
@@ -114,10 +108,7 @@ def still(name: str, label: str, spec: dict[str, Any]) -> Markup:
 def picture(name: str, label: str, spec: dict[str, Any], live: Sequence[str] = ()) -> Markup:
     """Draw a picture as `still`, in an element ``picture-NAME``, with what a script needs to make it live.
 
-    Parameters
-    ----------
-    live
-        The data sets that the page's script fills from its own data: they are drawn, and not written twice.
+    ``live`` data sets are filled by the page's script from its own data: they are drawn, and not written twice.
     """
     kept = {**drawn(spec), "datasets": {k: v for k, v in spec.get("datasets", {}).items() if k not in live}}
     return Markup('<div id="picture-{}" class="picture">{}</div><script type="application/json">{}</script>').format(

@@ -56,10 +56,11 @@ class AwardMatrix(Shown):
     def sentences(self) -> list[str]:
         """Say who wins, and between which weights."""
         first, more = self.table.iloc[0], self.table.iloc[1:2]
+        points = f"{first['points']:.2f} of {WHOLE:g} points"
         if not len(more):
-            return [f"{first['offer']} is the only offer that is scored: {first['points']:.2f} of {WHOLE:g} points"]
+            return [f"{first['offer']} is the only offer that is scored: {points}"]
         ahead = f"{first['points'] - more['points'].iloc[0]:.2f} ahead of {more['offer'].iloc[0]}"
-        lines = [f"{first['offer']} wins with {first['points']:.2f} of {WHOLE:g} points, {ahead}"]
+        lines = [f"{first['offer']} wins with {points}, {ahead}"]
         for row in self.weights.itertuples():
             ends = [f"below {row.low:.1f} {row.below} wins"] if row.below else []
             ends += [f"above {row.high:.1f} {row.above} wins"] if row.above else []
@@ -100,39 +101,39 @@ def _rules(study: Study) -> Award:
 
 def award_of(done: Recommendation) -> AwardMatrix:
     """Score the offers of a recommendation, see `award`."""
-    study = done.results.plan.study
+    study, values = done.results.plan.study, done.package_values
     rules = _rules(study)
     offers, notes = _offers(done, rules)
-    rows = offers["row"].to_numpy()
-    values = _values(done, rules, rows, notes)
+    table = _values(done, rules, offers["row"].to_numpy(), notes)
     check_points(rules, done.results.plan.quotes["vendor"], done.ranking["package_id"])
     for name, given in rules.points.items():
-        values[name] = [_panel(done, f"award.points.{name}", given, row) for row in rows]
-    kept = values.notna().all(axis=1).to_numpy()
+        table[name] = [_panel(done, f"award.points.{name}", given, row) for row in offers["row"]]
+    kept = table.notna().all(axis=1)
     if not kept.all():
         why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for"
         notes.append(f"not scored, since {why}: {listed(offers.loc[~kept, 'offer'].tolist())}")
     if not kept.any():
         raise TableError("; ".join(["award: no offer can be scored", *notes]))
-    got, price = shares(values[kept], rules), done.package_values.price[rows[kept]]
-    table = offers.loc[kept, ["offer", "package_id"]]
-    for name, weight in rules.weights.items():
-        table = table.assign(**{name: values[name], f"{name}_points": (got[name] * weight).round(4)})
-    table["points"] = points_of(got, rules.weights).round(4)
-    order = np.lexsort((price, -points_of(got, rules.weights).round(9)))
-    table, weights = table.iloc[order].reset_index(drop=True), sensitivity(got.iloc[order], rules.weights, 0)
-    table.insert(0, "place", np.arange(1, len(table) + 1))
-    named = ["", *table["offer"]]
-    weights = weights.assign(**{end: [named[row + 1] for row in weights[end]] for end in ("below", "above")})
     for name, one in rules.quantities.items():
-        least = values.loc[kept, name].min()
-        if name not in rules.scale and one.unit == "s" and least < 60 and values.loc[kept, name].max() > 0:
+        least, most = table.loc[kept, name].min(), table.loc[kept, name].max()
+        if name not in rules.scale and one.unit == "s" and least < 60 and most > 0:
             notes.append(
                 f"the best value of {name} is {duration(least)}, too short to compare offers by: state the values that "
                 "get all points and none in [award.scale]"
             )
-    title = f"{study.name}: {counted(len(table), 'offer')} by the award matrix, rule {rules.rule}"
-    return AwardMatrix(rules, table, weights.round({"low": 4, "high": 4}), title, notes)
+    got = shares(table[kept], rules)
+    points = points_of(got, rules.weights)
+    order = np.lexsort((values.price[offers.loc[kept, "row"]], -points.round(9)))
+    scored = got.mul(pd.Series(rules.weights)).round(4).add_suffix("_points")
+    whole = pd.concat([offers[["offer", "package_id"]], table, scored], axis=1)[kept]
+    columns = [one for name in rules.weights for one in (name, f"{name}_points")]
+    whole = whole[["offer", "package_id", *columns]].assign(points=points.round(4)).iloc[order].reset_index(drop=True)
+    whole.insert(0, "place", np.arange(1, len(whole) + 1))
+    weights = sensitivity(got.iloc[order], rules.weights, 0).round({"low": 4, "high": 4})
+    weights = weights.assign(**{end: [["", *whole["offer"]][row + 1] for row in weights[end]]
+                                for end in ("below", "above")})  # fmt: skip
+    title = f"{study.name}: {counted(len(whole), 'offer')} by the award matrix, rule {rules.rule}"
+    return AwardMatrix(rules, whole, weights, title, notes)
 
 
 def _offers(done: Recommendation, rules: Award) -> tuple[pd.DataFrame, list[str]]:
@@ -174,8 +175,8 @@ def _values(done: Recommendation, rules: Award, rows: np.ndarray, notes: list[st
     wanted = rules.quantities
     values = values_of(done.results, replace(done.criteria, axes=tuple(wanted.values())))
     values.add(np.arange(len(values.packages)), done.package_values.results)
-    runs = [one for one in wanted.values() if one.source == "result"]
-    unknown = np.array([any(np.isnan(values.value(one)[0][row]) for one in runs) for row in rows], dtype=bool)
+    runs = [values.value(one)[0][rows] for one in wanted.values() if one.source == "result"]
+    unknown = np.isnan(np.column_stack([*runs, np.zeros(len(rows))])).any(axis=1)
     if unknown.any() and done.verified:
         failures: list[str] = []
         values.add(rows[unknown], simulator(done.results, list(values.results), failures)(rows[unknown]))
@@ -209,20 +210,15 @@ def shares(values: pd.DataFrame, award: Award) -> pd.DataFrame:
     found = {}
     for name in award.weights:
         column = values[name].to_numpy(dtype="float64")
+        full, none = column.min(), column.min() * award.zero_at
+        if name in award.scale:
+            full, none = award.scale[name].full, award.scale[name].none
         if name in award.points:
             found[name] = column / award.most_points
-        elif name in award.scale:
-            scale = award.scale[name]
-            found[name] = 1 - (column - scale.full) / (scale.none - scale.full)
+        elif award.rule == "relative" and name not in award.scale:
+            found[name] = full / column if full else (column == 0).astype("float64")
         else:
-            best = column.min()
-            width = best if award.rule == "relative" else best * (award.zero_at - 1)
-            if width == 0:
-                found[name] = (column == best).astype("float64")
-            elif award.rule == "relative":
-                found[name] = best / column
-            else:
-                found[name] = 1 - (column - best) / width
+            found[name] = 1 - (column - full) / (none - full) if none != full else (column == full).astype("float64")
     return pd.DataFrame(found, index=values.index).clip(0.0, 1.0)
 
 

@@ -14,8 +14,7 @@ from procure.files import keep_array
 from procure.objectives import Quantity
 from procure.policies import catalog
 from procure.progress import track
-from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.values import PackageValues, pool
+from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues, pool
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import simulate_packages
 from procure.text import be, counted

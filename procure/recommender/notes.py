@@ -12,13 +12,13 @@ import pandas as pd
 from procure.comparison.owners import say_owners, what_each_got
 from procure.errors import TableError
 from procure.objectives import Quantity
-from procure.packages.cost_notes import budget_notes, cost_notes
-from procure.packages.costs import whole_order
-from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
-from procure.recommender.criteria import Criteria
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.values import Model, PackageValues
-from procure.recommender.waiting import about_waiting
+from procure.packages.costs import budget_notes, cost_notes, whole_order
+from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes, request_text
+from procure.recommender.other_loads import load_notes
+from procure.recommender.recommendation import Recommendation, about_waiting
+from procure.recommender.rule_costs import shape_notes
+from procure.recommender.values import Criteria, Model, PackageValues
+from procure.schemas import as_logged
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
@@ -45,11 +45,12 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     kept = "satisfy the constraints" if "satisfies" in rank and rank["satisfies"].any() else "there are"
     rows: list[tuple[object, Any]] = [
         (is_list, lambda: about_waiting(done)),
-        (done.other_loads, lambda: done.other_loads.sentences() if done.other_loads else []),
+        (done.other_loads, lambda: load_notes(done.other_loads)),
+        (done.shape, lambda: shape_notes(done.shape)),
         (done.rule_costs, lambda: [one.sentence() for one in done.rule_costs]),
         (True, done.waited.sentences),
         (True, lambda: _coverage(done, n_before, n_searched, unknown)),
-        (done.exchanged, lambda: done.exchanged.sentence() if done.exchanged else []),
+        (done.exchanged, lambda: _about_swaps(done)),
         (True, lambda: _about_criteria(values, criteria)),
         (criteria.need_runs, lambda: model_errors(done.models if len(unknown) else ())),
         (len(values.costs.columns), lambda: cost_notes(plan.quotes, study.costs, plan.existing)),
@@ -76,6 +77,18 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
     for said in (what() if callable(what) else what for applies, what in rows if applies):
         found += [said] if isinstance(said, str) else said
     return found
+
+
+def _about_swaps(done: Recommendation) -> str:
+    """Say how many swaps were tried, and what came of it."""
+    swaps, of = done.exchanged or {}, done.criteria.objective
+    tried = f"tried {counted(swaps['n_packages'], 'single swap')} of node types around the first package"
+    if swaps["instead_of"] is None:
+        return f"{tried}; none is better"
+    return (
+        f"{tried}; the lead changed {counted(swaps['n_better'], 'time')}, {of.name} "
+        f"{with_unit(swaps['value'], of.unit)} instead of {with_unit(swaps['before'], of.unit)}"
+    )
 
 
 def _coverage(done: Recommendation, n_before: int, n_searched: int, left: pd.Series) -> str:
@@ -194,18 +207,18 @@ def _lost(results: StudyResults) -> pd.DataFrame:
         for i in range(len(shapes)):
             one = jobs.head(1).assign(**{str(name): shapes[name].iloc[i] for name in shapes if name != "n_jobs"})
             lost += [shapes.iloc[[i]]] if jobs_left_out(most, plan.quotes, one, plan.existing)[0] else []
-    return pd.concat(lost) if lost else pd.DataFrame({"n_jobs": []})
+    return pd.concat(lost, ignore_index=True) if lost else pd.DataFrame({"n_jobs": []})
 
 
 def _none_able(results: StudyResults) -> str:
     if not len(lost := _lost(results)):
         return "no package runs every job, though each job is run by some package"
-    top = lost.sort_values(["gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes"]).iloc[-1]
+    asked = as_logged(lost)[["gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes"]]
+    top = lost.loc[asked.sort_values([*asked]).index[-1]]
     return (
         f"no package runs every job; every package leaves out {lost['n_jobs'].sum():,} of "
-        f"{sum(case.n_jobs for case in results.cases):,}, the most demanding on {counted(top['n_nodes'], 'node')} with "
-        f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
-        f"{counted(top['gpus_per_node'], 'GPU')} each; procure study check says whether a GPU model is missing"
+        f"{sum(case.n_jobs for case in results.cases):,}, the most demanding on {request_text(top)}; procure study "
+        "check says whether a GPU model is missing"
     )
 
 

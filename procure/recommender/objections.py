@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.nodes import package_nodes
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.waiting import against_log, concentration
+from procure.packages.runnable import request_text
+from procure.recommender.recommendation import Recommendation, against_log, concentration
 from procure.schemas import as_logged
 from procure.sweep.trial import replayed
 from procure.text import counted, duration, listed, with_unit
@@ -42,109 +42,104 @@ class Objection(NamedTuple):
         return f"{self.sentence}. {self.advice}."
 
 
-class _Row(NamedTuple):
-    holds: Callable[[Recommendation], str | None]
-    advice: str
+Holds = Callable[[Recommendation], str | None]
+ROWS: dict[str, tuple[Holds, str]] = {}
+"""By name: what it then says where it holds, and what to do."""
+
+
+def _row(name: str, advice: str) -> Callable[[Holds], Holds]:
+    """Enter an objection: in the order of the entries, each is said where it holds."""
+
+    def enter(holds: Holds) -> Holds:
+        ROWS[name] = holds, advice
+        return holds
+
+    return enter
 
 
 def objections(done: Recommendation) -> list[Objection]:
-    """Return what holds against the first package of a list, in the order of `ROWS`; of a front, nothing.
-
-    Parameters
-    ----------
-    done
-        The list.
-    """
+    """Return what holds against the first package of a list, in the order of `ROWS`; of a front, nothing."""
     if done.front is not None or not len(done.ranking):
         return []
-    said = ((name, row.holds(done), row.advice) for name, row in ROWS.items())
+    said = ((name, holds(done), advice) for name, (holds, advice) in ROWS.items())
     return [Objection(name, sentence, advice) for name, sentence, advice in said if sentence is not None]
 
 
+@_row("made-up-jobs", "Replay your own: procure buy --jobs LOG")
 def _made_up(done: Recommendation) -> str | None:
-    study = done.results.plan.study
-    if not study.made_up:
-        return None
-    n = sum(len(done.results.plan.workloads[name]) for name in study.made_up if name in done.results.plan.workloads)
-    return f"{counted(n, 'job')} of {listed(study.made_up)} are made up, so no figure is of your own system"
+    names, jobs = done.results.plan.study.made_up, done.results.plan.workloads
+    n = sum(len(jobs[name]) for name in names if name in jobs)
+    return f"{counted(n, 'job')} of {listed(names)} are made up, so no figure is of your own system" if names else None
 
 
+@_row("predicted-leads", "Simulate it before you buy: leave out --no-verify")
 def _predicted(done: Recommendation) -> str | None:
     first = done.ranking.iloc[0]
-    if first["simulated"]:
-        return None
-    return f"The first package was not simulated: its mean wait of {duration(first['mean_wait_time'])} is predicted"
+    said = f"The first package was not simulated: its mean wait of {duration(first['mean_wait_time'])} is predicted"
+    return None if first["simulated"] else said
 
 
+@_row("jobs-left-out", "Ask for a larger node, or take these jobs out if they are not to run here")
 def _left_out(done: Recommendation) -> str | None:
     n = int(done.ranking["jobs_left_out"].iloc[0])
-    if not n:
-        return None
-    return (
-        f"{counted(n, 'job')} of {done.case.n_jobs:,} can never run on the first package, nor on any that leaves fewer"
-    )
+    rest = "can never run on the first package, nor on any that leaves fewer"
+    return f"{counted(n, 'job')} of {done.case.n_jobs:,} {rest}" if n else None
 
 
+@_row(
+    "longer-than-logged",
+    "Find out which jobs these are before you buy; if today's nodes stay, name them as existing_nodes",
+)
 def _longer_than_logged(done: Recommendation) -> str | None:
-    waits = against_log(done)
-    if waits is None or waits[0] <= waits[1] or duration(waits[0]) == duration(waits[1]):
+    here, logged = against_log(done) or (0.0, 0.0)
+    if here <= logged or duration(here) == duration(logged):
         return None
-    return (
-        f"Jobs wait {duration(waits[0])} on average on the first package; in the log they waited {duration(waits[1])}"
-    )
+    return f"Jobs wait {duration(here)} on average on the first package; in the log they waited {duration(logged)}"
 
 
+@_row("few-jobs", "Ask whether these jobs will come again; --objective median-wait or p95-wait goes less by them")
 def _few_jobs(done: Recommendation) -> str | None:
-    few = concentration(done, _row(done)).get("few") if done.ranking["simulated"].iloc[0] else None
+    few = concentration(done, _first(done)).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
         return None
-    asked, users = few["request"], few["users"]
-    what = f"{counted(asked['n_nodes'], 'node')} with {counted(asked['cpus_per_node'], 'CPU')}"
-    what += f", {counted(asked['gpus_per_node'], 'GPU')}" if asked["gpus_per_node"] else ""
-    what += f" and {asked['mem_mb_per_node'] / 1000:,.1f} GB" if asked["mem_mb_per_node"] else ""
+    users = few["users"]
     whose = f", of user{'s' * (len(users) > 1)} {listed(users)}" if users else ""
-    many = "makes" if few["n_jobs"] == 1 else "make"
     return (
-        f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({few['share_of_jobs']:.2%}) {many} "
-        f"{few['share_of_waiting']:.0%} of the waiting: {few['n_of_request']:,} on {what} each{whose}"
+        f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({few['share_of_jobs']:.2%}) "
+        f"{'makes' if few['n_jobs'] == 1 else 'make'} {few['share_of_waiting']:.0%} of the waiting: "
+        f"{few['n_of_request']:,} on {request_text(few['request'])}{whose}"
     )
 
 
+@_row("costly-rule", "Ask who needs this rule or bound, and whether it is worth that")
 def _costly_rule(done: Recommendation) -> str | None:
     """Name the dearest rule of the packages, and the dearest bound on what may be bought."""
-    found: list[tuple[float, str]] = []
+    found = _costly_bounds(done)
     for one in done.rule_costs:
-        if one.package_id is None:
-            continue
         saved, more = one.before - one.value, one.before_left_out - one.jobs_left_out
-        if more > 0 or (saved > COSTLY * one.before and (one.unit != "s" or saved >= NOTHING)):
+        costs = more > 0 or (saved > COSTLY * one.before and (one.unit != "s" or saved >= NOTHING))
+        if one.package_id is not None and costs:
+            rule = f"the rule {one.rule}" if "=" in one.rule else one.rule
             runs = f" and {counted(more, 'more job')} can run" if more > 0 else ""
-            text = f"Without {_quoted(one.rule)} the same money waits {with_unit(one.value, one.unit)}{runs}"
+            text = f"Without {rule} the same money waits {with_unit(one.value, one.unit)}{runs}"
             found.append((saved / max(one.before, 1e-9), f"{text}, not {with_unit(one.before, one.unit)}"))
-    found += _costly_bounds(done)
     return max(found)[1] if found else None
 
 
 def _costly_bounds(done: Recommendation) -> list[tuple[float, str]]:
-    values, row = done.package_values, _row(done)
+    values, row = done.package_values, _first(done)
     wait = values.whole.wait
     alike = values.simulated & (values.whole.left_out <= values.whole.left_out[row]) & ~np.isnan(wait)
-    if not values.simulated[row]:
-        return []
-    keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.bounds]
+    keeps = [one.holds(values.value(one.of)[0]) for one in done.criteria.bounds] if values.simulated[row] else []
     found = []
-    for place, bound in enumerate(done.criteria.bounds):
-        others = [one for i, one in enumerate(keeps) if i != place]
-        able = alike & np.logical_and.reduce(others) if others else alike
+    for place in range(len(keeps)):
+        able = np.logical_and.reduce([alike, *keeps[:place], *keeps[place + 1 :]])
         best = float(wait[able].min()) if able.any() else np.inf
         if wait[row] - best > COSTLY * wait[row] and wait[row] - best >= NOTHING:
-            text = f"Without the bound {bound.text} jobs wait {duration(best)}, not {duration(wait[row])}"
+            bound = done.criteria.bounds[place].text
+            text = f"Without the bound {bound} jobs wait {duration(best)}, not {duration(wait[row])}"
             found.append(((wait[row] - best) / wait[row], text))
     return found
-
-
-def _quoted(rule: str) -> str:
-    return f"the rule {rule}" if "=" in rule else rule
 
 
 def load(done: Recommendation) -> dict[str, float]:
@@ -157,11 +152,11 @@ def load(done: Recommendation) -> dict[str, float]:
         which they were submitted; the largest of all workloads. Empty where all came at once.
     """
     results, found = done.results, dict[str, float]()
-    plan, counts = results.plan, results.counts[_row(done)]
+    plan, counts = results.plan, results.counts[_first(done)]
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
     for case in results.cases:
         run, _ = replayed(plan, counts, case.name, results.policy)
-        jobs = counted_jobs(run.schedule, plan.warm_up(case.name))
+        jobs = as_logged(counted_jobs(run.schedule, plan.warm_up(case.name)))
         span = float(jobs["submit_time"].max() - jobs["submit_time"].min())
         took = (jobs["end_time"] - jobs["start_time"]).fillna(jobs["run_time"]).to_numpy(dtype="float64")
         for resource in _RESOURCES:
@@ -172,23 +167,24 @@ def load(done: Recommendation) -> dict[str, float]:
     return found
 
 
+@_row("below-demand", "Give more money, or fewer jobs; compare packages, and read no wait as a forecast")
 def _below_demand(done: Recommendation) -> str | None:
-    most = max(load(done).items(), key=lambda one: one[1], default=None)
-    if most is None or most[1] <= 1:
+    used, of = max(((share, name) for name, share in load(done).items()), default=(0.0, ""))
+    if used <= 1:
         return None
     return (
-        f"The jobs ask for {most[1]:.2f} times the {_RESOURCES[most[0]]} that the first package has while they are "
+        f"The jobs ask for {used:.2f} times the {_RESOURCES[of]} that the first package has while they are "
         "submitted, so its queue grows and its wait says how long was looked"
     )
 
 
+@_row("far-above-demand", "Try a heavier load (procure workload slice --load), or spend less")
 def _far_above(done: Recommendation) -> str | None:
-    values, row = done.package_values, _row(done)
+    values, row = done.package_values, _first(done)
     alike = values.simulated & (values.whole.left_out == values.whole.left_out[row]) & ~np.isnan(values.whole.wait)
-    waits = values.whole.wait[alike]
     if alike.sum() < 2 or not values.simulated[row]:
         return None
-    apart, used = float(np.median(waits)) - values.whole.wait[row], load(done)
+    apart, used = float(np.median(values.whole.wait[alike])) - values.whole.wait[row], load(done)
     if apart >= NOTHING or not used or max(used.values()) >= IDLE:
         return None
     most = max(used, key=used.__getitem__)
@@ -198,85 +194,55 @@ def _far_above(done: Recommendation) -> str | None:
     )
 
 
+@_row("unknown-requests", "Name the columns when importing; what a job does not ask for keeps none waiting")
 def _unknown(done: Recommendation) -> str | None:
-    """Say what the logs do not tell of any job."""
     plan = done.results.plan
     jobs = pd.concat([plan.workloads[case.name] for case in done.results.cases], ignore_index=True)
-    missing = []
-    if not as_logged(jobs)["mem_mb_per_node"].any():
-        missing.append("its memory")
-    if not jobs["requested_time"].any():
-        missing.append("its time limit")
-    if (jobs["cpus_per_node"] == 1).all() and (jobs["n_nodes"] > 1).any():
-        missing.append("how its processors stood on nodes (each counts as a node)")
-    return f"The log tells of none of its {len(jobs):,} jobs {' nor '.join(missing)}" if missing else None
+    spread = (jobs["cpus_per_node"] == 1).all() and (jobs["n_nodes"] > 1).any()
+    what = {
+        "its memory": not as_logged(jobs)["mem_mb_per_node"].any(),
+        "its time limit": not jobs["requested_time"].any(),
+        "how its processors stood on nodes (each counts as a node)": spread,
+    }
+    missing = " nor ".join(name for name, lacks in what.items() if lacks)
+    return f"The log tells of none of its {len(jobs):,} jobs {missing}" if missing else None
 
 
+@_row("replay-far-from-log", "Compare packages by these waits, and promise none; procure site fit looks for the rules")
 def _far_from_log(done: Recommendation) -> str | None:
     replay = done.waited.fidelity
-    if replay is None or replay.is_forecast:
+    if replay is None or not done.waited.far:
         return None
-    of = replay.table.iloc[0]
+    of = replay["by_class"][0]
     return (
-        f"Replayed on {replay.named}, the jobs of the log wait {duration(of['simulated_mean'])} on average; in truth "
-        f"they waited {duration(of['logged_mean'])}"
+        f"Replayed on {replay['nodes']}, the jobs of the log wait {duration(of['simulated_mean'])} on average; in "
+        f"truth they waited {duration(of['logged_mean'])}"
     )
 
 
+@_row("not-told-apart", "Choose among them by what no simulation knows: delivery, service, space")
 def _not_told_apart(done: Recommendation) -> str | None:
-    sure = done.confidence
-    if sure is None or len(sure.table) < 2 or not sure.table["alike"].notna().all():
+    alike = None if done.confidence is None else done.confidence.table["alike"]
+    if alike is None or not alike.notna().all() or alike.sum() < 2:
         return None
-    n = int(sure.table["alike"].sum()) - 1
-    if n < 1:
-        return None
-    waits = done.ranking["mean_wait_time"].iloc[: len(sure.table)][sure.table["alike"].to_numpy(dtype=bool)]
+    waits = done.ranking["mean_wait_time"].iloc[: len(alike)][alike.to_numpy(dtype=bool)]
     return (
-        f"These jobs do not tell the first package from {counted(n, 'other')} of {len(sure.table) - 1} that it "
-        f"was compared with; their waits are {duration(waits.min())} to {duration(waits.max())}"
+        f"These jobs do not tell the first package from {counted(int(alike.sum()) - 1, 'other')} of {len(alike) - 1} "
+        f"that it was compared with; their waits are {duration(waits.min())} to {duration(waits.max())}"
     )
 
 
+@_row("turns-with-load", "If the load will grow, weigh that package, too")
 def _turns(done: Recommendation) -> str | None:
-    if done.other_loads is None:
-        return None
-    for one in done.other_loads.of_loads():
+    for one in done.other_loads["loads"] if done.other_loads else ():
         if one["load"] == 1.2 and one["regret_seconds"] > TURNS * one["mean_wait_time"]:
             return (
                 f"With 1.2 times the load another package leads: {one['leader']} waits "
                 f"{duration(one['regret_seconds'])} less than the {duration(one['mean_wait_time'])} of the first, "
-                f"which is then number {one['rank']} of {done.other_loads.loads.shape[1]}"
+                f"which is then number {one['rank']} of {(done.other_loads or {})['n_packages']}"
             )
     return None
 
 
-def _row(done: Recommendation) -> int:
+def _first(done: Recommendation) -> int:
     return int(done.ranking["row"].iloc[0])
-
-
-ROWS: dict[str, _Row] = {
-    "made-up-jobs": _Row(_made_up, "Replay your own: procure buy --jobs LOG"),
-    "predicted-leads": _Row(_predicted, "Simulate it before you buy: leave out --no-verify"),
-    "jobs-left-out": _Row(_left_out, "Ask for a larger node, or take these jobs out if they are not to run here"),
-    "longer-than-logged": _Row(
-        _longer_than_logged,
-        "Find out which jobs these are before you buy; if today's nodes stay, name them as existing_nodes",
-    ),
-    "few-jobs": _Row(
-        _few_jobs, "Ask whether these jobs will come again; --objective median-wait or p95-wait goes less by them"
-    ),
-    "costly-rule": _Row(_costly_rule, "Ask who needs this rule or bound, and whether it is worth that"),
-    "below-demand": _Row(
-        _below_demand, "Give more money, or fewer jobs; compare packages, and read no wait as a forecast"
-    ),
-    "far-above-demand": _Row(_far_above, "Try a heavier load (procure workload slice --load), or spend less"),
-    "unknown-requests": _Row(
-        _unknown, "Name the columns when importing; what a job does not ask for keeps none waiting"
-    ),
-    "replay-far-from-log": _Row(
-        _far_from_log, "Compare packages by these waits, and promise none; procure site fit looks for the rules"
-    ),
-    "not-told-apart": _Row(_not_told_apart, "Choose among them by what no simulation knows: delivery, service, space"),
-    "turns-with-load": _Row(_turns, "If the load will grow, weigh that package, too"),
-}
-"""By name: when it holds and what it then says, and what to do."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from procure.files import keep_array
 from procure.models.intervals import SHARE
 from procure.objectives import MEAN_WAIT
 from procure.objectives.aggregate import pooled_mean, regrets
-from procure.packages.ids import package_ids
+from procure.packages.nodes import package_ids
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.confidence import FEWEST_DAYS
@@ -37,80 +36,67 @@ _DAY = 86_400
 _TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
-@dataclass(frozen=True)
-class OtherLoads:
-    """How the first packages of a list do on other days, under more load, and on drawn weeks.
+def loads_record(
+    loads: pd.DataFrame, days: np.ndarray, day_jobs: np.ndarray, weeks: np.ndarray, saturated: int = 0
+) -> dict[str, Any]:
+    """Return how the first package of a list does on other days, under more load, and on drawn weeks.
 
     ``loads`` are mean waits, s, a row per load (index: the factor, 1 first) and a column per package, best first;
-    ``days`` and ``day_jobs`` mean waits by day, s, and how many jobs each counts, float64[days, packages], no row where
-    there are fewer than `FEWEST_DAYS`; ``weeks`` mean waits on each drawn period, s, float64[periods, packages], no row
-    where the study asks for none, in ``saturated`` of which the first package's queue grows to the end.
+    ``days`` those by day, of as many jobs as in ``day_jobs``, float64[days, packages], and ``weeks`` on each drawn
+    period, no row where there are none; in so many ``saturated`` ones the first one's queue grows. Returns
+    ``n_packages``; ``loads``, of each other load ``load mean_wait_time rank leader regret_seconds``; ``days`` and
+    ``weeks``, None where there are none.
     """
+    ranges = {"days": None, "weeks": _range(weeks, len(weeks))}
+    if n := len(days):
+        drawn = bootstrap(days, lambda wait, some: pooled_mean(wait, day_jobs[some]), DRAWS, 1)
+        ranges["days"] = _range(drawn, n)
+    if ranges["weeks"]:
+        ranges["weeks"]["n_saturated"] = saturated
+    rows = [
+        {
+            "load": float(load), "mean_wait_time": float(wait[0]), "rank": 1 + int((wait < wait[0]).sum()),
+            "leader": str(loads.columns[int(wait.argmin())]), "regret_seconds": float(wait[0] - wait.min()),
+        }
+        for load, wait in zip(loads.index[1:], loads.to_numpy()[1:], strict=True)
+    ]  # fmt: skip
+    return {"n_packages": loads.shape[1], "loads": rows} | ranges
 
-    loads: pd.DataFrame
-    days: np.ndarray
-    day_jobs: np.ndarray
-    weeks: np.ndarray
-    saturated: int = 0
 
-    def of_loads(self) -> list[dict[str, Any]]:
-        """Return of each other load ``load mean_wait_time rank leader regret_seconds`` of the first package."""
-        held = self.loads.to_numpy()[1:]
-        return [
-            {
-                "load": float(load),
-                "mean_wait_time": float(wait[0]),
-                "rank": 1 + int((wait < wait[0]).sum()),
-                "leader": str(self.loads.columns[int(wait.argmin())]),
-                "regret_seconds": float(wait[0] - wait.min()),
-            }
-            for load, wait in zip(self.loads.index[1:], held, strict=True)
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values, as ``procure recommend --format json`` has them of the first package."""
-        days, weeks = None, _range(self.weeks, len(self.weeks))
-        if n := len(self.days):
-            drawn = bootstrap(self.days, lambda wait, some: pooled_mean(wait, self.day_jobs[some]), DRAWS, 1)
-            days = _range(drawn, n)
-        return {"loads": self.of_loads(), "days": days, "weeks": weeks and weeks | {"n_saturated": self.saturated}}
-
-    def sentences(self) -> list[str]:
-        """Say what other days, a heavier load, and drawn weeks do to the first package."""
-        found, n, held = [], self.loads.shape[1], self.to_dict()
-        full = f"; the queue grows to the end in {self.saturated}" if self.saturated else ""
-        for what, more in (("days", ""), ("weeks", full)):
-            if (of := held[what]) is not None:
-                over = f"resamples of {counted(of['n'], 'day')}" if what == "days" else f"{of['n']} drawn periods"
-                among = f"; of {n} packages the first is the best in {of['best_share']:.0%}" if n > 1 else ""
-                low, high = duration(of["low_wait_time"]), duration(of["high_wait_time"])
-                found.append(f"over {over} jobs wait {low} to {high} (90 %){among}{more}")
-        for one in held["loads"]:
-            text = f"under {one['load']:g} times the load jobs wait {duration(one['mean_wait_time'])}"
-            text += f"; the first package is then rank {one['rank']} of {n}" if n > 1 else ""
-            text += f", {duration(one['regret_seconds'])} behind {one['leader']}" if one["rank"] > 1 else ""
-            found.append(text)
-        return found
+def load_notes(held: dict[str, Any] | None) -> list[str]:
+    """Say what other days, a heavier load, and drawn weeks do to the first package, see `loads_record`."""
+    found, n = [], held["n_packages"] if held else 0
+    for what in ("days", "weeks") if held else ():
+        if (of := held[what]) is not None:  # type: ignore[index]
+            over = f"resamples of {counted(of['n'], 'day')}" if what == "days" else f"{of['n']} drawn periods"
+            among = f"; of {n} packages the first is the best in {of['best_share']:.0%}" if n > 1 else ""
+            low, high = duration(of["low_wait_time"]), duration(of["high_wait_time"])
+            full = f"; the queue grows to the end in {of['n_saturated']}" if of.get("n_saturated") else ""
+            found.append(f"over {over} jobs wait {low} to {high} (90 %){among}{full}")
+    for one in held["loads"] if held else ():
+        text = f"under {one['load']:g} times the load jobs wait {duration(one['mean_wait_time'])}"
+        text += f"; the first package is then rank {one['rank']} of {n}" if n > 1 else ""
+        text += f", {duration(one['regret_seconds'])} behind {one['leader']}" if one["rank"] > 1 else ""
+        found.append(text)
+    return found
 
 
 def _range(wait: np.ndarray, n: int) -> dict[str, Any] | None:
     """Return the first package's range, how often it is the best, and its mean regret, over some waits."""
     if not n:
         return None
-    low, high = np.quantile(wait[:, 0], _TAILS)
-    return {
-        "n": n,
-        "mean_wait_time": float(wait[:, 0].mean()),
-        "low_wait_time": float(low),
-        "high_wait_time": float(high),
-        "best_share": float((wait[:, 0] <= wait.min(axis=1)).mean()),
-        "regret_share": float(regrets(wait)[:, 0].mean()),
-    }
+    first = wait[:, 0]
+    low, high = np.quantile(first, _TAILS)
+    figures = {
+        "mean_wait_time": first.mean(), "low_wait_time": low, "high_wait_time": high,
+        "best_share": (first <= wait.min(axis=1)).mean(), "regret_share": regrets(wait)[:, 0].mean(),
+    }  # fmt: skip
+    return {"n": n} | {name: float(value) for name, value in figures.items()}
 
 
 def other_loads(
     results: StudyResults, values: PackageValues, rows: np.ndarray, weeks: list[pd.DataFrame], seed: int = 1
-) -> OtherLoads:
+) -> dict[str, Any]:
     """Try the first packages of a list on other days, under `GROWTHS` times the load, and on drawn weeks.
 
     ``rows`` are of packages that leave out as many jobs as the first, best first; the first `HEAD` count. ``values``
@@ -140,7 +126,7 @@ def other_loads(
         days, ran = keep_array(kept, f"{name}.days", inputs, lambda: _by_day(results, counts))
     if len(days) < FEWEST_DAYS or np.isnan(days).any():
         days = ran = np.empty((0, len(rows)))
-    return OtherLoads(loads, days, ran, found[n::2], int((found[n + 1 :: 2, 0] > 0).sum()))
+    return loads_record(loads, days, ran, found[n::2], int((found[n + 1 :: 2, 0] > 0).sum()))
 
 
 def _waits(results: StudyResults, counts: np.ndarray, growth: float | None = None, seed: int = 1) -> np.ndarray:

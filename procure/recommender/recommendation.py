@@ -1,22 +1,26 @@
-"""What `recommend` returns: a ranking or a front, and everything that it stands on."""
+"""What `recommend` returns, what a list holds and who waits on it, and what programs read of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from procure.models import Predicted, WorkloadWaits
-from procure.objectives import Quantity
+from procure.objectives import MEAN_WAIT, Quantity
+from procure.packages.runnable import count_matrix
 from procure.recommender.confidence import Confidence
-from procure.recommender.confirm import SwapSearch
-from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.other_loads import OtherLoads
-from procure.recommender.replay_check import UNKNOWN, ReplayCheck
+from procure.recommender.replay_check import UNKNOWN, ReplayCheck, starts_known
 from procure.recommender.rule_costs import RuleCost
-from procure.recommender.values import Model, PackageValues
+from procure.recommender.values import Criteria, Model, PackageValues
+from procure.schemas import CLASSES
 from procure.sweep.results import StudyResults, workloads_of
-from procure.text import Shown, counted
+from procure.sweep.trial import replayed, simulate_once
+from procure.text import Shown, counted, duration
+from procure.workload.replay import counted_jobs
+from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Recommendation(Shown):
     ``confidence`` says how sure the order is, None for a front; ``about`` where it comes from; ``verified`` whether
     predictions were simulated to confirm the list, of which ``n_failed`` runs failed; ``waited`` what the first package
     cuts of the waiting in the log; ``exchanged`` what came of swaps around it; ``other_loads`` the first packages under
-    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs.
+    other loads, None where nothing was simulated for it; ``rule_costs`` what each rule of the packages costs;
+    ``shape`` what would be chosen for jobs kept to their old nodes, see `kept_to_nodes`.
     """
 
     results: StudyResults
@@ -44,9 +49,10 @@ class Recommendation(Shown):
     verified: bool
     n_failed: int = 0
     waited: ReplayCheck = UNKNOWN
-    exchanged: SwapSearch | None = None
+    exchanged: dict[str, Any] | None = None
     rule_costs: tuple[RuleCost, ...] = ()
-    other_loads: OtherLoads | None = None
+    other_loads: dict[str, Any] | None = None
+    shape: dict[str, Any] | None = None
 
     @property
     def case(self) -> WorkloadWaits:
@@ -120,3 +126,281 @@ def heading(of: Quantity) -> str:
 
 def _rounded(values: pd.Series) -> pd.Series:
     return values.round(1) if values.abs().max() >= 100 else values.round(4)
+
+
+FEW_JOBS = 0.01
+"""Fewer jobs than this share that make over half of the waiting are warned of."""
+_FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
+_OF_TASKS = ["n_tasks", "cpus_per_task", "mem_mb_per_task", "gpus_per_task"]
+
+
+def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return every metric of some packages on each workload, float64[workloads, rows] by name.
+
+    NaN where a package was not simulated.
+    """
+    results, names = done.results, list(done.results.plan.metric_names)
+    ids = done.case.packages["package_id"].iloc[rows]
+    runs = pd.concat([one for one in (results.results, results.searched) if len(one)], ignore_index=True)
+    runs = runs[(runs["policy"] == results.policy) & (runs["status"] == "ok") & runs["package_id"].isin(ids)]
+    runs = runs.drop_duplicates(["workload", "package_id"]).set_index(["workload", "package_id"]).reindex(columns=names)
+    found = np.full((len(names), len(results.cases), len(rows)), np.nan)
+    for i, case in enumerate(results.cases):
+        found[:, i] = runs.reindex([(case.name, one) for one in ids]).to_numpy(dtype="float64").T
+        new = np.isnan(found[names.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
+        if new.any():
+            found[:, i, new] = simulate_once(results, case.name, rows[new], []).T
+    return dict(zip(names, found, strict=True))
+
+
+def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
+    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of one of the packages, for classes with jobs.
+
+    Means over the workloads by what they weigh and by the jobs that they have of the class.
+    """
+    found = []
+    for name in (*CLASSES, *done.results.plan.study.classes):
+        n = np.array([case.class_jobs.get(name, 0) for case in done.results.cases])
+        if (weight := n * done.package_values.weight).any():
+            figures = {one: _mean(waits[f"{name}_{one}"][:, i], weight) for one in _FIGURES}
+            found.append({"class": name, "n_jobs": int(n.sum())} | figures)
+    return found
+
+
+def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
+    return float(np.average(np.where(weight > 0, figure, 0.0), weights=weight))
+
+
+def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int) -> dict[str, Any]:
+    """Return the mean wait, its 95th percentile, the share over an hour, and the mean over users, of one package.
+
+    It is column ``i`` of the waits, and a row of the package table.
+    """
+    weight = done.package_values.ran[:, row] * done.package_values.weight
+    return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
+
+
+def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
+    """Return ``class target met chance cost_usd`` of one package.
+
+    The chance is the share of the workloads in which it keeps the bound;
+    the cost is the price of the cheapest simulated package that keeps this target, missing where none does.
+    """
+    values, found = done.package_values, []
+    for target in done.criteria.targets:
+        value, known = values.value(target.of)
+        keeps = target.holds(value) & known & values.whole.runs_all
+        wait = values.results[target.of.column][values.ran_of(target.of)[:, row] > 0, row]
+        found.append(
+            {
+                "class": target.of.job_class or "all",
+                "target": target.text,
+                "met": bool(target.holds(value[[row]])[0]),
+                "chance": None if not len(wait) or np.isnan(wait).any() else float(target.holds(wait).mean()),
+                "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
+            }
+        )
+    return found
+
+
+def concentration(done: Recommendation, row: int) -> dict[str, Any]:
+    """Say whose the demand is, and which request makes most of the waiting, in the workload with the most jobs.
+
+    Returns
+    -------
+    dict
+        ``workload``; ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user); of the request,
+        of one user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
+        ``share_of_waiting``; and ``few``, see `_few`.
+    """
+    results = done.results
+    case = max(results.cases, key=lambda one: one.n_jobs)
+    run, _ = replayed(results.plan, results.counts[row], case.name, results.policy)
+    jobs = counted_jobs(run.schedule, results.plan.warm_up(case.name))
+    wait = (jobs["start_time"] - jobs["submit_time"]).fillna(0).to_numpy(dtype="float64")
+    request = jobs.groupby(["user", *REQUEST_AND_LIMIT], sort=False, dropna=False).ngroup().to_numpy()
+    waited, n = np.bincount(request, wait), np.bincount(request)
+    most = int(waited.argmax())
+    found: dict[str, Any] = {"workload": case.name, "user": None, "share_of_demand": None}
+    if (jobs["user"] != "").any():
+        demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
+        user = demand.drop(labels="", errors="ignore").idxmax()
+        found |= {"user": str(user), "share_of_demand": float(demand[user] / max(float(demand.sum()), 1.0))}
+    of_request = {"n_jobs": int(n[most]), "share_of_jobs": float(n[most] / len(jobs))}
+    return found | of_request | {
+        "share_of_waiting": float(waited[most] / waited.sum()) if waited.sum() > 0 else 0.0,
+        "few": _few(jobs, wait),
+    }  # fmt: skip
+
+
+def _few(jobs: pd.DataFrame, wait: np.ndarray) -> dict[str, Any] | None:
+    """Return the fewest jobs that make over half of the waiting, below `FEW_JOBS` of all; None where it takes more.
+
+    ``n_jobs``, ``share_of_jobs``, ``share_of_waiting``; ``request``, what most of them ask for, and ``n_of_request``;
+    ``users``, those with most of them first.
+    """
+    longest = np.argsort(-wait, kind="stable")
+    waited = np.cumsum(wait[longest])
+    n = int(np.searchsorted(waited, waited[-1] / 2, side="right")) + 1
+    if wait.mean() < 1 or n >= FEW_JOBS * len(jobs):
+        return None
+    few = jobs.iloc[longest[:n]]
+    columns = _REQUEST + _OF_TASKS * ("n_tasks" in few)
+    alike = few.groupby(columns, sort=False).size()
+    return {
+        "n_jobs": n,
+        "share_of_jobs": n / len(jobs),
+        "share_of_waiting": float(waited[n - 1] / waited[-1]),
+        "request": dict(zip(columns, map(int, alike.idxmax()), strict=True)),
+        "n_of_request": int(alike.max()),
+        "users": few.loc[few["user"] != "", "user"].value_counts(sort=True).index.astype(str).tolist(),
+    }
+
+
+def against_log(done: Recommendation) -> tuple[float, float] | None:
+    """Return the mean wait on the first package and in the log, s; None where the log does not say it."""
+    row, found, plan = int(done.ranking["row"].iloc[0]), [], done.results.plan
+    for case, waits in zip(done.results.cases, done.package_values.results[MEAN_WAIT.column], strict=True):
+        jobs = counted_jobs(plan.workloads[case.name], plan.warm_up(case.name))
+        if np.isnan(waits[row]) or not starts_known(jobs):
+            continue
+        logged = (jobs["start_time"] - jobs["submit_time"]).dropna().astype("float64").clip(lower=0).mean()
+        found.append((waits[row], logged, case.weight * len(jobs)))
+    if not found:
+        return None
+    here, logged, weight = np.array(found).T
+    return float(np.average(here, weights=weight)), float(np.average(logged, weights=weight))
+
+
+def about_waiting(done: Recommendation) -> list[str]:
+    """Say in sentences who waits on the first package, whose demand and whose waiting it is, and what it promises."""
+    row = int(done.ranking["row"].iloc[0])
+    if not done.package_values.simulated[row]:
+        return []
+    waits = waits_of(done, np.array([row]))
+    whole, classes = of_all(done, waits, 0, row), by_class(done, waits, 0)
+    text = (
+        f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
+        f"{duration(whole['p95_wait_time'])}, and {whole['share_over_1h']:.1%} over an hour"
+    )
+    if len(classes) > 1:
+        worst = max(classes, key=lambda one: one["mean_wait_time"])
+        text += (
+            f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
+            f"{worst['share_over_1h']:.1%} over an hour"
+        )
+    found = [text]
+    for one in against_targets(done, row):
+        chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
+        cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
+        kept = "kept" if one["met"] else "not kept"
+        found.append(f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}")
+    return found
+
+
+def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Return what ``procure recommend --format json`` says of each package's waits; whose they are, of the first."""
+    waits, found = waits_of(done, rows), list[dict[str, Any]]()
+    for i, row in enumerate(rows):
+        one: dict[str, Any] = {"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None}
+        if done.package_values.simulated[row]:
+            whole, logged = of_all(done, waits, i, int(row)), against_log(done) if i == 0 else None
+            one |= {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
+            one |= {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
+            one |= {"logged_mean_wait_time": None if logged is None else logged[1]}
+            if i == 0:
+                one |= {"concentration": concentration(done, int(row))} | done.waited.to_dict()
+        found.append(one)
+    return found
+
+
+def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
+    """Return each package as type → count, without zeros, in quote-file order."""
+    names = quotes["name"].tolist()
+    return [
+        {name: int(count) for name, count in zip(names, row, strict=True) if count}
+        for row in count_matrix(packages, quotes)
+    ]
+
+
+def records(done: Recommendation) -> list[dict[str, object]]:
+    """Return the first k as plain records, as ``procure recommend --format json`` prints them."""
+    top, packages, criteria = done.ranking.head(done.k), done.case.packages, done.criteria
+    bought = packages.iloc[top["row"].to_numpy()]
+    keep = ["rank", "package_id", "price_usd", "mean_wait_time", "simulated", "jobs_left_out"]
+    keep += ["low_wait_time", "high_wait_time"]
+    found = pd.DataFrame(bought[["total_cpus", "total_mem_gb", "total_gpus"]]).to_dict(orient="records")
+    counts = counts_of(bought, done.results.plan.quotes)
+    rows = [
+        {**one, "counts": count, **total}
+        for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
+    ]
+    waiting = waiting_records(done, top["row"].to_numpy())
+    rows = [one | more for one, more in zip(rows, waiting, strict=True)]
+    if criteria != Criteria():
+        for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
+            one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
+            one |= {name: line[name] for name in line if name.startswith("objective_")}
+            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.bounds}
+            one["constrained_intervals"] = {
+                bound.of.name: [line[f"{bound.of.name}_low"], line[f"{bound.of.name}_high"]]
+                for bound in criteria.bounds
+                if bound.of.source == "result"
+            }
+    for one in rows:
+        one |= dict.fromkeys(("rules", "shape", "other_loads", "exchanges"))
+    rows[0]["rules"] = [cost._asdict() for cost in done.rule_costs]
+    rows[0]["shape"] = done.shape
+    rows[0]["other_loads"] = done.other_loads
+    rows[0]["exchanges"] = done.exchanged
+    if done.confidence is not None:
+        sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
+        rows = [one | more for one, more in zip(rows, sure, strict=True)]
+    return rows
+
+
+def front_records(done: Recommendation) -> dict[str, object]:
+    """Return the front as a plain document, as ``procure recommend --pareto … --format json`` prints it."""
+    assert done.front is not None
+    counts = counts_of(done.case.packages.iloc[done.front["row"].to_numpy()], done.results.plan.quotes)
+    rows = done.front.drop(columns="row").to_dict(orient="records")
+    return {
+        "axes": [{"name": axis.name, "unit": axis.unit} for axis in done.criteria.axes],
+        "front": [one | {"counts": held} for one, held in zip(rows, counts, strict=True)],
+    }
+
+
+def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
+    """Sum the servers of each type over packages: a row per type, in quote-file order.
+
+    ``category name cpus mem_gb gpus``, ``servers``, ``packages`` that hold the type, and ``mean_count`` per package.
+    (Hutchison 2024, table 3.6.)
+    """
+    counts = count_matrix(packages, quotes)
+    table = quotes[["category", "name", "cpus", "mem_gb", "gpus"]].reset_index(drop=True)
+    return table.assign(
+        servers=counts.sum(axis=0),
+        packages=(counts > 0).sum(axis=0),
+        mean_count=counts.mean(axis=0) if len(counts) else 0.0,
+    )
+
+
+def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
+    """Return what packages spend on each category: ``category price_usd share``, means over packages.
+
+    What discounts take off an order is shared among its nodes by their list prices. (Hutchison 2024, figure 3.5.)
+    """
+    spent = count_matrix(packages, quotes) * quotes["price_usd"].to_numpy(dtype="float64")
+    if "price_usd" in packages:
+        listed, paid = spent.sum(axis=1), packages["price_usd"].to_numpy(dtype="float64")
+        spent *= (paid / np.where(listed > 0, listed, 1.0))[:, None]
+    mean = pd.Series(spent.mean(axis=0)).groupby(quotes["category"].to_numpy(), sort=False).sum()
+    total = float(mean.sum())
+    return pd.DataFrame(
+        {
+            "category": mean.index.to_numpy(),
+            "price_usd": mean.to_numpy(),
+            "share": mean.to_numpy() / total if total else np.nan,
+        }
+    )

@@ -15,16 +15,22 @@ from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs
 from procure.progress import silent
 from procure.recommender.confidence import assess
-from procure.recommender.confirm import MOST_SWAPPED, confirm_list, try_swaps
-from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.notes import notes_of
 from procure.recommender.other_loads import drawn_weeks, other_loads
-from procure.recommender.rank import FEWEST_CONFIRMED, eligible, find_front, ranking_table
+from procure.recommender.rank import (
+    FEWEST_CONFIRMED,
+    MOST_SWAPPED,
+    confirm_list,
+    eligible,
+    find_front,
+    ranking_table,
+    try_swaps,
+)
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.replay_check import check_replay
-from procure.recommender.rule_costs import RuleCost, rule_costs
-from procure.recommender.values import MOST_ROUNDS, PackageValues
+from procure.recommender.rule_costs import RuleCost, kept_to_nodes, rule_costs
+from procure.recommender.values import MOST_ROUNDS, Criteria, PackageValues, criteria_of
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.text import nearest
@@ -58,7 +64,7 @@ def recommend(
     study
         The path of a study that was swept, the study, or its results from `load_results`.
     k, objective, constraints, pareto
-        Length of the list; see `procure.recommender.criteria.criteria_of`. Default: the study's.
+        Length of the list; see `procure.recommender.values.criteria_of`. Default: the study's.
     verify
         Whether to simulate the first max(k, 50) packages, or the front, where they are predictions.
     rule, policy, workload, note
@@ -119,7 +125,11 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     weeks = drawn_weeks(results) if verify and not criteria.axes else []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
-    _try_smaller(values, results)
+    # Some of the packages that a bound on the price lists, so that models know such as these, too.
+    rows = np.flatnonzero(results.smaller & values.whole.runs_all)
+    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
+    if len(rows) and n > 0:
+        values.confirm(lambda: rows[:: max(1, len(rows) // n)])
     learn_values(values, results, criteria, rule, verify, asked.note)
     n_before = int((values.simulated & ~values.now).sum())
     front, swaps, by = None, None, criteria
@@ -139,10 +149,11 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
     is_known = front is None and bool(values.simulated[first])
     sure = None if front is not None else assess(results, values, criteria, ranking, k, asked.resamples, asked.seed)
     waited = check_replay(results, results.counts[first] if is_known else None)
-    other, costs = None, tuple[RuleCost, ...]()
+    other, costs, shape = None, tuple[RuleCost, ...](), None
     if verify and is_known and rule == RUNS_ALL and criteria.need_runs:
         costs = tuple(rule_costs(results, criteria, rule, results.counts[first]))
         top = ranking.head(max(k, 1))
+        shape = kept_to_nodes(results, criteria, rule, top["row"].to_numpy()[:FEWEST_CONFIRMED])
         alike = top["simulated"] & (top["jobs_left_out"] == top["jobs_left_out"].iloc[0])
         try:
             other = other_loads(results, values, top.loc[alike, "row"].to_numpy(), weeks, asked.seed)
@@ -150,17 +161,10 @@ def _recommend(results: StudyResults, criteria: Criteria, asked: _Asked) -> Reco
             asked.note(f"other loads are not tried: {error}")
     n_failed = int(values.failed.sum())
     done = Recommendation(
-        results, criteria, rule, ranking, k, front, values, sure, (), verify, n_failed, waited, swaps, costs, other
-    )
+        results, criteria, rule, ranking, k, front, values, sure, (), verify, n_failed, waited, swaps, costs, other,
+        shape,
+    )  # fmt: skip
     return replace(done, about=tuple(notes_of(done, asked.k, n_before, n_before - n_sampled, failures)))
-
-
-def _try_smaller(values: PackageValues, results: StudyResults) -> None:
-    """Simulate some of the packages that a bound on the price lists, so that models know such as these, too."""
-    rows = np.flatnonzero(results.smaller & values.whole.runs_all)
-    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
-    if len(rows) and n > 0:
-        values.confirm(lambda: rows[:: max(1, len(rows) // n)])
 
 
 def with_front(done: Recommendation) -> Recommendation:
@@ -179,7 +183,9 @@ def _front_values(
     wider = values_of(results, criteria)
     wider.simulate = simulator(results, list(wider.results), failures) if verify else None
     if known is not None:
-        wider.adopt(known)
+        for name in ("_predicted", "_by_workload", "_errors", "_calibrated"):  # what it has learnt of the same cases
+            getattr(wider, name).update(getattr(known, name))
+        wider.models += known.models
     learn_values(wider, results, criteria, RUNS_ALL, verify)
     return wider
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.packages.costs import HOURS_PER_YEAR, years_factor
-from procure.packages.ids import package_ids
-from procure.packages.nodes import package_nodes
+from procure.packages.nodes import package_ids, package_nodes
 from procure.packages.runnable import fits, mem_mb, request_shapes, shape_of
 from procure.progress import silent
 from procure.recommender.learning import Note
@@ -25,7 +24,7 @@ from procure.sweep.results import costs_of, policy_of
 from procure.sweep.trial import find_package
 from procure.tables import check, read
 from procure.text import Shown, counted, duration
-from procure.workload.gpu_models import run_times_on
+from procure.workload.speedups import run_times_on
 
 _MOST_ROUNDS = 20
 _HOUR = 3600
@@ -66,14 +65,14 @@ def read_prices(path: str | Path) -> pd.DataFrame:
 def _checked(prices: pd.DataFrame, source: str = "prices") -> pd.DataFrame:
     prices = check(prices, PRICES, source)
     prices = prices.assign(**{name: np.nan for name in ("reserved_usd_per_hour", "speed") if name not in prices})
-    for row, one in enumerate(prices.itertuples(), 1):
-        if one.reserved_usd_per_hour > one.usd_per_hour:
-            raise TableError(
-                f"{source}, row {row}, column reserved_usd_per_hour: {one.reserved_usd_per_hour:g} was given; it is of "
-                f"every hour, and on demand costs {one.usd_per_hour:g}"
-            )
-        if one.speed == 0:
-            raise TableError(f"{source}, row {row}, column speed: 0 was given; it must be above 0")
+    for wrong, name, what in (
+        (prices["reserved_usd_per_hour"] > prices["usd_per_hour"], "reserved_usd_per_hour",
+         "it is of every hour, and is above usd_per_hour, that on demand"),
+        (prices["speed"] == 0, "speed", "it must be above 0"),
+    ):  # fmt: skip
+        for row in np.flatnonzero(wrong)[:1]:
+            given = prices[name].iloc[row]
+            raise TableError(f"{source}, row {row + 1}, column {name}: {given:g} was given; {what}")
     return prices
 
 
@@ -194,17 +193,24 @@ def compare_rent(
     row = pd.DataFrame([dict(zip(plan.types, counts.tolist(), strict=True))])
     weights = {one.name: one.weight for one in plan.study.scenarios}
     bought = costs_of(plan, row.assign(package_id=package_id, price_usd=0.0), weights).iloc[0]
-    tco = float(bought["tco_usd"])
-    asked: list[tuple[str, float, dict[str, tuple[np.ndarray, ...]]]] = [
-        ("buy", tco, {name: (np.zeros(0), one.alone) for name, one in jobs.items()}),
-        ("on demand", 0.0, {name: (one.usd, one.boots) for name, one in jobs.items()}),
-        ("reserved", 0.0, {name: (one.reserved(), one.boots) for name, one in jobs.items()}),
-    ]
+    ways: dict[str, tuple[float, Callable[[_Jobs], tuple[np.ndarray, ...]]]] = {
+        "buy": (float(bought["tco_usd"]), lambda one: (np.zeros(0), one.alone)),
+        "on demand": (0.0, lambda one: (one.usd, one.boots)),
+        "reserved": (0.0, lambda one: (one.reserved(), one.boots)),
+    }
     for bound in wait_bounds:
-        note(f"bursting over {duration(bound)}")
-        asked.append((f"burst over {duration(bound)}", tco, {name: one.burst(bound) for name, one in jobs.items()}))
-    found = pd.DataFrame([_row(way, jobs, weights) for way in asked])
-    even = _break_even(found)
+        burst = lambda one, bound=bound: one.burst(bound)  # noqa: E731
+        ways[f"burst over {duration(bound)}"] = (float(bought["tco_usd"]), burst)
+    rows = []
+    for way, (usd, of) in ways.items():
+        note(f"{way}: counting US$ and waits")
+        rows.append(_row(way, usd, [(one, weights[name], *of(one)) for name, one in jobs.items()]))  # type: ignore[misc]
+    found = pd.DataFrame(rows)
+    rented = found[found["way"].isin(["on demand", "reserved"])].to_dict(orient="records")
+    even = {
+        str(one["way"]): round(found["usd"].iloc[0] / one["rented_usd"], 4) if one["rented_usd"] > 0 else None
+        for one in rented
+    }
     title = f"{plan.study.name}: buy {package_id}, rent or burst, over {costs.years:g} years"
     notes = _notes(plan, found, even, float(bought["busy_share"]))
     return RentComparison(found, even, package_id, costs.years, title, notes)
@@ -280,44 +286,28 @@ def _holds(prices: pd.DataFrame, jobs: pd.DataFrame) -> np.ndarray:
     return fits(types, shapes)[:, shape_of(jobs, shapes)]
 
 
-def _row(
-    way: tuple[str, float, Mapping[str, tuple[np.ndarray, ...]]],
-    jobs: Mapping[str, _Jobs],
-    weights: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return a row of the table from US$ and waits by job; each workload counts with its weight."""
-    name_of_way, bought, found = way
-    waits, weight = list[np.ndarray](), list[np.ndarray]()
-    per_second, n_rented, left_out = 0.0, 0, 0
-    for name, (paid, wait) in found.items():
-        one, submit = jobs[name], jobs[name].jobs["submit_time"].to_numpy()
-        per_second += weights[name] * float(np.nansum(paid)) / one.period
-        counts = ~np.isnan(wait) & (submit >= submit.min() + one.plan.warm_up(name))
+def _row(name: str, bought: float, found: list[tuple[_Jobs, float, np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """Return a row of the table from each workload's jobs, its weight, and US$ and waits by job."""
+    waits, shares, per_second, n_rented, left_out = [], [], 0.0, 0, 0
+    for one, weight, paid, wait in found:
+        submit = one.jobs["submit_time"].to_numpy()
+        per_second += weight * float(np.nansum(paid)) / one.period
+        counts = ~np.isnan(wait) & (submit >= submit.min() + one.plan.warm_up(one.name))
         waits.append(wait[counts])
-        weight.append(np.full(int(counts.sum()), weights[name]))
+        shares.append(np.full(int(counts.sum()), weight))
         n_rented += int((np.nan_to_num(paid) > 0).sum())
         left_out += int(np.isnan(wait).sum())
-        costs = one.plan.study.costs
-    usd = (
-        per_second / sum(weights.values()) * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
-    )
-    row = {"way": name_of_way, "usd": round(bought + usd, 2), "rented_usd": round(usd, 2)}
-    wait, share = np.concatenate(waits), np.concatenate(weight)
+    costs, weights = found[0][0].plan.study.costs, sum(one[1] for one in found)
+    usd = per_second / weights * _HOUR * HOURS_PER_YEAR * years_factor(costs.years, costs.interest_percent)
+    wait, share = np.concatenate(waits), np.concatenate(shares)
     figures = dict.fromkeys(("mean_wait_time", "p95_wait_time", "max_wait_time", "share_over_1h"), float("nan"))
     if len(wait):
-        figures["mean_wait_time"] = float(np.average(wait, weights=share))
-        figures["p95_wait_time"] = float(np.quantile(wait, 0.95, weights=share, method="inverted_cdf"))
-        figures["max_wait_time"] = float(wait.max())
-        figures["share_over_1h"] = float(np.average(wait > _HOUR, weights=share))
+        p95 = np.quantile(wait, 0.95, weights=share, method="inverted_cdf")
+        late = np.average(wait > _HOUR, weights=share)
+        known = (np.average(wait, weights=share), p95, wait.max(), late)
+        figures = dict(zip(figures, map(float, known), strict=True))
+    row = {"way": name, "usd": round(bought + usd, 2), "rented_usd": round(usd, 2)}
     return row | figures | {"rented_jobs": n_rented, "jobs_left_out": left_out}
-
-
-def _break_even(table: pd.DataFrame) -> dict[str, float | None]:
-    """Return by which factor on the load each way of renting costs what buying does."""
-    buy, found = float(table["usd"].iloc[0]), dict[str, float | None]()
-    for row in table[table["way"].isin(["on demand", "reserved"])].itertuples():
-        found[str(row.way)] = round(buy / row.rented_usd, 4) if row.rented_usd > 0 else None
-    return found
 
 
 def _notes(plan: Plan, table: pd.DataFrame, even: Mapping[str, float | None], busy: float) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,163 +47,50 @@ class Logged(NamedTuple):
     counted: np.ndarray  # bool[n_jobs], not of the warm-up, and started in the log
 
 
-@dataclass(frozen=True)
-class BaselineReplay:
-    """How a replay under a policy, on the nodes ``named`` so, compares with the logs.
+class ReplayCheck(NamedTuple):
+    """What is known of the waiting in the log: what the package cuts, and how close a replay is, as programs read it.
 
-    ``table`` is from `compare_pairs`, of ``all`` and of each class of `procure.schemas.CLASSES` with jobs, with
-    ``forecast``: whether a simulated wait of the class may be read as a forecast.
+    ``account`` is ``nodes n_jobs hours want_hours cut_hours cut_hours_at_most replayed causes by_class sentence``;
+    ``fidelity`` is ``policy nodes by_class sentence``, ``by_class`` being `compare_pairs` of ``all`` and of each class
+    with jobs, and ``forecast``, whether a simulated wait may be read as one. ``missing`` says why one of them is not
+    known; it is empty where the jobs are made up.
     """
 
-    policy: str
-    named: str
-    table: pd.DataFrame
-
-    @property
-    def is_forecast(self) -> bool:
-        """Whether a simulated wait of all jobs may be read as a forecast."""
-        return bool(self.table["forecast"].iloc[0])
-
-    @property
-    def sentence(self) -> str:
-        """How close it is, and how to read simulated waits."""
-        of, far = self.table.iloc[0], self.table.loc[~self.table["forecast"], "class"].tolist()
-        figures = {who: ", ".join(duration(of[f"{who}_{name}"]) for name in ("mean", "median", "p90"))
-                   for who in ("simulated", "logged")}  # fmt: skip
-        text = (
-            f"replayed on {self.named} under {self.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait "
-            f"{figures['simulated']}; in the log {figures['logged']} (mean, median, 90th percentile); "
-            f"{of['share_within']:.0%} within ten minutes"
-        )
-        if of["rank_correlation"] < LITTLE_RANK:
-            text += f", rank correlation {of['rank_correlation']:.2f}, too low to say which job waits"
-        if not self.is_forecast:
-            return f"{text}; the waits shown here are no forecast: use them only to compare packages"
-        return f"{text}; waits of class {', '.join(far)} are no forecast" if far else text
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict(orient="records")
-        return {"policy": self.policy, "nodes": self.named, "by_class": rows, "sentence": self.sentence}
-
-
-class Hours(NamedTuple):
-    """Hours waited by the jobs of the logs that started there and in all replays, by what each log weighs."""
-
-    logged: float
-    want: float  # logged, for want of nodes
-    held: float  # logged, for other causes; stays in both replays
-    today: float  # replayed with the holds as they are
-    bought: float
-    free: float  # replayed with the package, without holds
-    by_policy: bool = False  # the policy itself holds jobs back: what is held does not stay job by job
-
-    def cut(self) -> tuple[float, float]:
-        """Return the hours of the log that the package cuts: while holds stay, and if they go away.
-
-        Where the replay of today waits longer than the log, the difference counts in proportion.
-        """
-        whole = min(1.0, self.logged / self.today) if self.today > 0 else 0.0
-        want_today = self.today - self.held
-        part = whole if self.by_policy else min(1.0, self.want / want_today) if want_today > 0 else 0.0
-        least = min(max(0.0, (self.today - self.bought) * part), self.want)
-        return least, min(max(least, self.logged - self.free * whole), self.logged)
-
-
-@dataclass(frozen=True)
-class WaitReduction:
-    """What of the waiting in the log a package cuts.
-
-    ``named`` are the nodes of today; ``n_jobs`` started in the log and in every replay, and waited ``hours``;
-    ``causes`` are ``cause hours share`` of the account, ``by_class`` ``class n_jobs hours want_hours today_hours
-    package_hours``; ``held_by`` is ``the log`` where every job keeps the part of its wait that is for other causes, or
-    ``the policy`` where its rules hold.
-    """
-
-    named: str
-    n_jobs: int
-    hours: Hours
-    causes: pd.DataFrame
-    by_class: pd.DataFrame
-    held_by: str
-
-    @property
-    def brief(self) -> str:
-        """What a first page says: without the upper bound."""
-        total = self.hours.logged
-        if not total:
-            return "in the log no job waited: there is no waiting to cut"
-        want, least = 100 * self.hours.want / total, 100 * self.hours.cut()[0] / total
-        cut = "none" if round(least) == 0 else "all" if round(least) == round(want) else f"{least:.0f}"
-        these = "" if round(want) == 0 else f"; this purchase cuts {cut} of these"
-        return f"of 100 hours waited in the log, {want:.0f} were for want of {self._wanted()}{these}"
-
-    @property
-    def sentence(self) -> str:
-        """What a committee reads."""
-        if not self.hours.logged:
-            return self.brief
-        most = 100 * self.hours.cut()[1] / self.hours.logged
-        return f"{self.brief}, and at most {most:.0f} of the 100 if all other holds went away with it"
-
-    def _wanted(self) -> str:
-        """Name what is wanted: nodes, or those of the class whose jobs want most of it."""
-        of = self.by_class.set_index("class")["want_hours"]
-        most = str(of.idxmax())
-        return _NODES_FOR.get(most, "nodes") if of.sum() and of[most] >= _MOSTLY * of.sum() else "nodes"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        hours, (least, most) = self.hours, self.hours.cut()
-        replayed = {"holds_by": self.held_by, "held_hours": hours.held, "today_hours": hours.today,
-                    "package_hours": hours.bought, "package_hours_without_holds": hours.free}  # fmt: skip
-        return {
-            "nodes": self.named, "n_jobs": self.n_jobs, "hours": hours.logged, "want_hours": hours.want,
-            "cut_hours": least, "cut_hours_at_most": most, "replayed": replayed,
-            "causes": self.causes.to_dict(orient="records"), "by_class": self.by_class.to_dict(orient="records"),
-            "sentence": self.sentence,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ReplayCheck:
-    """What is known of the waiting in the log: what the package cuts, and how close a replay is.
-
-    ``missing`` says why one of them is not known; it is empty where the jobs are made up.
-    """
-
-    cut: WaitReduction | None = None
-    fidelity: BaselineReplay | None = None
+    account: dict[str, Any] | None = None
+    fidelity: dict[str, Any] | None = None
     missing: str = ""
+
+    @property
+    def far(self) -> bool:
+        """Whether the replay is known to be too far from the log for a forecast."""
+        return self.fidelity is not None and not self.fidelity["by_class"][0]["forecast"]
 
     def sentences(self) -> list[str]:
         """Say it."""
-        return [*(one.sentence for one in (self.cut, self.fidelity) if one), *filter(None, [self.missing])]
+        return [*(one["sentence"] for one in (self.account, self.fidelity) if one), *filter(None, [self.missing])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``account`` and ``fidelity`` for programs; where they are not known, ``missing`` says why."""
+        """Return ``account`` and ``fidelity``; where they are not known, ``missing`` says why."""
         missing = {"missing": self.missing or "the jobs are made up: no log says how long they waited"}
-        parts = {"account": self.cut, "fidelity": self.fidelity}
-        return {name: missing if one is None else one.to_dict() for name, one in parts.items()}
+        return {"account": self.account or missing, "fidelity": self.fidelity or missing}
 
 
 UNKNOWN = ReplayCheck()
-"""Nothing was looked at."""
 
 
 def check_replay(results: StudyResults, counts: np.ndarray | None = None) -> ReplayCheck:
     """Replay today's nodes beside the log; with a package, int64[n_types], say what of the waiting it cuts, too."""
     try:
         logs, missing = find_logs(results)
-        baseline = compare_baseline(results, logs)
+        fidelity = compare_baseline(results, logs)
     except TableError as error:
         return ReplayCheck(missing=f"how close a replay comes to the log is not known: {error}")
-    if counts is None or baseline is None:
-        return ReplayCheck(fidelity=baseline, missing=missing)
+    if counts is None or fidelity is None:
+        return ReplayCheck(fidelity=fidelity, missing=missing)
     try:
-        return ReplayCheck(_reduction(results, logs, counts), baseline)
+        return ReplayCheck(_account(results, logs, counts), fidelity)
     except TableError as error:
-        return ReplayCheck(fidelity=baseline, missing=f"how much waiting more nodes cut is not known: {error}")
+        return ReplayCheck(fidelity=fidelity, missing=f"how much waiting more nodes cut is not known: {error}")
 
 
 def find_logs(results: StudyResults) -> tuple[list[Logged], str]:
@@ -218,28 +104,23 @@ def find_logs(results: StudyResults) -> tuple[list[Logged], str]:
     logs = []
     for i in np.unique(np.linspace(0, len(known) - 1, min(MOST_LOGS, len(known))).round().astype(int)):
         case, jobs = known[i], plan.workloads[known[i].name].reset_index(drop=True)
-        found = _nodes_today(results, jobs)
-        if found is None:
-            where = "neither the study (existing_nodes) nor the log (node_ids) says on which nodes the jobs waited"
-            return [], f"{where}, {unknown}, nor how close a replay is"
+        if study.packages.existing_nodes is not None:  # retired ones still ran
+            nodes, named = read_existing(study.packages.existing_nodes).nodes, "today's nodes"
+        else:
+            nodes, named = log_account().nodes(jobs), "the nodes that the log names"
+            if nodes is None:
+                where = "neither the study (existing_nodes) nor the log (node_ids) says on which nodes the jobs waited"
+                return [], f"{where}, {unknown}, nor how close a replay is"
+            nodes = check(nodes, NODE)
         kept = counted_jobs(jobs.assign(row=np.arange(len(jobs))), plan.warm_up(case.name))
         counts = np.isin(np.arange(len(jobs)), kept["row"]) & jobs["start_time"].notna().to_numpy()
-        logs.append(Logged(case.name, case.weight, jobs, *found, counts))
+        logs.append(Logged(case.name, case.weight, jobs, nodes, named, counts))
     return logs, ""
 
 
 def starts_known(jobs: pd.DataFrame) -> bool:
     """Tell whether a log says when most of its jobs started."""
     return "start_time" in jobs and bool(jobs["start_time"].notna().mean() > KNOWN)
-
-
-def _nodes_today(results: StudyResults, jobs: pd.DataFrame) -> tuple[pd.DataFrame, str] | None:
-    """Return the nodes that the log ran on, and what they are called; retired ones still ran."""
-    rules = results.plan.study.packages
-    if rules.existing_nodes is not None:
-        return read_existing(rules.existing_nodes).nodes, "today's nodes"
-    seen = log_account().nodes(jobs)
-    return None if seen is None else (check(seen, NODE), "the nodes that the log names")
 
 
 def log_account() -> Any:
@@ -270,7 +151,7 @@ def _kept(
     )
 
 
-def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> BaselineReplay | None:
+def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> dict[str, Any] | None:
     """Compare a replay of today with the log, by class; None where there is no log; a run that fails is an error."""
     if not logs:
         return None
@@ -279,20 +160,67 @@ def compare_baseline(results: StudyResults, logs: Sequence[Logged]) -> BaselineR
         replayed = _replay(results, log, log.nodes, log.jobs)
         return pair_waits(log.jobs, replayed)["simulated"].to_numpy(np.float64)
 
-    parts = []
+    parts, named = [], logs[0].named
     for log, simulated in zip(logs, _kept(results, "today", logs, [], waits), strict=True):
         pairs = pair_waits(log.jobs, log.jobs).assign(simulated=simulated, kind=np.array(CLASSES)[class_of(log.jobs)])
         parts.append(pairs[log.counted].dropna(subset=["logged", "simulated"]))
     table = pd.concat(parts, ignore_index=True)
     if table.empty:
-        raise TableError(f"no job that started in the log runs on {logs[0].named}")
+        raise TableError(f"no job that started in the log runs on {named}")
     classes = [("all", table), *((name, table[table["kind"] == name]) for name in CLASSES)]
     rows = [{"class": name} | compare_pairs(part) for name, part in classes if len(part)]
     found = pd.DataFrame(rows[:1] if len(rows) == 2 else rows)  # one class is all
-    return BaselineReplay(results.policy, logs[0].named, found.assign(forecast=is_near(found)))
+    found = found.assign(forecast=is_near(found))
+    of, far = found.iloc[0], found.loc[~found["forecast"], "class"].tolist()
+    here, there = (
+        ", ".join(duration(of[f"{who}_{name}"]) for name in ("mean", "median", "p90"))
+        for who in ("simulated", "logged")
+    )
+    text = (
+        f"replayed on {named} under {results.policy}, {counted(int(of['n_jobs']), 'job')} of the log wait {here}; "
+        f"in the log {there} (mean, median, 90th percentile); {of['share_within']:.0%} within ten minutes"
+    )
+    if of["rank_correlation"] < LITTLE_RANK:
+        text += f", rank correlation {of['rank_correlation']:.2f}, too low to say which job waits"
+    if not of["forecast"]:
+        text += "; the waits shown here are no forecast: use them only to compare packages"
+    elif far:
+        text += f"; waits of class {', '.join(far)} are no forecast"
+    records = found.astype(object).where(found.notna(), None).to_dict(orient="records")
+    return {"policy": results.policy, "nodes": named, "by_class": records, "sentence": text}
 
 
-def _reduction(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray) -> WaitReduction:
+def cut_hours(hours: Mapping[str, float], by_policy: bool = False) -> tuple[float, float]:
+    """Return the hours of the log that a package cuts: while what else holds jobs stays, and if that goes away.
+
+    ``hours`` are those waited in the log, ``logged``, of it ``want`` for nodes and ``held`` for other causes; replayed
+    on the nodes of ``today``; with the package, ``bought``, and without holds, ``free``. Where the replay of today
+    waits longer than the log, the difference counts in proportion. ``by_policy``: the policy itself holds jobs back, so
+    what is held does not stay job by job.
+    """
+    logged, want, today = hours["logged"], hours["want"], hours["today"]
+    whole, want_today = min(1.0, logged / today) if today > 0 else 0.0, today - hours["held"]
+    part = whole if by_policy else min(1.0, want / want_today) if want_today > 0 else 0.0
+    least = min(max(0.0, (today - hours["bought"]) * part), want)
+    return least, min(max(least, logged - hours["free"] * whole), logged)
+
+
+def cut_sentence(account: Mapping[str, Any], most: bool = True) -> str:
+    """Say what of the waiting in the log a package cuts, ``most``: and what at most."""
+    total = account["hours"]
+    if not total:
+        return "in the log no job waited: there is no waiting to cut"
+    want, least, at_most = (100 * account[one] / total for one in ("want_hours", "cut_hours", "cut_hours_at_most"))
+    cut = "none" if round(least) == 0 else "all" if round(least) == round(want) else f"{least:.0f}"
+    of = {one["class"]: one["want_hours"] for one in account["by_class"]}
+    wants = max(of, key=of.__getitem__)
+    nodes = _NODES_FOR.get(wants, "nodes") if sum(of.values()) and of[wants] >= _MOSTLY * sum(of.values()) else "nodes"
+    text = f"of 100 hours waited in the log, {want:.0f} were for want of {nodes}"
+    text += "" if round(want) == 0 else f"; this purchase cuts {cut} of these"
+    return text + (f", and at most {at_most:.0f} of the 100 if all other holds went away with it" if most else "")
+
+
+def _account(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray) -> dict[str, Any]:
     """Account for the waiting in the logs, and say what of it a package cuts."""
     account, site = log_account(), getattr(catalog.spec(results.policy).parameters, "site", NOTHING)
     own = site != NOTHING  # the policy knows a site's rules, so that it holds jobs back by itself
@@ -303,23 +231,26 @@ def _reduction(results: StudyResults, logs: Sequence[Logged], counts: np.ndarray
     table = pd.concat(parts, ignore_index=True)
     if table.empty:
         raise TableError("no job of the log runs both today and with the package")
-    columns = [name for name in table if name not in ("class", "weight")]
-    hours = table[columns].mul(table["weight"] / 3600, axis=0)
+    hours = table.drop(columns=["class", "weight"]).mul(table["weight"] / 3600, axis=0)
     total, by_class = hours.sum(), hours.groupby(table["class"])
     named = {"logged": "hours", "want": "want_hours", "today": "today_hours", "bought": "package_hours"}
-    classes = (
-        by_class[list(named)].sum().rename(columns=named).reindex([one for one in CLASSES if one in by_class.groups])
-    )
+    order = [one for one in CLASSES if one in by_class.groups]
+    classes = by_class[list(named)].sum().rename(columns=named).reindex(order)
     classes.insert(0, "n_jobs", by_class.size())
     causes = pd.DataFrame({"cause": account.causes, "hours": total[list(account.causes)].to_numpy()})
-    return WaitReduction(
-        logs[0].named,
-        len(table),
-        Hours(**{name: float(total[name]) for name in Hours._fields[:-1]}, by_policy=own),
-        causes.assign(share=causes["hours"] / max(float(total["logged"]), 1e-9)),
-        classes.rename_axis("class").reset_index(),
-        "the policy" if own else "the log",
-    )
+    causes["share"] = causes["hours"] / max(float(total["logged"]), 1e-9)
+    whole = {str(name): float(value) for name, value in total.items()}
+    least, most = cut_hours(whole, own)
+    found = {
+        "nodes": logs[0].named, "n_jobs": len(table), "hours": whole["logged"], "want_hours": whole["want"],
+        "cut_hours": least, "cut_hours_at_most": most,
+        "replayed": {"holds_by": "the policy" if own else "the log", "held_hours": whole["held"],
+                     "today_hours": whole["today"], "package_hours": whole["bought"],
+                     "package_hours_without_holds": whole["free"]},
+        "causes": causes.to_dict(orient="records"),
+        "by_class": classes.rename_axis("class").reset_index().to_dict(orient="records"),
+    }  # fmt: skip
+    return found | {"sentence": cut_sentence(found)}
 
 
 def _seconds_by_job(

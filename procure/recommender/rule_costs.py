@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,14 @@ from procure.packages.rules import ALL_RULES, without_each
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 from procure.policies import catalog
-from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.rank import rank
-from procure.recommender.values import PackageValues
+from procure.recommender.values import Criteria, PackageValues, criteria_of
+from procure.schemas import as_logged
 from procure.study import Study
 from procure.study.plan import read_inputs
 from procure.sweep.results import RUNS_ALL, StudyResults, costs_of
 from procure.sweep.trial import simulate_packages
-from procure.text import counted, with_unit
+from procure.text import counted, duration, with_unit
 
 MOST_TRIED, FEWEST_TRIED = 40, 8
 """Packages that are simulated for each rule: the most, and the fewest where a run takes long."""
@@ -131,6 +131,47 @@ def best_of_budget(results: StudyResults, criteria: Criteria, rule: str, budget_
     )
 
 
+def kept_to_nodes(results: StudyResults, criteria: Criteria, rule: str, rows: np.ndarray) -> dict[str, Any] | None:
+    """Say what would be chosen if jobs of tasks kept the nodes on which they ran: of the listed and some drawn.
+
+    Returns ``package_id mean_wait_time jobs_left_out n_simulated`` of that choice and, of the first of the listed
+    ``rows``, ``first_mean_wait_time first_jobs_left_out`` of the same jobs; None where the shape decides nothing, as no
+    job of several nodes asks for tasks, or a run failed.
+    """
+    plan = results.plan
+    names = {one.name for one in plan.study.scenarios if one.shape == "tasks"} & {case.name for case in results.cases}
+    several = {name: plan.workloads[name]["n_nodes"] > 1 for name in names if "n_tasks" in plan.workloads[name]}
+    if not any((plan.workloads[name]["n_tasks"][some] > 0).any() for name, some in several.items()):
+        return None
+    jobs = {name: as_logged(plan.workloads[name]) for name in several}
+    kept = replace(results, plan=replace(plan, workloads=plan.workloads | jobs))
+    try:
+        space = make_space(plan.quotes, plan.study.packages)
+        pool, values, best = _Tried(kept, criteria, rule).search(space, results.counts[rows])
+    except TableError:
+        return None
+    wait, out = values.whole.wait, values.whole.left_out
+    return {
+        "package_id": str(values.packages["package_id"].iloc[best]), "mean_wait_time": float(wait[best]),
+        "jobs_left_out": int(out[best]), "first_mean_wait_time": float(wait[0]), "first_jobs_left_out": int(out[0]),
+        "n_simulated": len(pool), "stays": best == 0,
+    }  # fmt: skip
+
+
+def shape_notes(of: dict[str, Any] | None) -> list[str]:
+    """Say what `kept_to_nodes` found."""
+    if of is None:
+        return []
+    waits, first = (
+        duration(of[f"{who}mean_wait_time"])
+        + (f" and {counted(n, 'job')} left out" if (n := of[f"{who}jobs_left_out"]) else "")
+        for who in ("", "first_")
+    )
+    choice = f"would be {of['package_id']}, waiting {waits}; the first package then waits {first}"
+    choice = f"stays, waiting {waits}" if of["stays"] else choice
+    return [f"with jobs kept to their old nodes the choice {choice} (of {of['n_simulated']:,} packages simulated)"]
+
+
 class _Tried:
     """Looks for good packages with few simulations: by the backlog of work first, then around the best so far."""
 
@@ -156,7 +197,7 @@ class _Tried:
     ) -> tuple[np.ndarray, PackageValues, int]:
         """Simulate packages of a space that another does not allow; return all, their values, and the best's row."""
         rng, best = np.random.default_rng(1), 0
-        pool = np.zeros((0, space.constraints.n_types), np.int64) if first is None else first[None]
+        pool = np.zeros((0, space.constraints.n_types), np.int64) if first is None else np.atleast_2d(first)
         runs = [self._simulated(pool)] if len(pool) else []
         for place, share in enumerate(_ROUNDS):
             near = space.neighbours(pool[best : best + 1], _NEAR, rng)

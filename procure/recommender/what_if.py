@@ -13,13 +13,13 @@ import pandas as pd
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
 from procure.models import WorkloadWaits
-from procure.packages.ids import package_ids
+from procure.packages.nodes import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
 from procure.policies.catalog import refuse_on_packages
 from procure.progress import silent
 from procure.recommender.learning import Note
-from procure.recommender.replay_check import UNKNOWN, ReplayCheck, check_replay
+from procure.recommender.replay_check import check_replay
 from procure.study import Plan, Study
 from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
@@ -61,12 +61,13 @@ class Changes:
         if self.policy is not None:
             with argument("policy"):
                 catalog.spec(self.policy)
+            refuse_on_packages(self.policy)
         if not self.singles():
             raise ArgumentError("growth", "nothing changes: give a growth, a GPU share, a policy or a rule")
 
     def singles(self) -> list[tuple[str, Changes]]:
         """Return each change alone, with what to call it."""
-        given = {key: getattr(self, key) for key in _CALLED if getattr(self, key) is not None}
+        given = {key: value for key in _CALLED if (value := getattr(self, key)) is not None}
         said = given | ({"rules": "; ".join(self.rules)} if self.rules else {})
         return [(_CALLED[key].format(said[key]), Changes(**{key: given[key]}, seed=self.seed)) for key in given]
 
@@ -81,10 +82,7 @@ def read_factor(text: str | None) -> float | None:
 
 
 def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
-    """Return a workload with its load and GPU jobs changed; whole bursts are superposed or left out.
-
-    Too many jobs, and GPU jobs that are to be more where there are none, are errors.
-    """
+    """Return a workload with its load and GPU jobs changed; too many jobs, and no GPU jobs, are errors."""
     gpu = (jobs["gpus_per_node"] > 0).to_numpy()
     if changes.gpu_jobs is not None and changes.gpu_jobs != 1:
         if not gpu.any():
@@ -117,28 +115,16 @@ class WhatIf(Shown):
 
     ``table`` has a row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
     p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``; with several changes
-    the last row is all of them. ``limits`` says how many jobs are cut at their limit, ``waited`` how close a replay
-    comes to the log; under changed rules ``waits`` are those by class, QOS and partition before and after
-    (`procure.comparison.rule_waits.rule_waits`), and ``conclusion`` what the rules do.
+    the last row is all of them. ``warnings`` say how close a replay comes to the log and, under changed rules, what
+    these do: ``waits`` are then those by class, QOS and partition before and after
+    (`procure.comparison.rule_waits.rule_waits`). ``notes`` say, too, how many jobs are cut at their limit.
     """
 
-    study: str
-    package_id: str
+    title: str
     table: pd.DataFrame
-    limits: str
+    notes: list[str]
+    warnings: list[str]
     waits: pd.DataFrame | None = None
-    conclusion: str = ""
-    waited: ReplayCheck = UNKNOWN
-
-    @property
-    def title(self) -> str:
-        """What the table is of."""
-        return f"{self.study}: {self.package_id}"
-
-    @property
-    def notes(self) -> list[str]:
-        """How many jobs are cut, how close a replay is, and what follows."""
-        return [self.limits, *self.waited.sentences(), *filter(None, [self.conclusion])]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
@@ -197,8 +183,6 @@ def what_if(
     """
     changes = Changes(growth, read_factor(gpu_share), policy=policy, rules=tuple(rules) or None, seed=seed)
     changes.check()
-    if policy is not None:
-        refuse_on_packages(policy)
     results = load_results(study, None, workload, search=True)
     plan, names = results.plan, [case.name for case in results.cases]
     if rules:
@@ -208,15 +192,15 @@ def what_if(
     counts = find_package(plan, package, "package")
     table = try_changes(results, counts, changes, note)
     limits = about_limits(plan, counts, names, results.policy, "this package as it is")
-    found = WhatIf(plan.study.name, package, table, limits, waited=check_replay(results))
-    if not rules:
-        return found
-    before, after = (
-        pd.concat([replayed(plan, counts, name, one)[0].schedule for name in names])
-        for one in (policy or results.policy, new)
-    )
-    waits = rule_waits(before, after)
-    return replace(found, waits=waits, conclusion=conclude(waits, rules))
+    warnings, waits = check_replay(results).sentences(), None
+    if rules:
+        before, after = (
+            pd.concat([replayed(plan, counts, name, one)[0].schedule for name in names])
+            for one in (policy or results.policy, new)
+        )
+        waits = rule_waits(before, after)
+        warnings += [said] if (said := conclude(waits, rules)) else []
+    return WhatIf(f"{plan.study.name}: {package}", table, [limits, *warnings], warnings, waits)
 
 
 def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:

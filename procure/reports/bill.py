@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.offers.book import write_book
+from procure.offers.template import write_book
 from procure.packages.costs import line_quantity, line_usd, whole_order
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
@@ -118,11 +118,8 @@ def ended(lines: pd.DataFrame, today: date) -> list[str]:
 def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
     """Return the lines of the order that are no servers, of one package of a list.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``type category vendor count unit_price_usd line_total_usd`` and ``when``: ``once``; ``in the price``, charged
-        for each node and contained in the servers' unit prices; ``each year``, at today's price.
+    ``type category vendor count unit_price_usd line_total_usd`` and ``when``: ``once``; ``in the price``, charged for
+    each node and contained in the servers' unit prices; ``each year``, at today's price.
     """
     plan, results = done.results.plan, done.results
     study, row = plan.study, int(done.ranking["row"].iloc[place])
@@ -168,13 +165,7 @@ def order_usd(done: Recommendation, place: int = 0) -> float:
 
 
 def check_bill_name(path: str | Path) -> Path:
-    """Return the name of a file that a bill can be written to.
-
-    Raises
-    ------
-    TableError
-        It ends neither as a table's does nor in ``.xlsx``.
-    """
+    """Return the name of a file that a bill can be written to: as a table's, or ``.xlsx``; else it is an error."""
     path = Path(path)
     if path.suffix.lower() == ".xlsx":
         return path
@@ -188,12 +179,8 @@ def write_bill(done: Recommendation, path: str | Path) -> Path:
     """Write the bill of quantities of a list's first package: as a table, or as a spreadsheet for an office.
 
     A table has the lines of `with_second`, those of `beside` that are paid once, and a last one for the total. A
-    spreadsheet has them by what they are, with sums, and on a second sheet the cost over the years.
-
-    Raises
-    ------
-    TableError
-        The name says no format, or the file cannot be written.
+    spreadsheet has them by what they are, with sums, and on a second sheet the cost over the years. That the name says
+    no format, or the file cannot be written, is an error.
     """
     lines, more = with_second(done), beside(done)
     path = check_bill_name(path)

@@ -19,11 +19,11 @@ from procure.explorer import search
 from procure.files import existing_file, whole_file
 from procure.offers.reading import in_usd
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quote_file import OfferReading, read_quote_file
+from procure.packages.quotes import OfferReading, read_quote_file
 from procure.progress import silent
 from procure.recommender import recommend
+from procure.recommender.learning import train
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.training import train
 from procure.reports.purchase import Report, report
 from procure.study import Plan, Study, load_study
 from procure.study.check import check_study, say_size, study_notes
@@ -138,7 +138,10 @@ def buy(
     try:
         _simulate(loaded, farm, options or FarmOptions(), say, note)
     except OtherInputs:
-        _set_aside(loaded.folder, say)
+        folder = loaded.folder  # of results that the edited study cannot go on with
+        n = next(n for n in range(1, 10_000) if not folder.with_name(f"{folder.name}.{n}").exists())
+        aside = folder.rename(folder.with_name(f"{folder.name}.{n}"))
+        say(f"changed: the study asks for other runs than before; their results are now in {aside}")
         _simulate(loaded, farm, options or FarmOptions(), say, note)
     with _step("confirmed and reported", say) as told:
         done = report(loaded, out, k=k, pdf=pdf, bill=bill, note=note)
@@ -201,13 +204,6 @@ def _step(name: str, say: Say) -> Iterator[Say]:
     began, told = time.perf_counter(), list[str]()
     yield told.append
     say(f"{name}: {'; '.join(told)} ({duration(time.perf_counter() - began)})")
-
-
-def _set_aside(folder: Path, say: Say) -> None:
-    """Rename the folder of results that an edited study cannot go on with."""
-    n = next(n for n in range(1, 10_000) if not folder.with_name(f"{folder.name}.{n}").exists())
-    aside = folder.rename(folder.with_name(f"{folder.name}.{n}"))
-    say(f"changed: the study asks for other runs than before; their results are now in {aside}")
 
 
 def _listed(study: Study) -> Plan | None:
@@ -291,10 +287,10 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     digest = hashlib.sha256(content + how.model_dump_json().encode()).hexdigest()[:8]
     base = path.with_name(f"{path.stem}-jobs-{digest}.parquet")
     known = sorted(path.parent.glob(f"{base.stem}*.parquet"))
-    zone = how.log_tz or (merged(how, inputs.jobs.name)[0].log_tz if how.said() else None)
+    zone = how.log_tz or (merged(how, inputs.jobs.name).log_tz if how.said() else None)
     if known:
         told(f"{inputs.jobs}, as imported before in {known[0]}" + (f" and {len(known) - 1} more" if known[1:] else ""))
-        return {_workload_name(one, base): one for one in known}, zone
+        return {one.stem.removeprefix(base.stem).removeprefix("-") or "jobs": one for one in known}, zone
     found = read_log(inputs.jobs, how, shape="tasks")
     if zone is None and any(text.startswith(_UTC_ASSUMED) for text in found.notes):
         raise TableError(
@@ -312,10 +308,6 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     if len(parts) > 1:
         told(f"the {len(parts)} weeks with the most CPU time are replayed, each after 3 days of warm-up")
     return tables, zone
-
-
-def _workload_name(table: Path, base: Path) -> str:
-    return table.stem.removeprefix(base.stem).removeprefix("-") or "jobs"
 
 
 def _log_settings(inputs: Inputs) -> LogSettings:
@@ -336,7 +328,7 @@ def _with_format(inputs: Inputs) -> LogSettings:
     if how.format or is_job_table(existing_file(inputs.jobs), how):
         return how
     if how.preset:
-        return how.model_copy(update={"format": merged(how, inputs.jobs.name)[0].format})
+        return how.model_copy(update={"format": merged(how, inputs.jobs.name).format})
     found = guess(inputs.jobs)
     if found is not None and found.name == "csv" and not how.columns:
         header = log_bytes(inputs.jobs)[:65_536].decode("utf-8", errors="replace").partition("\n")[0]

@@ -15,11 +15,11 @@ from procure.errors import ArgumentError, TableError
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
 from procure.progress import silent
-from procure.recommender.criteria import criteria_of
 from procure.recommender.learning import Note, learn_values, values_of
 from procure.recommender.rank import ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
+from procure.recommender.values import criteria_of
 from procure.reports import pictures
 from procure.reports.purchase import page_data, title_of
 from procure.study import Study, load_study
@@ -126,21 +126,10 @@ class Explorer:
 
 
 def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
-    """Serve a page on loopback until it is interrupted.
+    """Serve a page on loopback until it is interrupted; port 0 = any that is free; ``opened`` is called with the
+    address.
 
-    The address holds a secret, so that others on the same machine read nothing.
-
-    Parameters
-    ----------
-    port
-        0 = any that is free.
-    opened
-        Called with the address.
-
-    Raises
-    ------
-    TableError
-        The port is taken.
+    The address holds a secret, so that others on the same machine read nothing. That the port is taken is an error.
     """
     secret, page = secrets.token_urlsafe(16), explorer.page().encode()
 

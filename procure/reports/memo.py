@@ -9,20 +9,20 @@ import numpy as np
 import pandas as pd
 
 from procure.comparison.classes import size_class, user_class
-from procure.objectives.job_classes import JobClass
+from procure.objectives.conditions import JobClass
 from procure.packages.costs import Costs
 from procure.page.names import servers
-from procure.recommender.criteria import Criteria
-from procure.recommender.recommendation import Recommendation
-from procure.recommender.rule_costs import best_of_budget
-from procure.recommender.waiting import against_targets
+from procure.recommender.recommendation import Recommendation, against_targets
+from procure.recommender.replay_check import cut_sentence
+from procure.recommender.rule_costs import best_of_budget, shape_notes
+from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
 from procure.simulator.class_waits import LONG_WAIT
 from procure.study.rules import unlisted
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
-from procure.text import counted, duration
+from procure.text import counted, duration, joined
 from procure.workload.classes import class_of
 from procure.workload.replay import counted_jobs
 
@@ -262,10 +262,10 @@ def _sure(done: Recommendation) -> list[str]:
         lines.append(f"All {n:,} packages were simulated{runs}." if n > 1 else "The rules allow no other package.")
     else:
         lines.append(f"Of {n:,} packages {known:,} were simulated, and a model predicted the others{runs}.")
-    cut, replay = done.waited.cut, done.waited.fidelity
-    if cut is not None:
-        lines.append(f"{cut.brief[:1].upper()}{cut.brief[1:]}.")
-    if replay is not None and not replay.is_forecast:
+    if done.waited.account is not None:
+        cut = cut_sentence(done.waited.account, most=False)
+        lines.append(f"{cut[:1].upper()}{cut[1:]}.")
+    if done.waited.far:
         lines.append("The waits shown are no forecast, because a replay of today is far from the log: compare by them.")
     return lines
 
@@ -308,15 +308,16 @@ def _alternative(done: Recommendation) -> list[str]:
 
 def _changes(done: Recommendation) -> list[str]:
     lines, of = [], done.other_loads
-    for one in of.of_loads() if of is not None else ():
+    for one in of["loads"] if of is not None else ():
         text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
-        n = of.loads.shape[1] if of is not None else 1
+        n = of["n_packages"] if of is not None else 1
         if one["rank"] > 1:
             less = duration(one["regret_seconds"])
             text += f", and {servers(one['leader'])} is better by {less}"
         elif n > 1:
             text += f", and this package is still the best of the {n} tried"
         lines.append(text + ".")
+    lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(done.shape)]
     lines += [one.sentence() for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
@@ -339,8 +340,3 @@ def limits(done: Recommendation) -> list[str]:
     else:
         lines.append("Speed is one number per server type; a program may gain more or less from a new processor.")
     return [*lines, *_ANYWHERE]
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Join with commas and a last ``and``."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

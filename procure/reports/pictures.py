@@ -26,13 +26,10 @@ _STILL = 1500
 
 
 def cloud(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw price against wait of the packages, with those that no other beats on both.
+    """Draw price against wait of the packages of `page_data`, with those that no other beats on both.
 
-    Parameters
-    ----------
-    data
-        From `procure.reports.purchase.page_data`. The page's script fills ``packages`` anew as the reader filters, and
-        sets ``chosen``, the ids of the packages that are compared, and ``here``, the one that the keyboard is on.
+    The page's script fills ``packages`` anew as the reader filters, and sets ``chosen``, the ids of the packages that
+    are compared, and ``here``, the one that the keyboard is on.
     """
     keys = ["package_id", *(one["key"] for one in data["axes"])]
     rows = [dict(zip(keys, one, strict=True)) for one in data["packages"] if one[0] not in set(data["apart"])]
@@ -140,11 +137,7 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
 def weeks(done: Recommendation) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draw the share of CPUs in use and the jobs that wait, over the time of the longest workload.
 
-    Returns
-    -------
-    tuple
-        The picture of the share in use and that of the queue; of the purchase, and of today's nodes or, for the queue,
-        the log.
+    Both are of the purchase, and of today's nodes or, for the queue, the log.
     """
     results = done.results
     name = max(results.cases, key=lambda one: len(results.plan.workloads[one.name])).name
@@ -225,12 +218,8 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
 def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """Draw the least simulated wait for each sum of money; None where fewer than three sums differ.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``budget_usd mean_wait_time package_id saved_seconds``: the sums at which another package becomes the best.
-    dict
-        The picture.
+    Returns ``budget_usd mean_wait_time package_id saved_seconds``, the sums at which another package becomes the best,
+    and the picture.
     """
     able = done.ranking[done.ranking["simulated"] & (done.ranking["jobs_left_out"] == 0)]
     price, wait = (able[name].to_numpy(dtype="float64") for name in ("price_usd", "mean_wait_time"))

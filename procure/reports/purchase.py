@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,28 +12,40 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure.errors import TableError
-from procure.evaluation.many_days import days_of
-from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
-from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
-from procure.explanation.wording import comparison_sentences, marginal_sentences, sentences
-from procure.models import Predicted
-from procure.page.html import render, write_page
-from procure.page.pdf import check_pdf, write_pdf
+from procure.evaluation.ranking import evaluate_case
+from procure.explanation.package import (
+    PackageExplanation,
+    comparison_sentences,
+    explain_package,
+    longest_waiting,
+    marginal_sentences,
+    sentences,
+)
+from procure.models import Predicted, WorkloadWaits
+from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
 from procure.progress import silent
-from procure.recommender.award import award_of
-from procure.recommender.criteria import Criteria
-from procure.recommender.evaluate import coverage_notes
 from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
-from procure.recommender.rank import eligible
-from procure.recommender.recommender import Recommendation, recommend, with_front
-from procure.recommender.summary import budget_by_category, records, servers_by_type
-from procure.reports import charts, inputs, pictures, sections
+from procure.recommender.other_loads import load_notes
+from procure.recommender.recommendation import budget_by_category, records, servers_by_type
+from procure.recommender.recommender import Recommendation, recommend
+from procure.recommender.values import Criteria
+from procure.reports import pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
 from procure.reports.memo import Compared, Memo, compared, write_memo
+from procure.reports.sections import (
+    budget,
+    differ,
+    digests,
+    files,
+    period,
+    predicted_against_simulated,
+    programs,
+    sections_of,
+    workload,
+)
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.text import counted
@@ -162,23 +174,22 @@ def report(
     asked = "".join(
         f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
     )
-    named = {name: inner for (name, _), (inner, _) in rankings.items()} | {
-        "cheapest per CPU": cheapest_per_cpu(whole.packages)
-    }
+    judged = np.flatnonzero(whole.runs_all & whole.simulated)
     html = _page(
         done,
         memo=memo,
         objections=against,
         waits=waits,
-        sections=_sections(done, explanations),
-        changes=done.other_loads.sentences() if done.other_loads else [],
+        sections=sections_of(done, explanations),
+        changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records"),
+        evaluation=evaluation.to_dict(orient="records") if differ(whole.wait[judged]) else [],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),
-        **_judged(done, predicted, named),
+        scatter=_scatter(whole, predicted, judged),
+        n_judged=len(judged),
     )
     if bill is not None:
         write_bill(done, bill)
@@ -201,67 +212,15 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     ]
 
 
-def _sections(done: Recommendation, explanations: list[PackageExplanation]) -> list[sections.Section]:
-    """Return the parts of the evidence that have a file of their own; without HTML where there is nothing to say."""
-    results, sure = done.results, Markup()
-    if done.confidence is not None:
-        lines = done.confidence.sentences() + coverage_notes(done.case, done.predicted)
-        found = done.confidence
-        sure = sections.sureness(found.table, lines, found.unit, found.n_draws, found.of.name.replace("-", " "))
-    return [
-        sections.Section("sure", "How sure the list is", sure),
-        sections.Section("why", "Why the first package", sections.why(explanations)),
-        sections.Section("days", "The days", sections.days(days_of(results.cases))),
-        sections.Section("front", "What the wait costs", _front(done)),
-        sections.Section("award", "The award matrix", _award(done)),
-    ]
-
-
-def _award(done: Recommendation) -> Markup:
-    """Return the section on the award matrix; empty for a study without one."""
-    if done.results.plan.study.award is None:
+def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarray) -> Markup:
+    """Draw predictions against what was simulated; nothing without a model, and where all waits are alike."""
+    if predicted is None or not differ(case.wait[judged]):
         return Markup()
-    try:
-        return sections.award(award_of(done))
-    except TableError as error:  # the rest of the report stands without it
-        return Markup("<p>{}.</p>").format(str(error))
-
-
-def _front(done: Recommendation) -> Markup:
-    """Return the section on wait against cost (and energy, where the quotes state watts)."""
-    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
-        return Markup()  # no package keeps what is asked for: there is no front of those that do
-    wider = with_front(done)
-    values, axes = wider.package_values, wider.criteria.axes
-    points = np.column_stack([values.value(axis)[0] for axis in axes])
-    # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
-    rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
-    first = np.flatnonzero(rows == done.ranking["row"].iloc[0])
-    if not len(first) or wider.front is None:
-        return Markup()
-    name = str(done.ranking["package_id"].iloc[0])
-    return sections.front(wider.front, axes, points[rows], values.simulated[rows], int(first[0]), name)
-
-
-def _judged(done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray]) -> dict[str, object]:
-    """Draw predictions against what was simulated; nothing where there is neither."""
-    case, study = done.case, done.results.plan.study
-    judged = np.flatnonzero(case.runs_all & case.simulated)
-    drawn: dict[str, object] = {"scatter": "", "precision": "", "box": "", "n_judged": len(judged)}
-    if not charts.differ(case.wait[judged]):  # every order of the packages is as good
-        return drawn
-    wait, share = case.wait[judged], study.evaluate.hit_share
-    price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
-    some = {name: values[judged] for name, values in rankings.items()}
-    drawn["precision"] = charts.precision_by_k(some, wait, price, share, done.k)
-    if predicted is not None:
-        drawn["scatter"] = charts.predicted_against_simulated(predicted.wait[judged], wait)
-        drawn["box"] = charts.favourites_against_rest(predicted.wait[judged], wait, price, share)
-    return drawn
+    return predicted_against_simulated(predicted.wait[judged], case.wait[judged])
 
 
 def _page(
-    done: Recommendation, *, sections: Sequence[sections.Section], waits: Compared | None, **parts: object
+    done: Recommendation, *, sections: Mapping[str, tuple[str, Markup]], waits: Compared | None, **parts: object
 ) -> str:
     """Fill the page's template."""
     case, plan, study = done.case, done.results.plan, done.results.plan.study
@@ -269,7 +228,7 @@ def _page(
     bought = case.packages.iloc[top["row"].to_numpy()]
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
-    held = [(one.id, one.title) for one in sections if one.html]
+    held = [(name, title) for name, (title, html) in sections.items() if html]
     folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
     drawn = _pictures(done, waits, data)
     return str(
@@ -279,7 +238,7 @@ def _page(
             title=title_of(study),
             today=f"{date.today()}",
             judged_on=counted(case.n_jobs, "job"),
-            period=inputs.period(plan, names, zones),
+            period=period(plan, names, zones),
             names=waits.names if waits else {},
             waits=waits.by_class(own).to_dict(orient="records") if waits else [],
             wide_waits=waits.by_class(own, wide=True).to_dict(orient="records") if waits else [],
@@ -294,14 +253,14 @@ def _page(
             all_simulated=bool(top["simulated"].all()),
             n_able=int(case.runs_all.sum()),
             types=servers_by_type(bought, plan.quotes).to_dict(orient="records"),
-            budget_chart=charts.budget(budget_by_category(bought, plan.quotes)),
+            budget_chart=budget(budget_by_category(bought, plan.quotes)),
             notes=done.about,
             case=case,
             hit_share=study.evaluate.hit_share,
-            jobs=[inputs.workload(name, plan.workloads[name], zones[name]) for name in names],
-            sections=[one.html for one in sections if one.html],
+            jobs=[workload(name, plan.workloads[name], zones[name]) for name in names],
+            sections=[html for _, html in sections.values() if html],
             # Scripts look for these ids in every report.
-            absent=[(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
+            absent=[(name, sections[name][0]) for name in ("why", "front") if not sections[name][1]],
             evidence=[
                 *([("weeks", "The weeks")] if drawn["weeks"] else []),
                 *([("dollars", "What each further sum brings")] if drawn["dollars"] else []),
@@ -311,8 +270,8 @@ def _page(
                 *_LAST,
             ],
             study_text=study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-            files=inputs.files(plan),
-            inputs=inputs.digests(plan) | inputs.programs(),
+            files=files(plan),
+            inputs=digests(plan) | programs(),
             data=data,
             **drawn,
             **parts,
@@ -349,15 +308,11 @@ def title_of(study: Study) -> str:
 def page_data(done: Recommendation, predicted: bool = False) -> dict[str, object]:
     """Return what the page's script shows, and others may read: the list, and the simulated packages.
 
-    Returns
-    -------
-    dict
-        ``list``: the records of `procure.recommender.summary.records`. ``axes``: ``key label unit`` of the figures
-        by which packages are drawn, and whether ``more`` is better. ``packages``: of each package of the list, and of
-        at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank: its id, and its
-        figure on each axis. ``apart``: those of the list that leave more jobs out than the first, whose mean waits are
-        over other jobs, so that they are not drawn. ``guessed``: with ``predicted``, those of the packages whose wait
-        is a prediction.
+    ``list``: its records. ``axes``: ``key label unit`` of the figures by which
+    packages are drawn, and whether ``more`` is better. ``packages``: the id and the figures of each package of the
+    list, and of at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank. ``apart``:
+    those that leave more jobs out than the first, so that they are not drawn. ``guessed``: with ``predicted``, those
+    whose wait is a prediction.
     """
     ranking, costs = done.ranking, done.results.costs
     axes = [("price_usd", "price", "US$"), ("mean_wait_time", "mean wait", "s"), ("total_cpus", "CPUs", ""),

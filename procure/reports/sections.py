@@ -1,63 +1,234 @@
-"""The report's sections that stand on a result of their own: how sure, why, the days, the front, the award matrix."""
+"""The report's evidence with its figures: how sure, why, the days, the front, the award matrix, its inputs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import date, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from procure.evaluation.many_days import Days
-from procure.explanation.package import PackageExplanation
-from procure.explanation.wording import comparison_sentences, sentences
+from procure._version import __version__
+from procure.errors import TableError
+from procure.evaluation.many_days import Days, days_of
+from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
+from procure.explanation.package import PackageExplanation, comparison_sentences, sentences
+from procure.files import installed_xgboost
 from procure.objectives import Quantity
 from procure.page.html import render
-from procure.page.names import servers
-from procure.recommender.award import AwardMatrix
-from procure.reports import charts
+from procure.page.names import servers, share
+from procure.page.vega import BLUE, GREY, PALETTE, box, column, records, still, time_axis
+from procure.recommender.award import award_of
+from procure.recommender.confidence import Confidence
+from procure.recommender.evaluate import coverage_notes
+from procure.recommender.rank import eligible
+from procure.recommender.recommendation import Recommendation
+from procure.recommender.recommender import with_front
+from procure.schemas import as_logged
+from procure.study import Plan
+from procure.tables import as_csv
+from procure.text import duration
+from procure.workload.clock import has_dates, local_times
+from procure.workload.replay import counted_jobs
 
-_MOST_OFFERS = 30
-_MOST_NODES = 8
-_MOST_ON_FRONT = 10
+_MOST_BINS = 96
+MOST_RANGES = 30
+_MOST_POINTS = 4000
+_STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
+
+
+def differ(values: Any) -> bool:
+    """Tell whether known values differ, so that a picture of them shows anything."""
+    known = np.asarray(values, dtype="float64")
+    known = known[~np.isnan(known)]
+    return len(known) > 0 and bool(known.min() < known.max())
+
+
+def _some(n: int) -> np.ndarray:
+    """Return at most `_MOST_POINTS` of so many rows, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(int))
+
+
+def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
+    """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024)."""
+    some = _some(len(simulated))
+    ends = [float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))]
+    x, y = (time_axis(title, ends) for title in ("simulated mean wait", "predicted mean wait (out of fold)"))
+    spec = {
+        "width": 420,
+        "encoding": {"x": column("simulated", **x), "y": column("predicted", **y)},
+        "layer": [
+            {"data": {"values": records(simulated=ends, predicted=ends)},
+             "mark": {"type": "line", "color": GREY, "strokeDash": [4, 3]}},
+            {"data": {"values": records(simulated=simulated[some], predicted=predicted[some])},
+             "mark": {"type": "point", "filled": True, "size": 10, "opacity": 0.4, "color": BLUE}},
+        ],
+    }  # fmt: skip
+    return still("scatter-mean", "Predicted against simulated mean wait of the simulated packages", spec)
+
+
+def budget(spent: pd.DataFrame) -> Markup:
+    """Draw what the recommended packages spend on each category (figure 3.5)."""
+    rows = [
+        {"category": one.category, "share": one.share, "text": f"{share(one.share)}  (US$ {one.price_usd:,.0f})"}
+        for one in spent.itertuples(index=False)
+    ]
+    y = {"field": "category", "type": "nominal", "sort": None, "title": None}
+    spec = {
+        "data": {"values": rows},
+        "height": 26 * max(len(rows), 1),
+        "encoding": {"y": y, "x": column("share", title=None, axis=None, scale={"domain": [0, 1.3]})},
+        "layer": [
+            {
+                "mark": "bar",
+                "encoding": {"color": {"field": "category", "type": "nominal", "legend": None, "sort": None}},
+            },
+            {"mark": {"type": "text", "align": "left", "dx": 4}, "encoding": {"text": {"field": "text"}}},
+        ],
+    }
+    return still("budget", "Share of the budget by category", spec)
+
+
+def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> Markup:
+    """Draw how many jobs were submitted per interval (figure 3.3).
+
+    A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
+    since the first submission.
+    """
+    submit = jobs["submit_time"].to_numpy()
+    first, last = int(submit.min()), int(submit.max())
+    step = next((s for s in _STEPS if (last - first) / s <= _MOST_BINS), 86_400 * 30)
+    first -= 0 if log_clock else first % step
+    counts = np.bincount((submit - first) // step)
+    edges = first + step * np.arange(len(counts) + 1)
+    x: dict[str, Any] = {"title": "hours since the first submission"}
+    along: Any = (edges - first) / 3600
+    if not log_clock:
+        along = [f"{one:%Y-%m-%dT%H:%M:%S}" for one in local_times(edges, tz)]
+        x = {"type": "temporal", "title": f"submitted ({tz or 'UTC'})", "scale": {"type": "utc"}}
+    spec = {
+        "data": {"values": records(begin=along[:-1], end=along[1:], jobs=counts)},
+        "height": 140,
+        "mark": {"type": "bar", "color": BLUE, "binSpacing": 0},
+        "encoding": {
+            "x": column("begin", **x) | {"axis": {"grid": False, "labelOverlap": True}},
+            "x2": {"field": "end"},
+            "y": column("jobs", title=f"jobs per {_interval(step)}"),
+            "y2": {"datum": 0},
+        },
+    }
+    return still(f"jobs-{name}", f"Jobs submitted over time, workload {name}", spec)
+
+
+def _interval(step: int) -> str:
+    if step % 86_400 == 0:
+        return f"{step // 86_400} d" if step > 86_400 else "day"
+    return f"{step // 60} min" if step < 3600 else (f"{step // 3600} h" if step > 3600 else "hour")
+
+
+def rank_ranges(table: pd.DataFrame) -> Markup:
+    """Draw rank intervals of the head of the list, where they are known; at least one must be."""
+    shown = table.head(MOST_RANGES).assign(place=np.arange(1, len(table.head(MOST_RANGES)) + 1))
+    known = shown[shown["alike"].notna()]
+    what = np.where(known["alike"].astype(bool), "cannot be told from the first", "can be")
+    places = known["place"].tolist()
+    spec = {
+        "data": {"values": records(place=places, low=known["rank_low"], high=known["rank_high"], what=what)},
+        "height": 30 + 10 * len(shown),
+        "encoding": {
+            "y": {"field": "place", "type": "ordinal", "title": "place in the list",
+                  "scale": {"domain": list(range(1, len(shown) + 1))}, "axis": {"labelOverlap": True}},
+            "color": {"field": "what", "type": "nominal", "scale": {
+                "domain": ["cannot be told from the first", "can be"],
+                                                 "range": [BLUE, GREY]}},
+        },
+        "layer": [
+            {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.6}, "encoding": {
+                "x": column("low", title="rank", scale={"zero": False}), "x2": {"field": "high"}}},
+            {"mark": {"type": "point", "filled": True, "size": 16}, "encoding": {"x": column("place")}},
+        ],
+    }  # fmt: skip
+    return still("rank-ranges", "Ranges of ranks of the first packages over resampled workloads", spec)
+
+
+def waits_by_day(days: Days) -> Markup:
+    """Draw box plots of mean wait per day, of packages that run its jobs (figure 3.7 of Hutchison 2024)."""
+    held = [wait[able & ~np.isnan(wait)] for wait, able in zip(days.wait, days.able, strict=True)]
+    rows = [row for name, waits in zip(days.names, held, strict=True) for row in records(value=waits, group=name)]
+    axis = time_axis("simulated mean wait", np.concatenate(held) if any(map(len, held)) else [0.0])
+    return still("days", "Simulated mean wait of the packages on each day", box(rows, list(days.names), axis))
+
+
+def lacked(bottleneck: Bottleneck, name: str) -> Markup:
+    """Draw the number of waiting jobs over time, stacked by what they lack."""
+    table = bottleneck.over_time(120)
+    hours = (table["begin"].to_numpy() - int(bottleneck.moments[0])) / 3600
+    causes = [cause for cause in CAUSES if bottleneck.seconds[cause]]
+    words = [WORDS[cause] for cause in causes]
+    rows = [row for cause in causes for row in records(hours=hours, jobs=table[cause], lacks=WORDS[cause])]
+    colours = [PALETTE[CAUSES.index(cause) % len(PALETTE)] for cause in causes]
+    spec = {
+        "data": {"values": rows},
+        "height": 160,
+        "mark": {"type": "area", "interpolate": "step-after"},
+        "encoding": {
+            "x": column("hours", title="hours since the first submission", axis={"grid": False}),
+            "y": column("jobs", title="waiting jobs", stack=True),
+            "color": {"field": "lacks", "type": "nominal", "sort": words, "scale": {"domain": words, "range": colours}},
+        },
+    }
+    return still(f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack", spec)
+
+
+def heading_of(of: Quantity) -> str:
+    """Return what an axis is, with its unit."""
+    return f"{name_of(of)}, {of.unit}" if of.unit and of.unit != "s" else name_of(of)
+
+
+def name_of(of: Quantity) -> str:
+    """Return what an axis is."""
+    return {"tco": "cost over the years"}.get(of.name) or of.name.replace("-", " ")
+
+
+_MOST_OFFERS, _MOST_NODES, _MOST_ON_FRONT = 30, 8, 10
 _FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the evidence: the id and title of its heading, and its HTML; empty = it does not appear."""
+def sections_of(done: Recommendation, explanations: Sequence[PackageExplanation]) -> dict[str, tuple[str, Markup]]:
+    """Return title and HTML by the id of a section, in their order; HTML is empty where there is nothing to say."""
+    return {
+        "sure": ("How sure the list is", sureness(done.confidence, coverage_notes(done.case, done.predicted))),
+        "why": ("Why the first package", why(explanations)),
+        "days": ("The days", days(days_of(done.results.cases))),
+        "front": ("What the wait costs", front(done)),
+        "award": ("The award matrix", award(done)),
+    }
 
-    id: str
-    title: str
-    html: Markup
 
-
-def sureness(
-    table: pd.DataFrame, lines: Sequence[str], unit: str, n_draws: int, objective: str = "mean wait"
-) -> Markup:
-    """Return the section on how sure the list is; empty for a single package, without a chart where no rank is known.
-
-    ``table``, ``unit`` and ``n_draws`` are of a `procure.recommender.confidence.Confidence`, ``lines`` what they amount
-    to, ``objective`` what the list is in the order of.
-    """
-    if len(table) < 2:
+def sureness(sure: Confidence | None, lines: Sequence[str] = ()) -> Markup:
+    """Say how sure the list is; nothing of a single package, without a chart where no rank is known."""
+    if sure is None or len(sure.table) < 2:
         return Markup()
-    is_known = bool(table["alike"].head(charts.MOST_RANGES).notna().any())
+    known = bool(sure.table["alike"].head(MOST_RANGES).notna().any())
     return render(
         _FOLDER / "sureness.html",
-        is_known=is_known,
-        n_draws=n_draws,
-        objective=objective,
-        unit=unit,
-        lines=lines,
-        chart=charts.rank_ranges(table) if is_known else "",
+        is_known=known,
+        n_draws=sure.n_draws,
+        objective=sure.of.name.replace("-", " "),
+        unit=sure.unit,
+        lines=[*sure.sentences(), *lines],
+        chart=rank_ranges(sure.table) if known else "",
     )
 
 
 def why(explanations: Sequence[PackageExplanation]) -> Markup:
-    """Return the section on why the first package, against the next where there is one; empty without any."""
+    """Say why the first package, against the next where there is one; nothing without any."""
     if not explanations:
         return Markup()
     first = explanations[0]
@@ -68,75 +239,134 @@ def why(explanations: Sequence[PackageExplanation]) -> Markup:
         _FOLDER / "why.html",
         why=sentences(first),
         against=against,
-        lacked={name: charts.lacked(one, name) for name, one in first.bottlenecks.items() if one.total_seconds},
+        lacked={name: lacked(one, name) for name, one in first.bottlenecks.items() if one.total_seconds},
         marginal=first.marginal.head(_MOST_NODES).to_dict(orient="records"),
     )
 
 
 def days(days: Days) -> Markup:
-    """Return the section on many days: the waits on each; empty for fewer than two, or nothing simulated on all."""
+    """Show the waits on many days; nothing of fewer than two, or where nothing is simulated on all."""
     if len(days.names) < 2 or not days.simulated.any():
         return Markup()
-    return render(_FOLDER / "days.html", waits=charts.waits_by_day(days))
+    return render(_FOLDER / "days.html", waits=waits_by_day(days))
 
 
-def front(
-    front: pd.DataFrame,
-    axes: Sequence[Quantity],
-    values: np.ndarray,
-    simulated: np.ndarray,
-    recommended: int,
-    package_id: str,
-) -> Markup:
-    """Return the section on the front; empty where there is no package. The first choice is in picture and table.
-
-    ``front`` is from `procure.recommender.rank.find_front`: its first axis is a wait, the second a cost, the third, if
-    any, is drawn as colour. ``values`` are those of every package that may be bought on the ``axes``, float64[packages,
-    axes], ``simulated`` or predicted. The first package of the list is ``recommended``, its row among these, and
-    ``package_id``.
-    """
-    if not len(values) or not len(front):
+def front(done: Recommendation) -> Markup:
+    """Show the front of wait against cost (and energy, where the quotes state watts), with the first choice in it."""
+    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
+        return Markup()  # no package keeps what is asked for: there is no front of those that do
+    wider, name = with_front(done), str(done.ranking["package_id"].iloc[0])
+    values, axes, best = wider.package_values, wider.criteria.axes, wider.front
+    points = np.column_stack([values.value(axis)[0] for axis in axes])
+    # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
+    rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
+    place = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    if not len(place) or best is None or not len(best):
         return Markup()
-    is_first = (front["package_id"] == package_id).to_numpy(dtype=bool)
-    keep = front["knee"].to_numpy(dtype=bool) | is_first
-    even = np.linspace(0, len(front) - 1, min(len(front), _MOST_ON_FRONT)).round().astype(int)
-    shown = front.iloc[sorted({*even.tolist(), *np.flatnonzero(keep).tolist()})]
+    points, simulated, first = points[rows], values.simulated[rows], int(place[0])
+    is_first = (best["package_id"] == name).to_numpy(dtype=bool)
+    keep = best["knee"].to_numpy(dtype=bool) | is_first
+    even = np.linspace(0, len(best) - 1, min(len(best), _MOST_ON_FRONT)).round().astype(int)
+    shown = best.iloc[sorted({*even.tolist(), *np.flatnonzero(keep).tolist()})]
     if not is_first.any():
-        figures = dict(zip([axis.name for axis in axes], values[recommended], strict=True))
-        first = {"package_id": package_id, "simulated": simulated[recommended], "knee": False} | figures
-        shown = pd.concat([pd.DataFrame([first]), shown], ignore_index=True)
+        own = {"package_id": name, "simulated": simulated[first], "knee": False}
+        own |= dict(zip([axis.name for axis in axes], points[first], strict=True))
+        shown = pd.concat([pd.DataFrame([own]), shown], ignore_index=True)
     return render(
         _FOLDER / "front.html",
         axes=axes,
-        names=[charts.name_of(axis) for axis in axes],
-        headings=[charts.heading_of(axis) for axis in axes],
-        n_front=len(front),
-        n_packages=len(values),
+        names=[name_of(axis) for axis in axes],
+        headings=[heading_of(axis) for axis in axes],
+        n_front=len(best),
+        n_packages=len(points),
         n_simulated=int(simulated.sum()),
-        is_on_front=(front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any(),
-        chart=charts.front(front, axes, values, recommended),
+        is_on_front=(best[[axis.name for axis in axes]].to_numpy() == points[first]).all(axis=1).any(),
         rows=[
-            row | {"servers": servers(row["package_id"]), "first": row["package_id"] == package_id}
+            row | {"servers": servers(row["package_id"]), "first": row["package_id"] == name}
             for row in shown.to_dict(orient="records")
         ],
     )
 
 
-def award(found: AwardMatrix) -> Markup:
-    """Return the section on the award matrix."""
-    rules = found.award
-    how = (
-        "relative to the best offer"
-        if rules.rule == "relative"
-        else f"all points for the best, none from {rules.zero_at:g} times that on"
-    )
-    if rules.scale:
-        how += f"; {', '.join(rules.scale)} between stated values"
+def award(done: Recommendation) -> Markup:
+    """Show the award matrix; nothing of a study without one."""
+    rules = done.results.plan.study.award
+    if rules is None:
+        return Markup()
+    try:
+        found = award_of(done)
+    except TableError as error:  # the rest of the report stands without it
+        return Markup("<p>{}.</p>").format(str(error))
+    best = f"all points for the best, none from {rules.zero_at:g} times that on"
+    how = "relative to the best offer" if rules.rule == "relative" else best
     rows = found.table.head(_MOST_OFFERS).to_dict(orient="records")
     return render(
         _FOLDER / "award.html",
-        rule=how,
+        rule=how + (f"; {', '.join(rules.scale)} between stated values" if rules.scale else ""),
         weights=rules.weights,
         rows=[row | {"servers": servers(str(row["package_id"]))} for row in rows],
         lines=[*found.sentences(), *found.notes],
     )
+
+
+PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn")
+_MOST_NODES = 200
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """Return the tables that the study reads, as CSV: its quotes, and the existing nodes where they are few."""
+    found = {"The quotes": as_csv(plan.quotes) or ""}
+    if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
+        found["The existing nodes"] = as_csv(plan.existing) or ""
+    return found
+
+
+def programs() -> dict[str, str]:
+    """Return the versions of the programs on which figures depend."""
+    return {"procure": __version__, "xgboost": installed_xgboost()} | {name: version(name) for name in PROGRAMS}
+
+
+def digests(plan: Plan) -> dict[str, str]:
+    """Return the digests of what results depend on, the warm-up as people read it."""
+    warm_up = re.compile(r"(?<= after )(\d+) s$")
+    return {
+        name: warm_up.sub(lambda found: duration(int(found[1])), str(value)) for name, value in plan.fingerprint.items()
+    }
+
+
+def period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
+    """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
+    ends: list[date] = []
+    for name in names:
+        jobs = counted_jobs(plan.workloads[name], plan.warm_up(name))
+        if not has_dates(jobs):
+            return ""
+        submit, zone = jobs["submit_time"], ZoneInfo(zones[name] or "UTC")
+        ends += [datetime.fromtimestamp(int(one), zone).date() for one in (submit.min(), submit.max())]
+    return " to ".join(dict.fromkeys(f"{one:%Y-%m-%d}" for one in (min(ends), max(ends)))) if ends else ""
+
+
+def workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
+    """Return what is shown of the jobs of one workload: their numbers, figures, and when they came."""
+    jobs = as_logged(jobs)
+    columns = {
+        "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
+        "CPUs per node": jobs["cpus_per_node"],
+        "GPUs per node": jobs["gpus_per_node"],
+        "requested time": jobs["requested_time"],
+        "run time": jobs["run_time"],
+    }
+    figures = [
+        {"what": what, "unit": "s" if "time" in what else "", "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(),
+         "high": v.max()}
+        for what, v in columns.items()
+    ]  # fmt: skip
+    log_clock = not has_dates(jobs)
+    return {
+        "name": name,
+        "log_clock": log_clock,
+        "n_jobs": len(jobs),
+        "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
+        "chart": jobs_over_time(jobs, name, tz, log_clock),
+        "figures": figures,
+    }

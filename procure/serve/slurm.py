@@ -18,11 +18,10 @@ from procure.errors import TableError
 from procure.queue_time.state import FIELDS, parse_state
 from procure.serve.closed import Closed, read_closed
 from procure.serve.settings import Place
-from procure.workload import slurm_env
+from procure.workload import LogSettings, read_log, slurm_env
 from procure.workload.het_jobs import join_het_jobs
 from procure.workload.ledger import Ledger
 from procure.workload.read_sacct import FIELDS as ACCOUNTING
-from procure.workload.read_sacct import read_sacct
 
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 _SHOW = "scontrol --all --oneliner show"
@@ -151,7 +150,8 @@ class Slurm:
             file.write(text)
             file.flush()
             try:
-                jobs = read_sacct(Path(file.name), keep_unfinished=True, skip_bad_rows=True).jobs
+                how = LogSettings(format="sacct", skip_bad_rows=True)
+                jobs = read_log(Path(file.name), how, keep_unfinished=True, shape="tasks").jobs
             except TableError as error:
                 raise TableError(str(error).replace(file.name, "sacct")) from None
         # An earlier run of a requeued job is known by its own submission, whichever rows it is read with.

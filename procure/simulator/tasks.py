@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import part
+from procure.simulator.kernel import kernel, part
 from procure.simulator.pools import POOL_BITS, enough_gpus
 
 
@@ -139,7 +139,7 @@ def answer_nodes(tasks, n):
         tasks.n_chosen[0] = n
 
 
-@part
+@kernel
 def n_answered(state, tasks, job):
     """Return how many nodes of an answer stand in ``chosen``."""
     return state.n_nodes[job] if tasks is None else tasks.n_chosen[0]

@@ -276,14 +276,32 @@ def _pick_leaves(own, n_usable, n, n_chosen):
 
 
 @part
-def in_order(chosen, n):
-    """Sort the first nodes of a choice."""
-    for i in range(1, n):
-        node, j = chosen[i], i
-        while j > 0 and chosen[j - 1] > node:
-            chosen[j] = chosen[j - 1]
-            j -= 1
-        chosen[j] = node
+def count(bits):
+    """Count the bits of a word that are set."""
+    bits = bits - (bits >> 1 & 0x5555555555555555)
+    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
+    bits = bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F
+    bits += bits >> 8
+    bits += bits >> 16
+    return bits + (bits >> 32) & 0x7F
+
+
+@part
+def lowest(bits):
+    """Return the place of the lowest bit of a word that is set."""
+    return count((bits & -bits) - 1)
+
+
+@part
+def list_choice(own):
+    """List the nodes of the choice in ``chosen``, in order."""
+    work, n = own.work, 0
+    for word in range(work.in_choice.size):
+        bits = work.in_choice[word]
+        while bits:
+            work.chosen[n] = word * WORD + lowest(bits)
+            bits &= bits - 1
+            n += 1
 
 
 @part
@@ -326,7 +344,7 @@ def choose_of(own, job, closed, free, n_on, group):
     if n_usable < n:
         return 0
     pick(own, job, n_usable, n, 0, free)
-    in_order(work.chosen, n)
+    list_choice(own)
     return n
 
 
@@ -360,7 +378,7 @@ def choose(own, job, closed, free, n_on):
         n_chosen += n
         if count < 0:
             break
-    in_order(work.chosen, n_chosen)
+    list_choice(own)
     return n_chosen
 
 

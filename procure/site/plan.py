@@ -6,18 +6,36 @@ from procure.simulator.kernel import part
 from procure.site.order import eligible, held, note_eligible, sort_queue
 from procure.site.place import find, find_now, holds, taken
 from procure.site.preempt import look_ahead, preempt, preemptors_first, take_prey_away
-from procure.site.room import GROUPED, count, is_open, join, note_limit, note_parts, when_room
+from procure.site.room import GROUPED, is_open, join, note_limit, note_parts, when_room
+from procure.site.slices import (
+    boundary_after,
+    clash,
+    clear_slices,
+    close_promised,
+    last_loss,
+    n_free,
+    n_left,
+    n_open,
+    next_loss,
+    promise,
+    rounded,
+    slice_at,
+    window_end,
+)
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
     MOMENT,
+    N_CHANGES,
     N_QUEUE,
     N_RUNNING,
     N_STARTS,
-    N_VERSIONS,
+    N_TRIED,
     N_VICTIMS,
     NEVER,
     NOW,
+    SAME_UNTIL,
+    SEEN_CHANGES,
     SORTED,
     STAYS,
     USEFUL_UNTIL,
@@ -173,13 +191,6 @@ def main_pass(own, full):
 
 
 @part
-def _rounded(own, at):
-    """Round a time down to bf_resolution on the clock's own minutes."""
-    began, step = own.rules.began, own.rules.bf_resolution
-    return (at + began) // step * step - began
-
-
-@part
 def _over_limits(own, job):
     """Count a job against backfill's limits; says whether one is reached."""
     work, rules, jobs = own.work, own.rules, own.jobs
@@ -199,20 +210,11 @@ def _over_limits(own, job):
 
 
 @part
-def _contains(promised, a, b):
-    """Say whether the nodes promised in a slice contain those of another."""
-    for word in range(promised.shape[1]):  # noqa: SIM110
-        if promised[b, word] & ~promised[a, word]:
-            return False
-    return True
-
-
-@part
 def _after_reservation(own, at):
     """Return one second after the first end of a reservation from a time on, rounded up; 0 = none ends any more."""
     for end in own.tables.resv_ends:
         if end >= at:
-            return _rounded(own, end + own.rules.bf_resolution - 1) + 1
+            return rounded(own, end + own.rules.bf_resolution - 1) + 1
     return 0
 
 
@@ -385,31 +387,21 @@ def _when_group_leaves(own, job, closed, only_now, group):
 
 @part
 def _closed_from(own, job, at, end):
-    """Close the nodes that are promised, set aside or drained in a time; returns when that changes, 0 = never."""
-    work, closed = own.work, own.work.closed
+    """Close the nodes that are promised, set aside or drained in a time."""
+    closed = own.work.closed
     for word in range(closed.size):
         closed[word] = 0
     _add_closed(own, job, at, closed)
-    for i in range(work.n_promises[0]):
-        if work.promise_begin[i] <= end and work.promise_end[i] > at:
-            node = work.promise_node[i]
-            if node >= 0:
-                closed[node // WORD] |= 1 << (node % WORD)
-            else:
-                for word in range(closed.size):
-                    closed[word] |= work.promise_words[i, word]
-    return _change_after(own, at)
+    close_promised(own, at, end, closed)
 
 
 @part
 def _change_after(own, at):
     """Return when the nodes that are promised or set aside change after a time, 0 = never."""
-    work, i = own.work, 0
-    while i >= 0 and not (work.loses[i] and work.slice_end[i] > at):
-        i = work.slice_next[i]
-    later = work.slice_end[i] if i >= 0 else 0
+    i = next_loss(own, at)
+    later = own.work.slice_begin[i + 1] if i >= 0 else 0
     over = _after_reservation(own, at)
-    if over > 0 and (later == 0 or over < later) and over < own.work.window_end[0]:
+    if over > 0 and (later == 0 or over < later) and over < window_end(own):
         later = over
     return later
 
@@ -426,49 +418,59 @@ def _change_from(own, at, least):
 
 
 @part
-def _short_until(own, job, at, end):
-    """Return when the last slice within a time ends that leaves a job too few nodes, 0 = none does."""
-    work, wanted, found, i = own.work, own.jobs.n_nodes[job], 0, 0
+def _is_counted(own, job):
+    """Say whether a job's nodes are counted slice by slice: each is idle or held whole, and none is ever set aside."""
+    shape = own.tables.shape[job]
+    return own.tables.alone[shape] and own.tables.plain[shape] and own.tables.resv_ends.size == 0
+
+
+@part
+def _not_before(own, job):
+    """Return a time before which this pass has found no start for a job that asks for no more nodes, for no longer.
+
+    What was promised since leaves less. `_earliest` notes such times only where it has counted too few nodes.
+    """
+    work, jobs, found = own.work, own.jobs, own.work.now[NOW]
     kind = own.tables.kind[own.tables.shape[job]]
-    while i >= 0 and work.slice_begin[i] <= end:
-        if work.slice_end[i] > at and _n_left(own, job, i, kind) < wanted:
-            found = work.slice_end[i]
-        i = work.slice_next[i]
+    for k in range(work.n_sure[0]):
+        other = work.sure_job[k]
+        if (
+            work.sure_from[k] > found
+            and jobs.n_nodes[other] <= jobs.n_nodes[job]
+            and jobs.limit[other] <= jobs.limit[job]
+            and own.tables.kind[own.tables.shape[other]] == kind
+        ):
+            found = work.sure_from[k]
     return found
 
 
 @part
-def _n_left(own, job, i, kind):
-    """Count the nodes that hold a job when they are empty and that a slice does not promise."""
-    work = own.work
-    if work.left_at[i, kind] != work.version[i]:
-        n, holding = 0, own.tables.holding[own.tables.shape[job]]
-        for word in range(holding.size):
-            n += count(holding[word] & ~work.promised[i, word])
-        work.n_left[i, kind], work.left_at[i, kind] = n, work.version[i]
-    return work.n_left[i, kind]
+def _note_not_before(own, job, at):
+    """Keep a time before which a job, and any that asks for more, has no start in this pass."""
+    work, shape = own.work, own.tables.shape[job]
+    k = work.sure_place[shape]
+    if k >= work.n_sure[0] or own.tables.shape[work.sure_job[k]] != shape:
+        k = work.n_sure[0]
+        work.n_sure[0] = k + 1
+        work.sure_place[shape], work.sure_job[k] = k, job
+    work.sure_from[k] = at
 
 
 @part
-def _note_version(own, i):
-    """Note that what a slice promises has changed."""
-    own.work.now[N_VERSIONS] += 1
-    own.work.version[i] = own.work.now[N_VERSIONS]
+def _too_few(own, job, at, later, end):
+    """Count the nodes that are open in a time and are or become free up to the next change; says if they are too few.
 
-
-@part
-def _clash(own, begin_at, end_at, n):
-    """Return the end of the first slice in a time in which a chosen node is promised; −1 = there is none."""
-    work = own.work
-    i = 0
-    while i >= 0:
-        if work.slice_end[i] > begin_at and work.slice_begin[i] < end_at:
-            for k in range(n):
-                node = work.chosen[k]
-                if work.promised[i, node // WORD] >> (node % WORD) & 1:
-                    return work.slice_end[i]
-        i = work.slice_next[i]
-    return -1
+    The open ones are then in ``closed``.
+    """
+    work, wanted, i = own.work, own.jobs.n_nodes[job], -1
+    if later > 0:
+        i = slice_at(own, later - 1)
+        if work.slice_begin[i] > end:
+            i = -1
+        elif n_free(own, job, i) < wanted:
+            return True
+    _closed_from(own, job, at, end)
+    return n_open(own, job, i, work.closed) < wanted
 
 
 @part
@@ -480,21 +482,48 @@ def _earliest(own, job, only_now):
     (int, int)
         When, and on how many nodes; 0 = never.
     """
-    work, limit = own.work, own.jobs.limit[job]
+    work, limit, wanted = own.work, own.jobs.limit[job], own.jobs.n_nodes[job]
     now, later = work.now[NOW], work.now[NOW]
     seeks_room = own.tables.plain[own.tables.shape[job]] and not own.rules.preempts
+    is_counted = seeks_room and _is_counted(own, job)
+    if is_counted:
+        sure = _not_before(own, job)
+        if sure == NEVER or (sure > now and only_now):
+            return 0, 0
+        later = last_loss(own, now, sure)
+    n_seen, short, is_sure = slice_at(own, later), 0, is_counted
     while True:
         at = later
         end = max(at, now) + limit
-        short = _short_until(own, job, at, end) if seeks_room else 0
-        if short > at:
-            later = 0 if only_now else _change_from(own, at, short)
-            if later == 0:
-                return 0, 0
-            continue
-        later = _closed_from(own, job, at, end)
+        if at == now:
+            _same_until(own, boundary_after(own, end) - limit)
+        if seeks_room:
+            while n_seen < work.n_slices[0] and work.slice_begin[n_seen] <= end:
+                n_seen += 1
+                if n_left(own, job, n_seen - 1) < wanted:
+                    short = work.slice_begin[n_seen]
+            if short > at:  # no start before the last slice within the time that leaves the job too few nodes
+                later = 0 if only_now else _change_from(own, at, short)
+                if later == 0:
+                    if is_sure:
+                        _note_not_before(own, job, NEVER)
+                    return 0, 0
+                continue
+        later = _change_after(own, at)
+        if is_counted:
+            if _too_few(own, job, at, later, end):
+                if later == 0 or only_now:
+                    if is_sure:
+                        _note_not_before(own, job, NEVER if later == 0 else at + 1)
+                    return 0, 0
+                continue
+            if is_sure:
+                _note_not_before(own, job, at)
+                is_sure = False
+        else:
+            _closed_from(own, job, at, end)
         work.now[USEFUL_UNTIL] = NEVER
-        if seeks_room and own.jobs.n_nodes[job] > 1:
+        if seeks_room and wanted > 1:
             work.now[USEFUL_UNTIL] = min(later if later else NEVER, now + own.rules.bf_window)
         start, n = _when_running_leave(own, job, work.closed, only_now)
         if n == 0:
@@ -513,86 +542,59 @@ def _earliest(own, job, only_now):
         if later and start > later:
             continue
         if start > now + own.rules.bf_window:
+            _same_until(own, start - own.rules.bf_window)
             return 0, 0
-        clash = _clash(own, _rounded(own, start), _rounded(own, start + limit), n)
-        if clash >= 0:
-            later = start if start > at else max(clash, at + 1)
-            if later >= work.window_end[0]:
+        ends = clash(own, rounded(own, start), rounded(own, start + limit), at, end, n)
+        if ends >= 0:
+            later = start if start > at else max(ends, at + 1)
+            if later >= window_end(own):
+                _same_until(own, later - own.rules.bf_window)
                 return 0, 0
             continue
         return start, n
 
 
 @part
-def _split(own, i, at):
-    """Cut a slice in two at a moment within it."""
-    work = own.work
-    if not work.slice_begin[i] < at < work.slice_end[i]:
-        return
-    new = work.n_slices[0]
-    work.n_slices[0] = new + 1
-    work.slice_begin[new], work.slice_end[new] = at, work.slice_end[i]
-    work.slice_end[i] = at
-    work.slice_next[new], work.slice_next[i] = work.slice_next[i], new
-    work.loses[new], work.loses[i] = work.loses[i], 0
-    for word in range(work.promised.shape[1]):
-        work.promised[new, word] = work.promised[i, word]
-    work.version[new] = work.version[i]
-    for kind in range(work.n_left.shape[1]):
-        work.n_left[new, kind], work.left_at[new, kind] = work.n_left[i, kind], work.left_at[i, kind]
+def _same_until(own, at):
+    """Note that the pass might find other starts from a moment on, though nothing happened meanwhile."""
+    own.work.now[SAME_UNTIL] = min(own.work.now[SAME_UNTIL], at)
 
 
 @part
-def _promise(own, start, end, n):
-    """Set the chosen nodes aside from the start to the end, both rounded down."""
-    work = own.work
-    low = max(_rounded(own, start), work.slice_begin[0])
-    high = max(_rounded(own, end), low + own.rules.bf_resolution)
-    if low >= work.window_end[0]:
-        return
-    _note_promise(own, low, min(high, work.window_end[0]), n)
-    before, i = -1, 0
-    while i >= 0 and work.slice_begin[i] < high:
-        if work.slice_end[i] > low:
-            _split(own, i, low)
-            _split(own, i, high)
-            if low <= work.slice_begin[i]:
-                for k in range(n):
-                    node = work.chosen[k]
-                    work.promised[i, node // WORD] |= 1 << (node % WORD)
-                _note_version(own, i)
-            if before >= 0 and work.loses[before]:
-                work.loses[before] = not _contains(work.promised, i, before)
-        before, i = i, work.slice_next[i]
-    work.loses[before] = i >= 0 and not _contains(work.promised, i, before)
+def _sees_the_same(own, n):
+    """Say whether a pass would promise what the last one promised, which started nothing; keeps what it looks at.
+
+    That is so while nothing has started or ended, the same jobs are in the same order under the same limits, no
+    running job's limit is over, and no time that the last pass compared with the moment has been reached.
+    """
+    work, same = own.work, own.work.now[SEEN_CHANGES] == own.work.now[N_CHANGES] and own.work.now[N_TRIED] == n
+    for i in range(n):
+        job = work.other_queue[i]
+        what = 4 * job + 2 * int(held(own, job)) + int(_may_overtake(own, job))
+        same = same and work.tried[i] == what
+        work.tried[i] = what
+    work.now[N_TRIED], work.now[SEEN_CHANGES] = n, work.now[N_CHANGES]
+    return same and work.now[NOW] < work.now[SAME_UNTIL]
 
 
 @part
-def _note_promise(own, begin_at, end_at, n):
-    """Note which nodes are promised from when to when."""
-    work, i = own.work, own.work.n_promises[0]
-    work.n_promises[0] = i + 1
-    work.promise_begin[i], work.promise_end[i] = begin_at, end_at
-    work.promise_node[i] = work.chosen[0] if n == 1 else -1
-    if n > 1:
-        for word in range(work.promise_words.shape[1]):
-            work.promise_words[i, word] = 0
-        for k in range(n):
-            node = work.chosen[k]
-            work.promise_words[i, node // WORD] |= 1 << (node % WORD)
+def _note_pass(own, n_begun):
+    """Note up to when the next pass would do as this one."""
+    work = own.work
+    work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], work.slice_begin[1])
+    if work.now[N_RUNNING] > 0:
+        work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], work.run_end[0])
+    if n_begun > 0 or own.rules.preempts or own.closed.shape[0] > 0:
+        work.now[SAME_UNTIL] = -NEVER
 
 
 @part
 def _clear(own):
     """Begin a pass of backfill: nothing is promised, nothing counted."""
-    work, now = own.work, own.work.now[NOW]
-    work.now[LAST_BACKFILL] = now
-    work.n_slices[0], work.slice_next[0], work.loses[0], work.n_promises[0] = 1, -1, 0, 0
-    work.slice_begin[0] = _rounded(own, now)
-    work.window_end[0] = work.slice_end[0] = _rounded(own, now + own.rules.bf_window)
-    for word in range(work.promised.shape[1]):
-        work.promised[0, word] = 0
-    _note_version(own, 0)
+    work = own.work
+    work.now[SAME_UNTIL] = NEVER
+    clear_slices(own)
+    work.n_sure[0] = 0
     for i in range(work.user_count.size):
         work.user_count[i] = 0
         for k in range(work.partition_count.size):
@@ -616,14 +618,46 @@ def _note_whole(own, job, n):
 
 
 @part
+def _last_that_matters(own, first, last):
+    """Return the place of the last job of a pass, not before a first one, that may start or must be planned.
+
+    Behind it promises decide nothing: they hold for the pass alone, and what is promised on the way leaves less room.
+    """
+    while last >= first and not _matters(own, own.work.other_queue[last]):
+        last -= 1
+    return last
+
+
+@part
+def _matters(own, job):
+    """Say whether a job may start now, by what is promised so far, or grows with the nodes that are planned for it."""
+    work, now = own.work, own.work.now[NOW]
+    if own.rules.preempts or not own.tables.plain[own.tables.shape[job]]:
+        return True
+    if work.more_cpus[job] != own.tables.planned[job]:
+        return True
+    if held(own, job) or (_is_counted(own, job) and _not_before(own, job) > now):
+        return False
+    _closed_from(own, job, now, now + own.jobs.limit[job])
+    _shut_others(own, job, work.closed, -1)
+    work.now[USEFUL_UNTIL] = NEVER
+    return when_room(own, job, work.closed, True)[1] > 0
+
+
+@part
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
-    _clear(own)
     now, tried, n_begun, rejected_array = work.now[NOW], 0, 0, -1
-    for i in range(_list_eligible(own)):
+    work.now[LAST_BACKFILL] = now
+    last = _list_eligible(own) - 1
+    if _sees_the_same(own, last + 1):
+        return
+    _clear(own)
+    for i in range(last + 1):
+        last = _last_that_matters(own, i, last)
         job = work.other_queue[i]
-        if tried >= rules.bf_max_test:
+        if tried >= rules.bf_max_test or last < i:
             break
         array = jobs.array[job]
         if (array >= 0 and array == rejected_array) or held(own, job):
@@ -643,7 +677,7 @@ def backfill(own):
         if start <= now and not preempts:
             begin(own, job, n)
             if jobs.whole[job]:
-                _promise(own, now, now + jobs.limit[job], n)
+                promise(own, now, now + jobs.limit[job], n)
             rejected_array = -1
             n_begun += 1
             if 0 < rules.bf_max_start <= n_begun:
@@ -658,8 +692,9 @@ def backfill(own):
             rejected_array = -1
             if array >= 0:
                 work.array_reserved[array] += 1
-            _promise(own, start, start + jobs.limit[job], n)
+            promise(own, start, start + jobs.limit[job], n)
         if preempts:
             preempt(own, job, work.closed)
+    _note_pass(own, n_begun)
     if n_begun > 0:
         _drop_begun(own)

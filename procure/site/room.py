@@ -7,10 +7,8 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 
 from __future__ import annotations
 
-import numpy as np
-
 from procure.simulator.kernel import part
-from procure.site.place import holds, in_order, pick, taken
+from procure.site.place import count, holds, list_choice, lowest, pick, taken
 from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
 
 AT_ONCE = -NEVER
@@ -18,15 +16,6 @@ AT_ONCE = -NEVER
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 _MIX, _MIX_BITS = 0x9E3779B, (1 << 32) - 1
-_DE_BRUIJN = 0x077CB531
-_PLACES = np.argsort([_DE_BRUIJN << place >> 27 & 31 for place in range(32)])
-"""Of each five bits in a de Bruijn sequence where they begin in it."""
-
-
-@part
-def _lowest(bits):
-    """Return the place of the lowest bit of a word that is set."""
-    return _PLACES[((bits & -bits) * _DE_BRUIJN >> 27) & 31]
 
 
 @part
@@ -39,14 +28,6 @@ def changed(own, node):
         work.idle[node // WORD] |= bit
     else:
         work.idle[node // WORD] &= ~bit
-
-
-@part
-def count(bits):
-    """Count the bits of a word of `WORD` that are set."""
-    bits = bits - (bits >> 1 & 0x55555555)
-    bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333)
-    return ((bits + (bits >> 4) & 0x0F0F0F0F) * 0x01010101 & 0xFFFFFFFF) >> 24
 
 
 @part
@@ -146,7 +127,7 @@ def _list_open(own, job, closed):
     for word in range(closed.size):
         bits = own.tables.holding[shape, word] & ~closed[word]
         while bits:
-            node = word * WORD + _lowest(bits)
+            node = word * WORD + lowest(bits)
             bits &= bits - 1
             if work.settled[row, node] != work.changed[node]:
                 _settle(own, job, row, node)
@@ -221,7 +202,7 @@ def _next_open(own, i, closed):
 
 
 @part
-def _first_after(own, at):
+def first_after(own, at):
     """Return the place of the first running job whose limit ends after a moment."""
     low, high = 0, own.work.now[N_RUNNING]
     while low < high:
@@ -241,7 +222,7 @@ def _last_of_group(own, bound, closed):
     the bound is passed over, the next on an open node is taken as well, whenever it ends.
     """
     n_running = own.work.now[N_RUNNING]
-    beyond = _first_after(own, bound)
+    beyond = first_after(own, bound)
     place = beyond - 1
     if not is_open(own, place, closed):
         place = _next_open(own, beyond, closed)
@@ -257,7 +238,7 @@ def _slot_of(own, job, closed):
     """Return where a search for one node among the open ones is kept: by what is searched, and which are closed."""
     key = own.tables.search[job] * 2 + 1
     for word in range(closed.size):
-        key = (key ^ (closed[word] & _MIX_BITS)) * _MIX & _MIX_BITS
+        key = (key ^ ((closed[word] ^ closed[word] >> 32) & _MIX_BITS)) * _MIX & _MIX_BITS
     return key >> 16 & (KEPT_SEARCHES - 1)
 
 
@@ -321,7 +302,7 @@ def _when_room(own, job, closed, only_now):
     n = _keep_until(own, n, turn)
     if n > wanted and (not own.rules.tree or own.jobs.lln[job]):  # leaf switches are chosen by their nodes alone
         _see_left(own, n, turn)
-    _choose_usable(own, job, n)
+    _choose_usable(own, job, n, work.future)
     return at, wanted
 
 
@@ -346,8 +327,8 @@ def _next_group(own, window, place, first_end):
 
 
 @part
-def _choose_usable(own, job, n):
-    """Choose a job's nodes among so many in ``usable``, of which ``future`` is what is free."""
+def _choose_usable(own, job, n, free):
+    """Choose a job's nodes among so many in ``usable``, of which that is free."""
     work, wanted = own.work, own.jobs.n_nodes[job]
     if n == wanted:
         for i in range(n):
@@ -355,8 +336,8 @@ def _choose_usable(own, job, n):
         return
     for word in range(work.in_choice.size):
         work.in_choice[word] = 0
-    pick(own, job, n, wanted, 0, work.future)
-    in_order(work.chosen, wanted)
+    pick(own, job, n, wanted, 0, free)
+    list_choice(own)
 
 
 @part
@@ -383,11 +364,7 @@ def _when_alone(own, job, closed, only_now):
         if at > work.now[USEFUL_UNTIL]:
             return at, wanted
     _list_alone(own, gone)
-    if n > wanted:
-        for i in range(n):
-            node = work.usable[i]
-            work.future[0, node], work.future[1, node] = own.nodes.cpus[node], own.nodes.mem[node]
-    _choose_usable(own, job, n)
+    _choose_usable(own, job, n, own.tables.totals)
     return at, wanted
 
 
@@ -413,7 +390,7 @@ def _list_alone(own, gone):
     for word in range(free.size):
         bits = work.open_words[word] & free[word]
         while bits:
-            work.usable[n] = word * WORD + _lowest(bits)
+            work.usable[n] = word * WORD + lowest(bits)
             bits &= bits - 1
             n += 1
 

@@ -13,7 +13,7 @@ from procure.site.layout import Layout
 from procure.site.model import Site
 from procure.site.names import DOWN
 
-WORD = 32
+WORD = 63
 """Nodes per word of a set of nodes."""
 NEVER = 1 << 60
 STAYS, GONE, ENDING = range(3)
@@ -110,21 +110,25 @@ class Work(NamedTuple):
     user_count: np.ndarray  # int64[n_users]
     association_count: np.ndarray  # int64[n_tree]
     user_partition_count: np.ndarray  # int64[n_users, n_partitions]
-    slice_begin: np.ndarray  # int64[n_slices], of backfill's table
-    slice_end: np.ndarray  # int64[n_slices]
-    slice_next: np.ndarray  # int64[n_slices]; −1 = the last
-    promised: np.ndarray  # int64[n_slices, n_words]
+    slice_begin: np.ndarray  # int64[n_slices + 1], of backfill's table, in order; behind the last its end
+    slice_row: np.ndarray  # int64[n_slices], row in `promised` and so on of each slice
     loses: np.ndarray  # int64[n_slices], 1 = the next slice does not promise all of its nodes
-    version: np.ndarray  # int64[n_slices], number of the last change of what a slice promises
-    n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a slice does not promise
-    left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the slice when they were counted
+    promised: np.ndarray  # int64[n_slices, n_words]
+    version: np.ndarray  # int64[n_slices], number of the last change of what a row promises
+    n_left: np.ndarray  # int64[n_slices, n_kinds], nodes of each kind of request that a row does not promise
+    left_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
+    n_free: np.ndarray  # int64[n_slices, n_kinds], those of them that are not `busy`
+    free_at: np.ndarray  # int64[n_slices, n_kinds], `version` of the row when they were counted
+    busy: np.ndarray  # int64[n_slices, n_words], nodes of running jobs whose limits end after the slice
+    busy_until: np.ndarray  # int64[n_slices], s, end of the slice for which `busy` is; −1 = none yet
     n_slices: np.ndarray  # int64[1]
-    promise_begin: np.ndarray  # int64[n_promises], of those of this pass
-    promise_end: np.ndarray  # int64[n_promises]
-    promise_node: np.ndarray  # int64[n_promises]; −1 = several, which stand in `promise_words`
-    promise_words: np.ndarray  # int64[n_promises, n_words]
-    n_promises: np.ndarray  # int64[1]
-    window_end: np.ndarray  # int64[1]
+    sure_from: np.ndarray  # int64[n_shapes], s before which this pass has found no start for `sure_job`
+    sure_job: np.ndarray  # int64[n_shapes]
+    sure_place: np.ndarray  # int64[n_shapes], place of each shape in them
+    n_sure: np.ndarray  # int64[1]
+    tried: np.ndarray  # int64[n_jobs], of the jobs of the last pass of backfill: number, held, may be overtaken
+    choice_word: np.ndarray  # int64[n_nodes], scratch: the chosen nodes as words
+    choice_bits: np.ndarray  # int64[n_nodes]
     usable: np.ndarray  # int64[n_nodes], scratch of a choice
     run_first: np.ndarray  # int64[n_nodes + 1]
     run_done: np.ndarray  # int64[n_nodes], or the CPUs left of each run
@@ -161,14 +165,15 @@ class Work(NamedTuple):
     units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
-    now: np.ndarray  # int64[31], see the constants
+    now: np.ndarray  # int64[34], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-) = range(31)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED,
+) = range(34)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -188,7 +193,9 @@ class Tables(NamedTuple):
     holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
     kind: np.ndarray  # int64[n_shapes], shapes of one kind have the same such nodes
     alone: np.ndarray  # bool[n_shapes], it takes its nodes whole, and so does every job that may come onto one of them
+    planned: np.ndarray  # int64[n_jobs], `Work.more_cpus` of a job once it is planned, −1 = it depends on its nodes
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
+    totals: np.ndarray  # int64[3, n_nodes], CPUs, MB, GPUs
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
     leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
@@ -281,6 +288,16 @@ def _kinds(
     return kind, whole & ~(holding & shared).any(axis=1)
 
 
+def _planned(site: Site, layout: Layout, holding: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Return how many CPUs more a job has once nodes are planned for it: `Tables.planned`."""
+    jobs, cpus = layout.jobs, layout.nodes.cpus
+    grows = (jobs.whole != 0) & (jobs.flexible == 0) & (cpu_weight(site, int(cpus.sum())) != 0)
+    most = np.where(holding, cpus, 0).max(axis=1)[shape]
+    least = np.where(holding, cpus, np.iinfo(np.int64).max).min(axis=1)[shape]
+    more = np.where(most == least, jobs.n_nodes * (most - jobs.cpus), -1)
+    return np.where(grows & (most > 0), more, 0).astype(np.int64)
+
+
 def _failures(layout: Layout) -> np.ndarray:
     """Return when which nodes go down, in order."""
     found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
@@ -340,7 +357,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_places = int(jobs.n_nodes.sum())
     holding, plain = _holding(layout, of_shape)
     kind, alone = _kinds(holding, jobs.whole[of_shape] != 0, layout, of_shape)
-    n_kinds = int(kind.max()) + 1
+    n_kinds, n_shapes = int(kind.max()) + 1, len(of_shape)
 
     def ints(*size: int) -> np.ndarray:
         return np.zeros(size, np.int64)
@@ -349,7 +366,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(N_VERSIONS + 1)
+    now = ints(N_TRIED + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
@@ -362,10 +379,12 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
-        ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
-        ints(n_slices), ints(n_slices, n_words), ints(n_slices), ints(n_slices), ints(n_slices, n_kinds),
-        none(n_slices, n_kinds), ints(1), ints(n_promises), ints(n_promises),
-        ints(n_promises), ints(n_promises, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
+        ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),
+        ints(n_slices + 1), ints(n_slices), ints(n_slices), ints(n_slices, n_words), ints(n_slices),
+        ints(n_slices, n_kinds), none(n_slices, n_kinds), ints(n_slices, n_kinds), none(n_slices, n_kinds),
+        ints(n_slices, n_words), none(n_slices), ints(1), ints(n_shapes), ints(n_shapes), ints(n_shapes), ints(1),
+        ints(n_jobs), ints(n_nodes), ints(n_nodes),
+        ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(n_words), ints(n_words), none(n_nodes),
         words(np.ones((1, n_nodes), bool))[0], ints(n_places), ints(n_places), ints(n_jobs), ints(n_words),
         none(n_places), ints(n_nodes),
@@ -384,7 +403,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
         resv_ends, words(layout.places.reach),
         _failures(layout), shape, request, search, np.repeat(np.arange(len(shape)), jobs.n_nodes),
-        words(holding), kind, alone, plain,
+        words(holding), kind, alone, _planned(site, layout, holding, shape), plain, totals,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64), over, round(latency.job_end * 1000),
         jobs.submit * 1000 + np.array(latency.submit_moments or 0, np.int64),
         np.array(latency.moments or [moment_of(latency.clock)], np.int64),

@@ -15,9 +15,9 @@ from procure.schemas import JOB
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.text import listed, nearest
-from procure.workload.applications import COLUMN, assign, core_seconds, map_applications
-from procure.workload.gpu_models import map_gpu_models
+from procure.workload.scale import cpu_seconds
 from procure.workload.speed import exact_speed, plain_processor
+from procure.workload.speedups import KINDS, assign, map_applications, map_gpu_models
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class Applications:
         jobs = map_gpu_models(jobs, self.study.gpu_models)
         if not self.study.applications:
             return jobs
-        if COLUMN in jobs and (jobs[COLUMN].fillna("") != "").any():
+        if KINDS in jobs and (jobs[KINDS].fillna("") != "").any():
             raise TableError(
-                f"workload {workload.name} has speeds of its own (column {COLUMN}); leave [applications] out"
+                f"workload {workload.name} has speeds of its own (column {KINDS}); leave [applications] out"
             )
         factors = [self.factors(name, workload) for name in self.study.applications]
         try:
@@ -135,7 +135,7 @@ class Applications:
         """
         apps, rows, whole = self.study.applications, [], 0.0
         for jobs in workloads.values():
-            found, load = assign(jobs, apps), core_seconds(jobs) / 3600
+            found, load = assign(jobs, apps), cpu_seconds(jobs) / 3600
             whole += float(load.sum())
             for i, (name, one) in enumerate(apps.items()):
                 mine, open_ = found.taken == i, found.unknown[i]

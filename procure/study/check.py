@@ -15,12 +15,11 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.files import is_file
-from procure.files.gpu_pools import named_pools
+from procure.files.gpu_pools import models_of, named_pools
 from procure.packages import count_packages, read_quotes
-from procure.packages.cost_notes import budget_notes
-from procure.packages.costs import check_prices
+from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.quote_file import OfferReading
+from procure.packages.quotes import OfferReading
 from procure.schemas import group_column
 from procure.settings import complaint, problems, validate
 from procure.study import rules
@@ -29,8 +28,7 @@ from procure.study.award import check_points
 from procure.study.plan import Plan, attempt, collect_inputs
 from procure.study.study import Study, load_study, read_values
 from procure.text import counted, listed, nearest
-from procure.workload.gpu_models import gpu_types, offered_gpu_models
-from procure.workload.gpu_table import propose_mapping
+from procure.workload.speedups import offered_gpu_models, propose_mapping
 
 
 def plan_size(study: Study) -> dict[str, Any]:
@@ -183,7 +181,7 @@ def _stay_notes(plan: Plan, missing: pd.DataFrame, offered: Sequence[str]) -> li
 def _unasked_notes(plan: Plan) -> list[str]:
     """Name the mappings of GPU models that no job asks for, as a mistyped one is."""
     texts = {text for jobs in plan.logs.values() for text in jobs["gpu_type"].unique()}
-    asked = sorted({model for text in texts for model in gpu_types(text.casefold())})
+    asked = sorted({model for text in texts for model in models_of(text)})
     return [
         f"careful: gpu_models.{name}: no job asks for this model; {nearest(name.casefold(), asked)}"
         for name in plan.study.gpu_models

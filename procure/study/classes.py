@@ -10,8 +10,8 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.objectives import objective
+from procure.objectives.conditions import JobClass
 from procure.objectives.constraints import parse, quantities
-from procure.objectives.job_classes import JobClass
 from procure.study.study import Study
 
 _NAMED = 5

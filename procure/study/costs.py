@@ -11,8 +11,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError
 from procure.packages import PackageRules
-from procure.packages.cost_notes import cost_notes, cost_ranges, costs_side_by_side
-from procure.packages.costs import total_costs
+from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.progress import silent
 from procure.study.plan import list_packages, read_scenarios
 from procure.study.study import Study, load_study

@@ -18,7 +18,7 @@ from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.quotes import price_notes, validity_notes
 from procure.packages.rules import PackageRules, with_whole_orders
-from procure.packages.work import WorkloadDemand
+from procure.packages.runnable import WorkloadDemand
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent

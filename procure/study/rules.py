@@ -13,7 +13,7 @@ from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.simulator.arrays import gpu_fields
 from procure.study.study import Study
 from procure.text import counted
-from procure.workload.gpu_models import asked_gpu_models, map_gpu_models, offered_gpu_models
+from procure.workload.speedups import asked_gpu_models, map_gpu_models, offered_gpu_models
 
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""

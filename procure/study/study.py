@@ -22,13 +22,13 @@ from pydantic import (
 from procure.errors import ArgumentError, TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
+from procure.objectives.conditions import JobClass, parse_classes
 from procure.objectives.constraints import parse, parse_targets
-from procure.objectives.job_classes import JobClass, parse_classes
 from procure.objectives.quantities import objectives_of, of_class
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.order import OrderLines, order_lines, study_lines
-from procure.packages.quote_file import OfferReading, read_quote_file
+from procure.packages.quotes import OfferReading, read_quote_file
 from procure.packages.rules import with_whole_orders
 from procure.policies import catalog
 from procure.policies.owners import written
@@ -55,9 +55,8 @@ from procure.study.futures import PAST, StudyFutures
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.text import nearest
-from procure.workload.applications import Application
-from procure.workload.gpu_models import GpuModel
-from procure.workload.speed_ratios import speed_notes
+from procure.workload.speed import speed_notes
+from procure.workload.speedups import Application, GpuModel
 
 
 def _policy_label(policy: Any, info: ValidationInfo) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.packages.work import RunTimes, WorkloadDemand, work_of
+from procure.packages.runnable import RunTimes, WorkloadDemand, work_of
 from procure.study.study import Study
-from procure.workload.gpu_models import run_times_on
 from procure.workload.speed import Speed
+from procure.workload.speedups import run_times_on
 
 
 def works_of(

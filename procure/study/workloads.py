@@ -24,7 +24,7 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, read_toml
 from procure.tables import write
-from procure.workload.generate import recipe_jobs
+from procure.workload.generate import load_recipe
 from procure.workload.log_settings import LogSettings
 from procure.workload.shapes import Shape, check_rules
 from procure.workload.speed import logged_processor_speed
@@ -50,7 +50,7 @@ class Generate(Settings):
     @property
     def n_made(self) -> int:
         """How many jobs are made up."""
-        return self.n_jobs or recipe_jobs(self.recipe)
+        return self.n_jobs or load_recipe(self.recipe).n_jobs
 
 
 class Workload(LogSettings):

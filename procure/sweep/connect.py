@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import hashlib
-import importlib.util
 import logging
 import re
 import signal
@@ -13,26 +12,23 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
-from procure.files import from_json
 from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
 from procure.text import clock_seconds
 
 CONNECT_TIMEOUT = "10s"
-FILE_TIMEOUT = 120.0
-"""How many seconds a scheduler file may take to appear."""
 _CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
 _ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBLAS")]
 
 _LOOPBACK = "127.0.0.1:0"
-"""Where Dask's HTTP servers listen, which cannot be left out: they have no pages unless the dashboard is asked for."""
+_NO_PAGES = {"dashboard": False, "dashboard_address": _LOOPBACK}
+"""Dask's HTTP servers cannot be left out: they listen on loopback, without any page."""
 _SCRATCH = [
     "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
     'export DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"',
@@ -61,11 +57,10 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
         # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
         "distributed.admin.large-graph-warning-threshold": "4 GB",
         "distributed.worker.http.routes": [],
+        "distributed.scheduler.http.routes": [],
     }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
         settings["distributed.scheduler.worker-ttl"] = "60s"
-    if not options.dashboard:
-        settings["distributed.scheduler.http.routes"] = []
     with contextlib.ExitStack() as stack:
         if how is not _address:
             base = dask.config.get("temporary-directory", None)
@@ -78,18 +73,18 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
 @contextlib.contextmanager
 def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     """Start workers here that nobody else can speak to: loopback is every local user's, so all ports want keys."""
-    from distributed import Client, Nanny, SpecCluster
+    from distributed import Client, Nanny, Scheduler, SpecCluster
     from distributed.security import Security
 
     _check_loopback()
     n_workers = max(1, min(n_local_workers(), options.jobs))
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": Security.temporary()}
     of_worker = {"nthreads": 1, "memory_limit": 1.0 / n_workers, "silence_logs": logging.CRITICAL}
-    worker = {"cls": Nanny, "options": common | of_worker | {"dashboard": False, "dashboard_address": _LOOPBACK}}
+    worker = {"cls": Nanny, "options": common | of_worker | _NO_PAGES}
     with contextlib.ExitStack() as stack:
         with _without_interrupts():
             cluster = SpecCluster(
-                scheduler=_scheduler(options, common | {"port": 0}),
+                scheduler={"cls": Scheduler, "options": common | _NO_PAGES | {"port": 0}},
                 worker=worker,
                 workers=dict.fromkeys(range(n_workers), worker),
                 security=common["security"],
@@ -98,7 +93,6 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
             stack.enter_context(cluster)
         client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
-        _say_dashboard(client, options, note)
         yield client, lambda: ("no local worker could start; is there memory left?", False)
 
 
@@ -133,44 +127,18 @@ def _without_interrupts() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Say which scheduler to start: its pages are on loopback, and only if the dashboard is asked for."""
-    from distributed import Scheduler
-
-    pages = {"dashboard": options.dashboard, "dashboard_address": _LOOPBACK}
-    return {"cls": Scheduler, "options": keywords | pages}
-
-
 @contextlib.contextmanager
 def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     from distributed import Client
 
     if not farm.startswith(("tls://", "wss://")):
         note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see docs/how-to/hpc.md")
-    named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
     try:
         client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=options.security)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
-        raise TableError(f"farm {farm}: no Dask scheduler answers there{named}: {error}") from None
+        raise TableError(f"farm {farm}: no Dask scheduler answers there: {error}") from None
     with client:
-        _say_dashboard(client, options, note)
         yield client, lambda: (f"none has joined the Dask scheduler at {farm}", False)
-
-
-def read_scheduler_file(path: Path, note: Callable[[str], None]) -> str:
-    """Return the address that a Dask scheduler left in a file; wait for the file, an error if it never comes."""
-    until = time.monotonic() + FILE_TIMEOUT
-    announced = False
-    while True:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return str(from_json(path.read_text(encoding="utf-8"))["address"])
-        if time.monotonic() > until:
-            what = "names no Dask scheduler" if path.exists() else f"did not appear in {FILE_TIMEOUT:.0f} s"
-            raise TableError(f"{path}: {what}; dask scheduler --scheduler-file writes it")
-        if not announced:
-            note(f"waiting for {path}")
-            announced = True
-        time.sleep(0.5)
 
 
 @contextlib.contextmanager
@@ -190,7 +158,6 @@ def _queue(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         note(f"{options.jobs} jobs named {name}; their output goes to {options.folder / 'logs'}")
         cluster.adapt(minimum_jobs=options.jobs, maximum_jobs=options.jobs)
         client = stack.enter_context(Client(cluster, set_as_default=False))
-        _say_dashboard(client, options, note)
         yield client, lambda: _explain(farm, name, cluster.job_script())
 
 
@@ -207,6 +174,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     and 2 GB.
     """
     import dask
+    from distributed import Scheduler
     from distributed.security import Security
 
     dask_jobqueue = _import_dask_jobqueue(farm)
@@ -223,7 +191,6 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     of_site = dict(site("scheduler-options") or {})
     if options.interface:
         of_site = {key: value for key, value in of_site.items() if key not in ("host", "interface")}
-    scheduler = _scheduler(options, of_site)
     (options.folder / "logs").mkdir(parents=True, exist_ok=True)
     keywords: dict[str, Any] = {
         "cores": cores,
@@ -237,8 +204,8 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
         "worker_extra_args": arguments,
         "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD, *_SCRATCH],
         "interface": options.interface,
-        "scheduler_cls": scheduler["cls"],
-        "scheduler_options": scheduler["options"],
+        "scheduler_cls": Scheduler,
+        "scheduler_options": of_site | _NO_PAGES,
         "silence_logs": logging.CRITICAL,
         "security": Security.temporary(),
         "protocol": "tls://",
@@ -322,9 +289,3 @@ def _explain(farm: str, name: str, script: str) -> tuple[str, bool]:
         return f"Slurm says of {len(asked.stdout.splitlines())} jobs named {name}: {', '.join(states)}", False
     words = refusal(farm, script)
     return f"no job named {name} is in Slurm's queue: {words or 'they ended; look at their logs'}", bool(words)
-
-
-def _say_dashboard(client: Any, options: FarmOptions, note: Callable[[str], None]) -> None:
-    if options.dashboard and client.dashboard_link:
-        missing = "" if importlib.util.find_spec("bokeh") else " (most pages need bokeh: pip install bokeh)"
-        note(f"dashboard: {client.dashboard_link}{missing}")

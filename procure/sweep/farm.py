@@ -19,7 +19,7 @@ from typing import Any
 from procure._version import __version__
 from procure.errors import TableError
 from procure.progress import silent
-from procure.sweep.connect import connect, read_scheduler_file
+from procure.sweep.connect import connect
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, Task, check_farm
 
@@ -38,14 +38,11 @@ def run_tasks(
 ) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Run ``task(shared, *arguments)`` for each batch of the work.
 
-    ``farm`` is ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or the address of a Dask scheduler, e.g.
-    ``tcp://host:8786``, for which `FarmOptions.scheduler_file` stands. Yields a batch and its receipt as they come;
-    None about once a second while there is none. An unknown farm, no answer at the address, no worker in time, and a
-    task's own error are a `TableError`.
+    ``farm`` is ``serial``, ``local``, ``slurm``, ``pbs``, ``lsf``, ``sge``, or a Dask scheduler's address, e.g.
+    ``tcp://host:8786``. Yields a batch and its receipt as they come; None about once a second while there is none. An
+    unknown farm, no answer at the address, no worker in time, and a task's own error are a `TableError`.
     """
     options = options or FarmOptions()
-    if options.scheduler_file is not None:
-        farm = read_scheduler_file(options.scheduler_file, note)
     if farm == "serial":
         work.n_workers = 1
         made: tuple[Any, Any] = (None, None)

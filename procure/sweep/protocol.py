@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import Field
 
 from procure.errors import TableError
+from procure.settings import MOST_PROCESSES
 
 QUEUES = ("slurm", "pbs", "lsf", "sge")
 
@@ -27,29 +30,39 @@ class Receipt(NamedTuple):
 Task = Callable[..., Receipt]
 
 
+Processes = Annotated[int, Field(ge=1, le=MOST_PROCESSES)]
+
+
 @dataclass(frozen=True)
-class FarmOptions:
-    """How to obtain workers. Options that a farm does not use are ignored.
+class FarmKeys:
+    """What a user may say of how to obtain workers. Options that a farm does not use are ignored.
 
     ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
     limit as the queue writes it, ``interface`` the network interface on which scheduler and workers
     listen; what is None is as the site's file says.
-    ``dashboard`` opens Dask's dashboard on loopback. ``wait`` is after how many seconds without any worker
-    the sweep gives up, 0 = never. ``folder`` takes logs and the keys of this run. ``security``
-    joins the workers at an address, which several sweeps share.
+    ``wait`` is after how many seconds without any worker
+    the sweep gives up, 0 = never.
     """
 
-    jobs: int = 1
-    cores: int | None = None
+    jobs: Processes = 1
+    cores: Processes | None = None
     memory: str | None = None
     walltime: str | None = None
     partition: str | None = None
     account: str | None = None
-    scheduler_file: Path | None = None
-    wait: float = 0
-    folder: Path = Path()
     interface: str | None = None
-    dashboard: bool = False
+    wait: Annotated[float, Field(ge=0)] = 0
+    REMOVED: ClassVar[dict[str, str]] = {
+        "dashboard": "how far a sweep is, it says itself; leave it out",
+        "scheduler_file": "give the address in it: --farm tcp://HOST:PORT",
+    }
+
+
+@dataclass(frozen=True)
+class FarmOptions(FarmKeys):
+    """How to obtain workers: ``folder`` takes logs, ``security`` joins workers at an address that sweeps share."""
+
+    folder: Path = Path()
     security: Any = None
 
 

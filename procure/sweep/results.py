@@ -14,11 +14,11 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.models import FEATURE_SETS, Predicted, Surrogate, WorkloadWaits, features, make_case
-from procure.models.cache import learn
+from procure.models.crossfit import learn
 from procure.objectives.constraints import price_bound
 from procure.packages.costs import Costs, total_costs
 from procure.packages.enumerate import TooManyPackages
-from procure.packages.ids import counts_of_ids
+from procure.packages.nodes import counts_of_ids
 from procure.packages.runnable import count_matrix
 from procure.packages.space import make_space, package_table
 from procure.policies import catalog

@@ -94,7 +94,7 @@ def run_sweep(
         for text in notes:
             note(text)
         work = SweepWork(plan, batches(plan, found.done(plan), shard), note)
-        if farm == "local" and options.scheduler_file is None:
+        if farm == "local":
             options = replace(options, jobs=max(1, min(n_local_workers(), work.n_batches)))
         if work.n_batches:
             _compute(farm, work, options, note)

@@ -12,8 +12,7 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.files import Archive, keep
 from procure.objectives.aggregate import pooled_mean
-from procure.packages.ids import package_ids
-from procure.packages.nodes import package_nodes
+from procure.packages.nodes import package_ids, package_nodes
 from procure.progress import step
 from procure.run import Run, simulate
 from procure.study import Plan

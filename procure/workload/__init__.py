@@ -8,7 +8,7 @@ from procure.workload.ledger import Imported
 from procure.workload.log_settings import FORMATS, LogSettings
 from procure.workload.scale import scale_load
 from procure.workload.slice import followed_by, merge, slice_day, slice_times
-from procure.workload.speed import processor_speed, scale_run_time
+from procure.workload.speed import scale_run_time
 
 __all__ = [
     "FORMATS",
@@ -22,7 +22,6 @@ __all__ = [
     "load_recipe",
     "merge",
     "overview",
-    "processor_speed",
     "read_log",
     "scale_load",
     "scale_run_time",

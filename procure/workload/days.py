@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ from procure.workload.clock import YEAR_10000, zone
 from procure.workload.slice import refuse_log_clock
 
 Rule = Literal["calendar", "clustering", "hardest"]
-RULES: tuple[str, ...] = get_args(Rule)
 """How days are chosen: evenly, one of each group of like days, or those with the longest waits."""
 
 QUIET = 60.0
@@ -27,13 +26,7 @@ FEATURES = ("n_jobs", "cpu_hours", "mem_gb_hours", "gpu_hours", "mean_cpus", "me
 
 
 def local_days(jobs: pd.DataFrame, tz: str) -> np.ndarray:
-    """Return the local day of submission of each job, ``YYYY-MM-DD``.
-
-    Raises
-    ------
-    TableError
-        The table's times are not Unix seconds, or ``tz`` is no time zone.
-    """
+    """Return the local day of submission of each job, ``YYYY-MM-DD``; times must be Unix seconds."""
     refuse_log_clock(jobs)
     first, last = jobs["submit_time"].min(), jobs["submit_time"].max()
     if first < 0 or last >= YEAR_10000 - 2 * 86_400:
@@ -47,11 +40,8 @@ def local_days(jobs: pd.DataFrame, tz: str) -> np.ndarray:
 
 def split_days(jobs: pd.DataFrame, tz: str) -> dict[str, pd.DataFrame]:
     """Cut a log into its local days, ascending; row order is kept, days without jobs do not appear."""
-    days = local_days(jobs, tz)
-    found = {}
-    for day, part in jobs.groupby(days, sort=True):
-        found[str(day)] = with_clock_of(jobs, part.reset_index(drop=True))
-    return found
+    parts = jobs.groupby(local_days(jobs, tz), sort=True)
+    return {str(day): with_clock_of(jobs, part.reset_index(drop=True)) for day, part in parts}
 
 
 def day_table(days: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -70,19 +60,20 @@ def day_table(days: dict[str, pd.DataFrame]) -> pd.DataFrame:
         the whole job), ``busiest_hour_share`` (share of the CPU-hours that is submitted in the hour that
         submits most).
     """
-    return pd.DataFrame([{"day": day} | _figures(day, jobs) for day, jobs in days.items()])
+    return pd.DataFrame([_figures(day, jobs) for day, jobs in days.items()])
 
 
 def _figures(day: str, jobs: pd.DataFrame) -> dict[str, object]:
-    nodes = jobs["n_nodes"].to_numpy(dtype="float64")
+    nodes, hours = (jobs[name].to_numpy(dtype="float64") for name in ("n_nodes", "run_time"))
+    hours = hours / 3600
     cpus, mem, gpus = (
         jobs[name].to_numpy(dtype="float64") * nodes for name in ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
     )
-    hours = jobs["run_time"].to_numpy(dtype="float64") / 3600
     submit, users = jobs["submit_time"].to_numpy(), jobs["user"]
     by_hour = np.bincount((submit - submit.min()) // 3600, weights=cpus * hours)
     cpu_hours = float(by_hour.sum())
     return {
+        "day": day,
         "weekday": pd.Timestamp(day).day_name()[:3],
         "n_jobs": len(jobs),
         "n_users": int(users[users != ""].nunique()),
@@ -104,18 +95,23 @@ def choose(
     per_month: int | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Choose days by one of the rules below; without a rule, the days named.
+    """Choose days by a rule; without one, the days named.
+
+    ``calendar`` takes them evenly: of m days, n at places ⌊(i + ½) m / n⌋, or ``per_month`` in each month.
+    ``clustering`` makes k-means groups of days alike in `FEATURES` and takes of each the day nearest its centre, whose
+    weight is the days of its group. ``hardest`` takes those with the largest ``median_wait``, equal ones by the
+    earlier day. All others weigh 1.
 
     Parameters
     ----------
     table
         From `day_table`, with ``median_wait`` for ``hardest``.
     by
-        One of `RULES`, or None.
+        A `Rule`, or None.
     named
         ``YYYY-MM-DD``; without a rule.
     n, per_month, seed
-        See `by_calendar`, `by_group` and `hardest`.
+        How many days, and the seed of the first centres.
 
     Returns
     -------
@@ -129,63 +125,24 @@ def choose(
     """
     if (by or named) and table.empty:
         raise TableError("jobs wait on none of these days, so there is no day to choose")
+    days = table["day"].to_numpy(dtype=object) if len(table) else np.empty(0, object)
+    weight: object = 1
     if by == "calendar":
-        return by_calendar(table, n, per_month)
-    if by == "clustering":
-        return by_group(table, n, seed)
-    if by == "hardest":
-        return hardest(table, n)
-    return by_hand(table, named)
+        months = pd.Series(days).str.slice(0, 7).to_numpy() if per_month is not None else np.zeros(len(days))
+        found = [day for month in np.unique(months) for day in _evenly(days[months == month], per_month or n)]
+    elif by == "clustering":
+        found, weight = _by_group(table, n, seed)
+    elif by == "hardest":
+        found = table.sort_values("median_wait", ascending=False, kind="stable")["day"].tolist()[:n]
+    else:
+        found = sorted(set(named))
+        for day in named:
+            if day not in days:
+                raise TableError(f"no job was submitted on {day!r}; {nearest(day, days)}")
+    return pd.DataFrame({"day": found, "weight": weight}).sort_values("day", ignore_index=True)
 
 
-def by_hand(table: pd.DataFrame, days: Sequence[str]) -> pd.DataFrame:
-    """Choose the days named; each weighs 1.
-
-    Parameters
-    ----------
-    table
-        From `day_table`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``day weight``, days ascending; likewise for the other rules.
-
-    Raises
-    ------
-    TableError
-        No job was submitted on one of them.
-    """
-    known = table["day"].tolist()
-    for day in days:
-        if day not in known:
-            raise TableError(f"no job was submitted on {day!r}; {nearest(day, known)}")
-    return _chosen(sorted(set(days)))
-
-
-def by_calendar(table: pd.DataFrame, n: int = 25, per_month: int | None = None) -> pd.DataFrame:
-    """Choose days evenly: ``n`` over the whole log, or ``per_month`` in each month; each weighs 1.
-
-    Of m days, n are taken at places ⌊(i + ½) m / n⌋; a month with fewer days than asked for gives all.
-    """
-    days = table["day"].to_numpy(dtype=object)
-    if per_month is None:
-        return _chosen(_evenly(days, n))
-    months = pd.Series(days).str.slice(0, 7).to_numpy()
-    return _chosen([day for month in np.unique(months) for day in _evenly(days[months == month], per_month)])
-
-
-def by_group(table: pd.DataFrame, n: int = 25, seed: int = 1) -> pd.DataFrame:
-    """Choose a few representative days: k-means groups of similar days, and of each the day nearest its centre.
-
-    Days are compared by `FEATURES`. A chosen day's weight is the number of days in its group, so that
-    the weights add up to the days of the table.
-
-    Parameters
-    ----------
-    seed
-        Of the first centres; the same seed gives the same days.
-    """
+def _by_group(table: pd.DataFrame, n: int, seed: int) -> tuple[list[str], np.ndarray]:
     from sklearn.cluster import KMeans  # takes seconds to import, and every command imports this package
 
     values = np.log1p(table[list(FEATURES)].to_numpy(dtype="float64"))
@@ -197,14 +154,7 @@ def by_group(table: pd.DataFrame, n: int = 25, seed: int = 1) -> pd.DataFrame:
     away = ((values - groups.cluster_centers_[groups.labels_]) ** 2).sum(axis=1)
     found = table[["day"]].assign(group=groups.labels_, away=away).sort_values(["group", "away", "day"])
     first = found.drop_duplicates("group")
-    weight = found.groupby("group").size().reindex(first["group"]).to_numpy()
-    return _chosen(first["day"].tolist(), weight)
-
-
-def hardest(table: pd.DataFrame, n: int = 25) -> pd.DataFrame:
-    """Choose the days with the largest ``median_wait``, equal ones by the earlier day; each weighs 1."""
-    ranked = table.sort_values("median_wait", ascending=False, kind="stable")
-    return _chosen(ranked["day"].tolist()[:n])
+    return first["day"].tolist(), found.groupby("group").size().reindex(first["group"]).to_numpy()
 
 
 def without_quiet(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -221,8 +171,3 @@ def without_quiet(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _evenly(days: np.ndarray, n: int) -> list[str]:
     n = min(n, len(days))
     return [str(days[(2 * i + 1) * len(days) // (2 * n)]) for i in range(n)]
-
-
-def _chosen(days: Sequence[str], weight: np.ndarray | None = None) -> pd.DataFrame:
-    found = pd.DataFrame({"day": list(days), "weight": 1 if weight is None else weight})
-    return found.sort_values("day", ignore_index=True)

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from procure.workload import read_condor, read_lsf, read_pbs, read_sge, read_slurmdbd
-from procure.workload.rows import Rows
+from procure.workload.ledger import Imported
+from procure.workload.log_settings import How
+from procure.workload.read_csv import read_csv
+from procure.workload.read_sacct import read_sacct
+from procure.workload.read_swf import read_swf
 
 
 class Format(NamedTuple):
@@ -19,7 +26,11 @@ class Format(NamedTuple):
     name: str
     of: str
     recognises: Callable[[list[str]], bool]  # from a log's first lines that hold anything
-    rows: Callable[[str], Rows] | None = None  # sacct's fields; None: a reader of its own
+    read: Callable[[Path, How], Imported]
+
+
+def _like_sacct(name: str, of: str, module: ModuleType) -> Format:
+    return Format(name, of, module.recognises, partial(read_sacct, rows=module.rows))
 
 
 def _is_sacct(lines: list[str]) -> bool:
@@ -29,28 +40,26 @@ def _is_sacct(lines: list[str]) -> bool:
 
 def _is_swf(lines: list[str]) -> bool:
     numbers = lines[0].split()
-    return lines[0].lstrip().startswith(";") or (len(numbers) >= 18 and all(_is_number(one) for one in numbers[:18]))
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"-?\d+(\.\d*)?", text))
-
-
-def _is_csv(lines: list[str]) -> bool:
-    return max(map(lines[0].count, ",;\t|")) > 0
+    is_number = re.compile(r"-?\d+(\.\d*)?").fullmatch
+    return lines[0].lstrip().startswith(";") or (len(numbers) >= 18 and all(map(is_number, numbers[:18])))
 
 
 FORMATS: dict[str, Format] = {
     one.name: one
     for one in (
-        Format("swf", "the Standard Workload Format", _is_swf),
-        Format("pbs", "accounting records of OpenPBS, PBS Professional, Torque", read_pbs.recognises, read_pbs.rows),
-        Format("lsf", "LSF's lsb.acct", read_lsf.recognises, read_lsf.rows),
-        Format("sge", "Grid Engine's accounting file", read_sge.recognises, read_sge.rows),
-        Format("condor", "HTCondor's history, -json or -long", read_condor.recognises, read_condor.rows),
-        Format("slurmdbd", "slurmdbd's job table as CSV", read_slurmdbd.recognises, read_slurmdbd.rows),
-        Format("sacct", "sacct --parsable2 or --json", _is_sacct),
-        Format("csv", "columns that --column or a preset names", _is_csv),
+        Format("swf", "the Standard Workload Format", _is_swf, read_swf),
+        _like_sacct("pbs", "accounting records of OpenPBS, PBS Professional, Torque", read_pbs),
+        _like_sacct("lsf", "LSF's lsb.acct", read_lsf),
+        _like_sacct("sge", "Grid Engine's accounting file", read_sge),
+        _like_sacct("condor", "HTCondor's history, -json or -long", read_condor),
+        _like_sacct("slurmdbd", "slurmdbd's job table as CSV", read_slurmdbd),
+        Format("sacct", "sacct --parsable2 or --json", _is_sacct, read_sacct),
+        Format(
+            "csv",
+            "columns that --column or a preset names",
+            lambda lines: max(map(lines[0].count, ",;\t|")) > 0,
+            read_csv,
+        ),
     )
 }
 """In the order in which a log is tried."""

@@ -92,16 +92,13 @@ class _Past(NamedTuple):
 
     jobs: pd.DataFrame  # by unit, and in a unit in the log's order
     local: np.ndarray  # int64[n_jobs], s of the local clock
-    first: np.ndarray  # int64[n_units + 1], a unit's jobs are first[u]:first[u + 1]
+    first: np.ndarray  # int64[n_units], a unit's first job
+    size: np.ndarray  # int64[n_units], its jobs
     unit_class: np.ndarray  # int64[n_units]
     unit_begin: np.ndarray  # int64[n_units], s of the local clock
     unit_week: np.ndarray  # int64[n_units]; −1 = before the first whole week
     week_begin: np.ndarray  # int64[n_weeks], s of the local clock
     has_dates: bool
-
-    @property
-    def end(self) -> int:
-        return int(self.week_begin[-1] + WEEK)
 
 
 def local_seconds(jobs: pd.DataFrame, tz: str | None) -> np.ndarray:
@@ -109,29 +106,19 @@ def local_seconds(jobs: pd.DataFrame, tz: str | None) -> np.ndarray:
     return to_local(jobs["submit_time"].to_numpy(np.int64), tz if has_dates(jobs) else None)
 
 
-def whole_weeks(local: np.ndarray) -> np.ndarray:
+def _whole_weeks(local: np.ndarray) -> np.ndarray:
     """Return the beginnings of the whole local weeks that end with a log, s; days left over are its first.
 
     A day counts as whole if the log begins within its first hour, or ends within its last.
     """
-    first, last = int(local.min()), int(local.max())
-    begin = -(-(first - HOUR) // DAY) * DAY
-    end = (last + HOUR) // DAY * DAY
-    n = max(0, (end - begin) // WEEK)
-    return end - WEEK * np.arange(n, 0, -1)
+    begin = -(-(int(local.min()) - HOUR) // DAY) * DAY
+    end = (int(local.max()) + HOUR) // DAY * DAY
+    return end - WEEK * np.arange(max(0, (end - begin) // WEEK), 0, -1)
 
 
-def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
-    """Cut a log into the weeks and bursts that futures are made of.
-
-    Raises
-    ------
-    TableError
-        It has less than `FEWEST_WEEKS` whole weeks.
-    """
-    base = as_submitted(jobs)
-    local = local_seconds(jobs, tz)
-    weeks = whole_weeks(local) if len(jobs) else np.empty(0, np.int64)
+def _read_past(jobs: pd.DataFrame, tz: str | None) -> _Past:
+    base, local = as_submitted(jobs), local_seconds(jobs, tz)
+    weeks = _whole_weeks(local) if len(jobs) else np.empty(0, np.int64)
     if len(weeks) < FEWEST_WEEKS:
         span = duration(float(np.ptp(local))) if len(jobs) else "no time at all"
         raise TableError(
@@ -141,20 +128,12 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
         )
     unit = bursts(base, BURST_GAP) * len(CLASSES) + class_of(base)
     order = np.lexsort((np.arange(len(base)), local, unit))
-    held, first = np.unique(unit[order], return_index=True)
-    begin = local[order][first]
-    week = np.where(begin < weeks[0], -1, np.minimum((begin - weeks[0]) // WEEK, len(weeks) - 1))
-    week[begin >= weeks[-1] + WEEK] = -1
-    return _Past(
-        base.iloc[order].reset_index(drop=True),
-        local[order],
-        np.append(first, len(base)),
-        held % len(CLASSES),
-        begin,
-        week,
-        weeks,
-        has_dates(jobs),
-    )
+    held, first, size = np.unique(unit[order], return_index=True, return_counts=True)
+    begin, local = local[order][first], local[order]
+    inside = (begin >= weeks[0]) & (begin < weeks[-1] + WEEK)
+    week = np.where(inside, (begin - weeks[0]) // WEEK, -1)
+    base = base.iloc[order].reset_index(drop=True)
+    return _Past(base, local, first, size, held % len(CLASSES), begin, week, weeks, has_dates(jobs))
 
 
 def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame]:
@@ -163,7 +142,8 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
     Each week of a future is a whole week of the log, drawn with replacement. Every burst of it (what one user
     submits without a pause of 10 minutes; where no user is known, of one request) comes as often as a Poisson draw
     about its class's growth says: the first time where it was, each further time in a week of the future chosen at
-    random, at the same hour of the same day of the week. Jobs keep what they ask for and how long they run.
+    random, at the same hour of the same day of the week. Jobs keep what they ask for and how long they run. With
+    growth 1 and no season, the expected CPU-seconds of a future are those of as many average weeks of the log.
 
     Parameters
     ----------
@@ -181,27 +161,11 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
     Raises
     ------
     TableError
-        The log has less than three whole weeks, or a future has no job.
-
-    Notes
-    -----
-    With growth 1 and no season, the expected CPU-seconds of a future are those of as many average
-    weeks of the log.
+        The log has less than three whole weeks, or a future has no job, or futures would hold too many.
     """
-    past = read_past(jobs, settings.tz)
-    years, loads = settings.years_ahead(), settings.loads()
-    _refuse_too_many(past, settings, loads)
-    for draw, (load, later) in enumerate(zip(loads, years, strict=True)):
-        rng = np.random.default_rng([settings.seed, 1, draw])
-        begin = past.end + round(later * YEAR / WEEK) * WEEK
-        yield _draw(past, settings, load, begin, rng, f"future {draw + 1}")
-
-
-def _refuse_too_many(past: _Past, settings: Futures, loads: np.ndarray) -> None:
-    """Refuse futures that would hold more jobs than memory does; all of them are held at once."""
+    past, loads = _read_past(jobs, settings.tz), settings.loads()
     whole = past.unit_week >= 0
-    size = (past.first[1:] - past.first[:-1])[whole]
-    a_week = np.bincount(past.unit_class[whole], size, len(CLASSES)) / len(past.week_begin)
+    a_week = np.bincount(past.unit_class[whole], past.size[whole], len(CLASSES)) / len(past.week_begin)
     expected = float(loads.sum(axis=0) @ a_week) * settings.n_weeks
     most = max(MOST_JOBS, MOST_TIMES * len(past.jobs))
     if expected > most:
@@ -209,6 +173,10 @@ def _refuse_too_many(past: _Past, settings: Futures, loads: np.ndarray) -> None:
             f"{counted(settings.draws, 'future')} of {counted(settings.n_weeks, 'week')} would hold some "
             f"{expected:,.0f} jobs; at most {most:,} are drawn: ask for fewer or shorter ones, or less growth"
         )
+    for draw, (load, later) in enumerate(zip(loads, settings.years_ahead(), strict=True)):
+        rng = np.random.default_rng([settings.seed, 1, draw])
+        begin = int(past.week_begin[-1]) + WEEK + round(later * YEAR / WEEK) * WEEK
+        yield _draw(past, settings, load, begin, rng, f"future {draw + 1}")
 
 
 def _draw(
@@ -229,14 +197,16 @@ def _draw(
     unit, starts = np.concatenate(units), np.concatenate(dest)
     if not len(unit):
         raise TableError(f"{name} has no job: the log's bursts are too few for so small a load")
-    size = (past.first[1:] - past.first[:-1])[unit]
+    size = past.size[unit]
     rows = np.arange(size.sum()) + np.repeat(past.first[unit] - (np.cumsum(size) - size), size)
     local = past.local[rows] + np.repeat(starts - past.unit_begin[unit], size)
     found = past.jobs.iloc[rows]
     submit = from_local(local, settings.tz if past.has_dates else None)
     if "due_time" in found:
         found = found.assign(due_time=found["due_time"] + (submit - found["submit_time"].to_numpy()))
-    found = found.assign(submit_time=submit, job_id=_ids(found["job_id"].to_numpy(), rows))
+    again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
+    ids = [f"{name}+{n}" if n else str(name) for name, n in zip(found["job_id"], again, strict=True)]
+    found = found.assign(submit_time=submit, job_id=ids)
     found = found.sort_values("submit_time", kind="stable", ignore_index=True)
     return with_clock(found, "unix" if past.has_dates else "log")
 
@@ -251,9 +221,3 @@ def _weeks(past: _Past, n: int, begin: int, rng: np.random.Generator) -> np.ndar
         off = (past.week_begin - (begin + week * WEEK)) % YEAR
         found[week] = rng.choice(np.flatnonzero(np.minimum(off, YEAR - off) <= SEASON))
     return found
-
-
-def _ids(names: np.ndarray, rows: np.ndarray) -> list[str]:
-    """Tell a job's further appearances apart."""
-    again = pd.Series(rows).groupby(rows).cumcount().to_numpy()
-    return [f"{name}+{n}" if n else str(name) for name, n in zip(names, again, strict=True)]

@@ -1,41 +1,55 @@
-"""A workload made up from a recipe, the same for the same seed; two recipes are embedded."""
+"""A workload made up from a recipe, the same for the same seed: a day, or weeks of kinds of users and their sessions.
+
+Two recipes are embedded; a recipe with ``kinds`` is one of weeks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from statistics import NormalDist
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import Count, NaturalInt, PositiveInt, Settings, read_toml, validated
+from procure.settings import Count, Name, NaturalInt, PositiveInt, Settings, read_toml, validated
 from procure.tables import check, with_clock
 from procure.text import nearest
-from procure.workload.campus import DAY, Campus, Drawn, amounts, draw_campus, quotas, submissions
 
+DAY, HOUR = 86_400, 3600
+WEEK = 7 * DAY
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 """The recipe of a day in the shape of a published one, which `generate` makes if no other is named."""
-
 RECIPES = {"published-day": DEFAULT_RECIPE, "campus": Path(__file__).with_name("campus.toml")}
 """The embedded recipes by name."""
-
 MOST_JOBS = 1_000_000
 """A made-up day has at most this many jobs: sixty times the default, and half a minute's work."""
 
 
-Share = Annotated[float, Field(ge=0)]
+def _some(weights: tuple[float, ...]) -> tuple[float, ...]:
+    if not sum(weights) > 0:
+        raise ValueError("all are 0; at least one must be above 0")
+    return weights
+
+
+Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Part = Annotated[float, Field(ge=0, le=1)]
+Weights = Annotated[tuple[Share, ...], AfterValidator(_some)]
+ByHour = Annotated[Weights, Field(min_length=24, max_length=24)]
+Spread = Annotated[float, Field(ge=0, le=3)]
 
 
 class Runs(Settings):
     """A share of the jobs whose run time lies between ``low`` and ``high`` times their limit."""
 
     share: Share
-    low: float = Field(ge=0, le=1)
-    high: float = Field(ge=0, le=1)
+    low: Part
+    high: Part
 
 
 class Bursts(Settings):
@@ -44,27 +58,108 @@ class Bursts(Settings):
     median_jobs: float = Field(gt=0)
     spread: float = Field(ge=0)
     max_jobs: PositiveInt
-    array_share: float = Field(ge=0, le=1)
+    array_share: Part
     gap: float = Field(gt=0)
     by_hour: tuple[Share, ...] = Field(min_length=24, max_length=24)
 
 
-class Recipe(Settings):
-    """What a generated workload is made of.
-
-    ``shapes`` are (CPUs, GB, GPUs, jobs), ``limits`` (seconds, share); ``first_second`` is the Unix
-    time at which the day begins.
-    """
+class _Common(Settings):
+    """``first_second`` is the Unix time of the beginning, of weeks a Monday at midnight (UTC)."""
 
     name: str
     meaning: str = ""
     n_jobs: PositiveInt
     first_second: int = Field(ge=0, le=2**40)
+
+
+class Recipe(_Common):
+    """What a made-up day is made of; ``shapes`` are (CPUs, GB, GPUs, jobs), ``limits`` (seconds, share)."""
+
     n_users: Count
     shapes: tuple[tuple[PositiveInt, float, NaturalInt, Share], ...] = Field(min_length=1)
     limits: tuple[tuple[NaturalInt, Share], ...] = Field(min_length=1)
     runs: tuple[Runs, ...] = Field(min_length=1)
     bursts: Bursts
+
+
+class Kind(Settings):
+    """Users of one kind. Spreads are standard deviations of a logarithm, times are in seconds.
+
+    Attributes
+    ----------
+    share
+        Of the jobs, in any unit.
+    requests
+        What is asked for: (CPUs, GB, GPUs, weight); each user has ``requests_per_user`` of them.
+    median_run, users_spread, run_spread
+        Run times: the median over users, how users' own medians differ, and how jobs do within a user and request.
+    overestimate
+        Median ratio of the limit that a user asks for to the user's median run time.
+    burst, burst_spread, max_burst, array_share, gap
+        Jobs submitted together: median, spread and maximum, which share is an array (in one second) and, for
+        scripts, the mean time from job to job.
+    bursts_per_session, pause
+        Bursts of a session, at least one, and seconds between them, both on average.
+    by_hour
+        Chance of a session to begin in each hour of the day, in any unit.
+    """
+
+    name: Name
+    n_users: Count
+    share: Share
+    requests: tuple[tuple[PositiveInt, Annotated[float, Field(gt=0, le=1e6)], NaturalInt, Share], ...] = Field(
+        min_length=1
+    )
+    requests_per_user: Annotated[int, Field(ge=1, le=1000)] = 2
+    median_run: float = Field(gt=0)
+    users_spread: Spread = 0.5
+    run_spread: Spread = 0.6
+    overestimate: float = Field(default=3.0, ge=1)
+    burst: float = Field(gt=0)
+    burst_spread: Spread = 1.0
+    max_burst: PositiveInt = 500
+    array_share: Part = 0.5
+    gap: float = Field(default=3.0, gt=0)
+    bursts_per_session: float = Field(default=2.0, ge=1)
+    pause: float = Field(default=1800.0, gt=0)
+    by_hour: ByHour
+
+    @field_validator("requests")
+    @classmethod
+    def _some_asked_for(cls, requests: tuple[tuple[int, float, int, float], ...]) -> Any:
+        _some(tuple(row[3] for row in requests))
+        return requests
+
+
+class Campus(_Common):
+    """What some weeks of a university system are made of.
+
+    Attributes
+    ----------
+    by_weekday
+        How many sessions begin on each day of the week, Monday first, in any unit.
+    week_spread
+        How a user's sessions differ from week to week: campaigns, holidays.
+    failed_share, failed_within
+        Which share of the jobs fails, and within how many seconds of its start at most.
+    limits
+        The time limits that users choose from, s, ascending.
+    """
+
+    weeks: Annotated[int, Field(ge=1, le=520)]
+    by_weekday: Weights = Field(min_length=7, max_length=7)
+    week_spread: Spread = 0.8
+    failed_share: Part
+    failed_within: PositiveInt
+    limits: tuple[PositiveInt, ...] = Field(min_length=1)
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Campus:
+        if list(self.limits) != sorted(set(self.limits)):
+            raise ValueError("limits must ascend")
+        _some(tuple(kind.share for kind in self.kinds))
+        return self
 
 
 def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
@@ -89,12 +184,6 @@ def _embedded(name: str) -> Recipe | Campus:
 def _read_recipe(path: Path) -> Recipe | Campus:
     table = read_toml(path)
     return validated(Campus, table, str(path)) if "kinds" in table else validated(Recipe, table, str(path))
-
-
-@cache
-def recipe_jobs(name: str) -> int:
-    """Return how many jobs an embedded recipe makes by default."""
-    return load_recipe(name).n_jobs
 
 
 def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str | None = None) -> pd.DataFrame:
@@ -140,7 +229,7 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str
     if seed < 0:
         raise TableError(f"the seed is {seed}; a seed is 0 or more")
     rng = np.random.default_rng(seed)
-    drawn = draw_campus(recipe, n_jobs, rng) if isinstance(recipe, Campus) else _draw_day(recipe, n_jobs, rng)
+    drawn = _draw_weeks(recipe, n_jobs, rng) if isinstance(recipe, Campus) else _draw_day(recipe, n_jobs, rng)
     frame = pd.DataFrame(
         {
             "user": pd.Series(drawn.user).map("user{:02d}".format),
@@ -156,30 +245,65 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str
     return with_clock(check(frame, JOB, f"workload {recipe.name}"), "unix")
 
 
-def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> Drawn:
-    shape, size = _bursts(recipe, n_jobs, rng)
-    limit = _limits(recipe, size, n_jobs, rng)
-    user = _users(recipe, shape, rng)
+class _Drawn(NamedTuple):
+    """Jobs as they were drawn, int64[n_jobs] each; ``submit`` counts from the recipe's first second."""
+
+    user: np.ndarray
+    submit: np.ndarray
+    limit: np.ndarray
+    run: np.ndarray
+    cpus: np.ndarray
+    mem_mb: np.ndarray
+    gpus: np.ndarray
+
+
+def _quotas(weights: Sequence[float], total: int) -> np.ndarray:
+    """Share ``total`` out by weight in whole numbers, largest remainders first, ties to the earlier."""
+    exact = np.array(weights) / np.array(weights).sum() * total
+    counts = np.floor(exact).astype(np.int64)
+    order = np.argsort(-(exact - counts), kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    return counts
+
+
+def _submissions(
+    begin: np.ndarray, size: np.ndarray, array_share: float, gap: float, end: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return each job's second, burst by burst: its burst's beginning, and for scripts the gaps since."""
     burst = np.repeat(np.arange(len(size)), size)
-    submit = _submissions(recipe.bursts, size, rng)
-    run = _run_times(recipe, limit[burst], rng)
-    return Drawn(user[burst], submit, limit[burst], run, *amounts(recipe.shapes, shape[burst]))
+    script = rng.random(len(size)) >= array_share
+    since = np.cumsum(np.where(script[burst], rng.poisson(gap, len(burst)), 0))
+    first = np.cumsum(size) - size
+    return np.minimum(begin[burst] + since - since[first][burst], end - 1)
 
 
-def _bursts(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Cut each shape's jobs into bursts; return the shape and the size of each burst."""
-    counts = quotas(np.array([row[3] for row in recipe.shapes]), n_jobs)
+def _amounts(requests: Sequence[tuple[int, float, int, float]], row: np.ndarray) -> list[np.ndarray]:
+    """Return the CPUs, MB and GPUs, int64 each, of jobs that ask for these rows of (CPUs, GB, GPUs, weight)."""
+    cpus, mem_gb, gpus, _ = (np.array(column)[row] for column in zip(*requests, strict=True))
+    return [one.astype(np.int64) for one in (cpus, np.ceil(mem_gb * 1000), gpus)]
+
+
+def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> _Drawn:
     bursts = recipe.bursts
-    shapes: list[int] = []
-    sizes: list[int] = []
-    for shape, left in enumerate(counts):
+    cut: list[tuple[int, int]] = []  # each shape's jobs into bursts: the shape, and the size
+    for shape, left in enumerate(_quotas([row[3] for row in recipe.shapes], n_jobs)):
         while left > 0:
             drawn = np.exp(rng.normal(np.log(bursts.median_jobs), bursts.spread))
-            size = int(min(np.ceil(drawn), bursts.max_jobs, left))
-            shapes.append(shape)
-            sizes.append(size)
-            left -= size
-    return np.array(shapes), np.array(sizes)
+            cut.append((shape, int(min(np.ceil(drawn), bursts.max_jobs, left))))
+            left -= cut[-1][1]
+    shape, size = np.array(cut).T
+    limit = _limits(recipe, size, n_jobs, rng)
+    # One of three users of its shape, some users being far busier than others.
+    busy = 1.0 / np.arange(1, recipe.n_users + 1)
+    owners = rng.choice(recipe.n_users, size=(len(recipe.shapes), 3), p=busy / busy.sum())
+    user = owners[shape, rng.integers(0, 3, len(shape))]
+    burst = np.repeat(np.arange(len(size)), size)
+    weights = np.array(bursts.by_hour)
+    hour = rng.choice(24, size=len(size), p=weights / weights.sum())
+    begin = hour * HOUR + rng.integers(0, HOUR, len(size))
+    submit = _submissions(begin, size, bursts.array_share, bursts.gap, DAY, rng)
+    run = _run_times(recipe, limit[burst], rng)
+    return _Drawn(user[burst], submit, limit[burst], run, *_amounts(recipe.shapes, shape[burst]))
 
 
 def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Generator) -> np.ndarray:
@@ -188,7 +312,7 @@ def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Genera
     The largest bursts choose first, among the limits that still have room for all their jobs.
     """
     seconds = np.array([row[0] for row in recipe.limits], dtype=np.int64)
-    left = quotas(np.array([row[1] for row in recipe.limits]), n_jobs).astype(np.float64)
+    left = _quotas([row[1] for row in recipe.limits], n_jobs).astype(np.float64)
     chosen = np.empty(len(size), dtype=np.int64)
     for burst in np.argsort(-size, kind="stable"):
         room = np.where(left >= size[burst], left, 0.0)
@@ -198,27 +322,73 @@ def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Genera
     return chosen
 
 
-def _users(recipe: Recipe, shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Give each burst a user: one of three users of its shape, some users being far busier than others."""
-    busy = 1.0 / np.arange(1, recipe.n_users + 1)
-    owners = rng.choice(recipe.n_users, size=(len(recipe.shapes), 3), p=busy / busy.sum())
-    return owners[shape, rng.integers(0, 3, len(shape))]
-
-
-def _submissions(bursts: Bursts, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return each job's second of the day."""
-    weights = np.array(bursts.by_hour)
-    hour = rng.choice(24, size=len(size), p=weights / weights.sum())
-    begin = hour * 3600 + rng.integers(0, 3600, len(size))
-    return submissions(begin, size, bursts.array_share, bursts.gap, DAY, rng)
-
-
 def _run_times(recipe: Recipe, limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw run times: kinds in exact shares, and within a kind evenly spread over its range."""
-    counts = quotas(np.array([kind.share for kind in recipe.runs]), len(limit))
+    counts = _quotas([kind.share for kind in recipe.runs], len(limit))
     fractions = [
         kind.low + (kind.high - kind.low) * (np.arange(n) + rng.random(n)) / max(n, 1)
         for kind, n in zip(recipe.runs, counts, strict=True)
     ]
     fraction = rng.permutation(np.concatenate(fractions))
     return np.minimum(np.ceil(fraction * limit).astype(np.int64), limit)
+
+
+def _draw_weeks(recipe: Campus, n_jobs: int, rng: np.random.Generator) -> _Drawn:
+    """Draw the jobs of some weeks, kind by kind; each kind has its share of the jobs exactly."""
+    drawn, first_user = [], 1
+    for kind, count in zip(recipe.kinds, _quotas([kind.share for kind in recipe.kinds], n_jobs), strict=True):
+        one = _of_kind(recipe, kind, int(count), rng)
+        drawn.append(one._replace(user=one.user + first_user))
+        first_user += kind.n_users
+    return _Drawn(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+
+
+def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) -> _Drawn:
+    request, median, limit = _habits(recipe, kind, rng)
+    users, choices, begin, size = _sessions(recipe, kind, n_jobs, rng)
+    burst = np.repeat(np.arange(len(size)), size)
+    user, choice = users[burst], choices[burst]
+    submit = _submissions(begin, size, kind.array_share, kind.gap, recipe.weeks * WEEK, rng)
+    run = np.exp(np.log(median[user, choice]) + kind.run_spread * rng.standard_normal(n_jobs))
+    failed = rng.random(n_jobs) < recipe.failed_share
+    run = np.where(failed, rng.integers(0, recipe.failed_within + 1, n_jobs), np.ceil(run)).astype(np.int64)
+    asked = limit[user, choice]
+    return _Drawn(user, submit, asked, np.minimum(run, asked), *_amounts(kind.requests, request[user, choice]))
+
+
+def _habits(recipe: Campus, kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each user's requests, median run times and limits, each of shape (users, requests per user).
+
+    Requests are dealt out in the shares of their weights, and medians are evenly spaced quantiles, so that the load
+    of few users depends little on the seed.
+    """
+    shape = (kind.n_users, kind.requests_per_user)
+    n = kind.n_users * kind.requests_per_user
+    dealt = np.repeat(np.arange(len(kind.requests)), _quotas([row[3] for row in kind.requests], n))
+    even = np.array([NormalDist().inv_cdf((i + 0.5) / n) for i in range(n)])
+    median = kind.median_run * np.exp(kind.users_spread * rng.permutation(even))
+    wanted = median * np.maximum(kind.overestimate * np.exp(0.4 * rng.permutation(even)), 1.0)
+    limits = np.array(recipe.limits, dtype=np.int64)
+    limit = limits[np.minimum(np.searchsorted(limits, wanted), len(limits) - 1)]
+    return rng.permutation(dealt).reshape(shape), median.reshape(shape), limit.reshape(shape)
+
+
+def _sessions(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw sessions, and bursts in them, until the kind has its jobs: user, request, beginning (s), size of bursts."""
+    busy = np.exp(recipe.week_spread * rng.standard_normal((kind.n_users, recipe.weeks))).ravel()
+    weekday, hour = (np.array(w) / np.sum(w) for w in (recipe.by_weekday, kind.by_hour))
+    rows: list[tuple[int, int, int, int]] = []
+    left = n_jobs
+    while left > 0:
+        user, week = divmod(int(rng.choice(len(busy), p=busy / busy.sum())), recipe.weeks)
+        at = week * WEEK + int(rng.choice(7, p=weekday)) * DAY + int(rng.choice(24, p=hour)) * HOUR
+        at += int(rng.integers(HOUR))
+        for _ in range(1 + int(rng.poisson(kind.bursts_per_session - 1))):
+            size = int(np.ceil(np.exp(rng.normal(np.log(kind.burst), kind.burst_spread))))
+            size = min(size, kind.max_burst, left)
+            rows.append((user, int(rng.integers(kind.requests_per_user)), at, size))
+            at += int(rng.exponential(kind.pause))
+            left -= size
+            if not left:
+                break
+    return np.array(rows, dtype=np.int64).reshape(-1, 4).T

@@ -13,14 +13,11 @@ from procure.files import existing_file, is_parquet, read_bytes
 from procure.schemas import JOB, as_logged
 from procure.settings import validated
 from procure.tables import read
+from procure.text import nearest
 from procure.workload.formats import FORMATS, Format, recognised
 from procure.workload.ledger import Imported, log_bytes
-from procure.workload.log_settings import LogFormat, LogSettings, known_format, merged
+from procure.workload.log_settings import LogFormat, LogSettings, merged
 from procure.workload.oddities import oddities
-from procure.workload.presets import Preset
-from procure.workload.read_csv import read_csv
-from procure.workload.read_sacct import read_sacct
-from procure.workload.read_swf import read_swf
 from procure.workload.shapes import Shape
 from procure.workload.units import real_limits
 
@@ -42,8 +39,8 @@ def import_log(
     path
         The log, plain or compressed (.gz .bz2 .xz .zst).
     format
-        ``csv`` (see `read_csv`), ``swf`` (`read_swf`), ``sacct`` (`read_sacct`), ``pbs``, ``lsf``, ``sge``, ``condor``
-        or ``slurmdbd``; else the preset's, or what the file's first lines tell.
+        ``csv``, ``swf``, ``sacct``, ``pbs``, ``lsf``, ``sge``, ``condor`` or ``slurmdbd``; else the preset's, or what
+        the file's first lines tell.
     preset
         Name of a preset (`presets.preset_names`) or path of a preset's TOML file; csv and swf.
     tz
@@ -73,7 +70,8 @@ def import_log(
     >>> len(found.jobs)
     2
     """
-    known_format(format)
+    if format is not None and format not in FORMATS:
+        raise TableError(f"unknown log format {format!r}; {nearest(format, FORMATS)}")
     given = {"format": format, "preset": preset, "log_tz": tz} | settings
     return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished, shape=shape)
 
@@ -120,12 +118,11 @@ def read_log(
     >>> len(procure.read_log("jobs.parquet").jobs)
     400
     """
-    found = _read_log(path, settings or LogSettings(), keep_unfinished)
+    found = _read_log(existing_file(path), settings or LogSettings(), keep_unfinished)
     return found if shape == "tasks" else replace(found, jobs=as_logged(found.jobs))
 
 
-def _read_log(path: str | Path, given: LogSettings, keep_unfinished: bool | LogFormat) -> Imported:
-    path = existing_file(path)
+def _read_log(path: Path, given: LogSettings, keep_unfinished: bool | LogFormat) -> Imported:
     if is_job_table(path, given):
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
@@ -142,52 +139,11 @@ def _read_log(path: str | Path, given: LogSettings, keep_unfinished: bool | LogF
                 f"{path}: nothing in its first lines tells what log it is; say it with --set format=NAME "
                 f"({known}). A file without a header needs --set fields=NAME,NAME,… too"
             )
-    how, preset = merged(given, path.name, None if told is None else told.name)
-    found = _read(path, given, how, preset, keep_unfinished)
+    how = merged(given, path.name, None if told is None else told.name, keep_unfinished)
+    found = FORMATS[how.format or "sacct"].read(path, how)
     if told is not None:
         found.notes.insert(0, f"read as {told.name}, {told.of}: {why}")
     return found
-
-
-def _read(
-    path: Path, given: LogSettings, how: LogSettings, preset: Preset, keep_unfinished: bool | LogFormat
-) -> Imported:
-    rows: dict[str, Any] = {
-        "strict": how.strict,
-        "keep_unfinished": keep_unfinished in (True, how.format),
-        "skip_bad_rows": how.skip_bad_rows,
-        "asks": how.asks,
-    }
-    if how.format == "csv":
-        return read_csv(
-            path,
-            how.columns,
-            own_columns=given.preset is None,
-            tz=how.log_tz,
-            clock=how.clock,
-            cpus_per_node=how.cpus_per_node,
-            fields=how.fields,
-            **rows,
-        )
-    if how.format == "swf":
-        return read_swf(
-            path,
-            cpus_per_node=how.cpus_per_node or 1,
-            mem_unit=how.mem_unit or "kB:cpu",
-            clock=how.clock,
-            node_field=preset.node_field,
-            queue_field=preset.queue_field,
-            **rows,
-        )
-    return read_sacct(
-        path,
-        tz=how.log_tz,
-        cpus_per_node=how.cpus_per_node,
-        cluster=how.cluster,
-        fields=how.fields,
-        rows=FORMATS[how.format or "sacct"].rows,
-        **rows,
-    )
 
 
 def is_job_table(path: Path, given: LogSettings) -> bool:
@@ -198,10 +154,8 @@ def is_job_table(path: Path, given: LogSettings) -> bool:
         return True
     if str(path) in ("-", "/dev/stdin"):
         return is_parquet(read_bytes(path))
-    return ".csv" in path.name.lower() and _has_columns(path)
-
-
-def _has_columns(path: Path) -> bool:
+    if ".csv" not in path.name.lower():
+        return False
     try:
         header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
         return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))

@@ -8,7 +8,6 @@ from pydantic import field_validator
 
 from procure.errors import TableError
 from procure.settings import PositiveInt, Settings
-from procure.text import nearest
 from procure.workload.clock import zone
 from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
 
@@ -29,7 +28,7 @@ class LogSettings(Settings):
     ``format`` is a row of `procure.workload.formats`; unset it is the preset's, else what the file itself tells.
     ``preset`` is a known kind of log (`presets.preset_names`), or the path of a preset's TOML file.
     ``columns`` maps fields of the job table to a CSV's columns, also as ``"COLUMN:UNIT:PER"``; ``clock`` says what a
-    CSV's or an SWF log's times are.
+    CSV's or an SWF log's times are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates.
     ``log_tz`` is the zone of dates without an offset. ``tz`` is the zone whose days are meant, and that of such dates
     only where neither ``log_tz`` nor the preset tells one.
     ``cpus_per_node`` is that of every node where a log counts nodes only; in SWF, of processors to a node.
@@ -73,24 +72,19 @@ class LogSettings(Settings):
         return [name for name in fields if getattr(self, name) not in (None, False)]
 
 
-def merged(given: LogSettings, name: str, told: str | None = None) -> tuple[LogSettings, Preset]:
-    """Return the settings that hold for a log: those given, else the preset's; and that preset, if it is one of none.
+class How(LogSettings):
+    """What a reader of a format is given: settings that hold, a preset's among them.
 
-    Parameters
-    ----------
-    given
-        What the user says.
-    name
-        The log's name, for messages.
-    told
-        The format that the log itself tells, where neither the user nor the preset says one.
+    ``keep_unfinished`` keeps jobs that never started or have not ended.
+    """
 
-    Returns
-    -------
-    LogSettings
-        ``format`` is set; ``log_tz`` is the zone of dates without an offset, None where nothing tells it.
-    Preset
-        For what only presets say; an empty one where none is given.
+    node_field: int | None = None
+    queue_field: int | None = None
+    keep_unfinished: bool = False
+
+
+def merged(given: LogSettings, name: str, told: str | None = None, keep_unfinished: bool | str = False) -> How:
+    """Return the settings that hold for a log: those given, else the preset's, else the format that the log tells.
 
     Raises
     ------
@@ -105,21 +99,17 @@ def merged(given: LogSettings, name: str, told: str | None = None) -> tuple[LogS
         if getattr(given, setting) and form not in formats:
             raise TableError(f"{setting} belongs to {' and '.join(formats)} logs; {name} is read as {form}")
     columns = given.columns or {}
-    # A column that the user names for the CPUs stands above a number that the preset gives for every node.
-    every_node = given.cpus_per_node or (None if "cpus_per_node" in columns else preset.cpus_per_node)
-    settings = {
+    settings = {key: getattr(given, key) for key in LogSettings.model_fields} | {
         "format": form,
         "columns": preset.columns | columns,
         "clock": given.clock or preset.clock,
         "log_tz": given.log_tz or preset.tz or given.tz,
-        "cpus_per_node": every_node,
+        # A column that the user names for the CPUs stands above a number that the preset gives for every node.
+        "cpus_per_node": given.cpus_per_node or (None if "cpus_per_node" in columns else preset.cpus_per_node),
         "mem_unit": given.mem_unit or preset.mem_unit,
         "asks": given.asks or preset.asks,
+        "node_field": preset.node_field,
+        "queue_field": preset.queue_field,
+        "keep_unfinished": keep_unfinished in (True, form),
     }
-    return given.model_copy(update=settings), preset
-
-
-def known_format(format: str | None) -> None:
-    """Refuse a format that is none, naming the nearest."""
-    if format is not None and format not in FORMATS:
-        raise TableError(f"unknown log format {format!r}; {nearest(format, FORMATS)}")
+    return How.model_construct(**settings)

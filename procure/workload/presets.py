@@ -26,8 +26,7 @@ AMOUNTS = ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
 class ColumnMap(Settings):
     """Where one field of the job table comes from.
 
-    ``unit`` is a unit of memory or of time, for those fields; ``per`` says whether a CPU, memory or
-    GPU amount is per ``node``, for the whole ``job`` or per ``cpu``.
+    ``unit`` is of memory or time; ``per`` says whether CPUs, memory or GPUs are per ``node``, ``job`` or ``cpu``.
     """
 
     column: str
@@ -36,13 +35,10 @@ class ColumnMap(Settings):
 
 
 class Preset(Settings):
-    """How one kind of log is read.
+    """How one kind of log is read: settings of `procure.workload.log_settings.LogSettings`, and more of SWF logs.
 
-    ``columns`` maps fields of the job table, or `WAIT`, to columns of a CSV log. ``clock`` says what its times
-    are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
-    ``cpus_per_node`` is that of every node, for a log that counts nodes only; in SWF, of processors to a node.
-    ``asks`` is what the centre's jobs ask for, ``tasks`` wherever there is room or ``nodes``.
-    For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
+    ``columns`` maps fields of the job table, or `WAIT`. ``node_field`` and ``queue_field`` are fields after the 18
+    standard ones of SWF (19, 20, …) with a node list ``{1,1,2}`` and a queue's name.
     """
 
     name: str
@@ -71,12 +67,12 @@ class Preset(Settings):
 
 def fitting_preset(columns: Iterable[str]) -> str | None:
     """Return the name of the csv preset all of whose columns a log has, the one with the most; or None."""
-    there, best = set(map(str, columns)), None
+    there, fits = set(map(str, columns)), {}
     for preset in map(load_preset, preset_names()):
         needed = {source.column for source in preset.columns.values()}
-        if needed and needed <= there and (best is None or len(preset.columns) > len(best.columns)):
-            best = preset
-    return None if best is None else best.name
+        if needed and needed <= there:
+            fits[preset.name] = len(preset.columns)
+    return max(fits, key=fits.__getitem__, default=None)
 
 
 def preset_names() -> list[str]:
@@ -85,13 +81,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str) -> Preset:
-    """Return a preset by its name, or from a TOML file.
-
-    Raises
-    ------
-    TableError
-        No such preset (the nearest names are offered), or the file is not a legal one.
-    """
+    """Return a preset by its name, or from a TOML file; an unknown or illegal one is a TableError."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise TableError(f"no preset {name!r}; {nearest(name, preset_names())}, or the path of a .toml file")
@@ -99,16 +89,9 @@ def load_preset(name: str) -> Preset:
 
 
 def parse_column(text: str) -> tuple[str, ColumnMap]:
-    """Read one mapping ``FIELD=COLUMN[:UNIT[:PER]]``, e.g. ``mem_mb_per_node=ReqMem:kB:job``.
-
-    Raises
-    ------
-    TableError
-        Not of this form, or an unknown field, unit or ``per``.
-    """
+    """Read one mapping ``FIELD=COLUMN[:UNIT[:PER]]``, e.g. ``mem_mb_per_node=ReqMem:kB:job``."""
     field, equals, source = text.partition("=")
-    column, _, rest = source.partition(":")
-    unit, _, per = rest.partition(":")
+    column, unit, per = [*source.split(":", 2), "", ""][:3]
     if not equals or not column:
         raise TableError(f"{text!r} is not a mapping; write FIELD=COLUMN[:UNIT[:PER]]")
     if per and per not in PER:

@@ -13,6 +13,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.text import counted
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.log_settings import How
 from procure.workload.units import MOST_MEMORY, memory_mb, per_node
 
 _NAMES = [
@@ -33,19 +34,7 @@ MANY = 0.05
 """Share of the jobs that may have got more processors than they asked for without a warning."""
 
 
-def read_swf(
-    path: str | Path,
-    *,
-    cpus_per_node: int = 1,
-    mem_unit: str = "kB:cpu",
-    clock: str | None = None,
-    node_field: int | None = None,
-    queue_field: int | None = None,
-    strict: bool = False,
-    keep_unfinished: bool = False,
-    skip_bad_rows: bool = False,
-    asks: str | None = None,
-) -> Imported:
+def read_swf(path: str | Path, how: How) -> Imported:
     """Read an SWF 2.2 log; −1 means missing.
 
     A processor is a task of one CPU, with its share of the memory, unless the jobs ask for nodes. Processors asked
@@ -53,82 +42,73 @@ def read_swf(
     by a rule: with ``cpus_per_node`` N, p processors are ⌈p/N⌉ nodes, each with an even share of p,
     rounded up; N = 1 makes every processor a node of its own. Where ``node_field`` names the nodes
     got, their number replaces ⌈p/N⌉. Status 2 to 4 are parts of a job that has a row of its own:
-    dropped.
+    dropped. A job without run time never started. ``mem_unit`` is ``kB:cpu`` as SWF defines it, unless said.
 
-    Parameters
-    ----------
-    path
-        The log, plain or compressed (.gz .bz2 .xz .zst).
-    cpus_per_node
-        N of the rule above.
-    mem_unit
-        Unit of the requested memory and what it is per: ``kB:cpu`` as SWF defines it, ``B:job``, …
-    clock
-        ``unix`` if submit times are Unix seconds already, ``log`` if they are the log's own; None to add the header's
-        UnixStartTime, unless the first submission is so late that times must be Unix seconds as they are; without
-        such a header times stay seconds of the log's own clock.
-    node_field, queue_field
-        Fields after the 18 standard ones (19, 20, …) with a node list ``{1,1,2}`` and a queue's name.
-    strict, keep_unfinished, skip_bad_rows
-        As in `read_sacct`; a job without run time never started.
-    asks
-        What jobs asked for: ``tasks``, as without, or ``nodes``.
-
-    Raises
-    ------
-    TableError
-        Not a readable SWF file, an unreadable value, or no job left.
+    The header's UnixStartTime is added to times, unless ``clock`` is ``unix`` or ``log``, or the first submission is
+    so late that times must be Unix seconds; without such a header they are seconds of the log's own clock.
     """
-    if cpus_per_node < 1:
-        raise TableError(f"cpus_per_node is {cpus_per_node}; at least 1 is needed")
-    header, frame, ledger = _table(path, skip_bad_rows)
+    header, frame, ledger = _table(path, how.skip_bad_rows)
     field = {
         name: numbers(frame[i], f"{i + 1} ({name})", ledger) for i, name in enumerate(_NAMES) if name not in _UNUSED
     }
+    cpus_per_node, mem_unit = how.cpus_per_node or 1, how.mem_unit or "kB:cpu"
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
     ledger.drop(~(submit >= 0), "no submit time")
     ledger.drop((run < 0) & (run != -1), "negative run time")
     never = ~(run >= 0)
-    if not keep_unfinished:
+    if not how.keep_unfinished:
         ledger.drop(never, "no run time")
     _look_at_header(header, field, cpus_per_node, ledger)
-    origin, clock = _origin(header, clock, submit[ledger.keep], ledger)
+    origin, clock = _origin(header, how.clock, submit[ledger.keep], ledger)
     submit = np.floor(submit) + origin
-    start = np.where((wait >= 0) & ~never, submit + np.floor(wait), np.nan)
+    left_queue = np.where(wait >= 0, submit + np.floor(wait), np.nan)
+    start = np.where(never, np.nan, left_queue)
     run = np.where(never, 0.0, np.ceil(run))
-    gave_up = np.where(never & (wait >= 0), submit + np.floor(wait), np.nan)
     columns = {
         "job_id": _whole_text(field["job number"]),
         "user": _whole_text(field["user"]),
         "account": _whole_text(field["group"]),
         "submit_time": submit,
-        "requested_time": np.ceil(np.maximum(np.nan_to_num(field["requested time"]), 0)),
+        "requested_time": np.ceil(_known(field["requested time"])),
         "run_time": run,
-        "partition": _queues(field, frame, header, queue_field, ledger),
+        "partition": _queues(field, frame, header, how.queue_field, ledger),
         "state": pd.Series(field["status"]).map(_STATES).fillna("").to_numpy(dtype=object),
         "start_time": start,
-        "end_time": np.where(never, gave_up, start + run),
-        **_amounts(field, frame, ledger, cpus_per_node, mem_unit, node_field),
+        "end_time": np.where(never, left_queue, start + run),
     }
-    if node_field is None and frame.shape[1] > len(_NAMES):
+    ledger.drop(~((field["requested processors"] >= 1) | (field["allocated processors"] >= 1)), "no processors")
+    asked, held = field["requested processors"], field["allocated processors"]
+    processors = np.where(asked >= 1, asked, held)
+    processors = np.ceil(np.where(processors >= 1, processors, 1))
+    nodes = np.ceil(processors / cpus_per_node)
+    if how.node_field is not None:
+        names = _extra(frame, how.node_field, ledger).fillna("").astype(str)
+        lists = names.str.strip("{}").map(lambda text: list(dict.fromkeys(filter(None, text.split(",")))))
+        columns["node_ids"] = lists.str.join(",").to_numpy(dtype=object)
+        named = lists.str.len().to_numpy(dtype="float64")
+        nodes = np.where(named >= 1, np.minimum(named, processors), nodes)
+    cpus, more_fields = np.ceil(processors / nodes), frame.shape[1] > len(_NAMES)
+    unit, _, per = mem_unit.partition(":")
+    memory, per = memory_mb(_known(field["requested memory"]), unit), per or "node"
+    columns |= {"n_nodes": nodes, "cpus_per_node": cpus, "mem_mb_per_node": per_node(memory, per, nodes, cpus)}
+    if how.node_field is None and more_fields:
         ledger.note(
             f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is one of "
             "theirs, --set preset=metacentrum reads the nodes, and memory in its unit"
         )
-    _look_at_memory(columns, field["requested memory"], mem_unit, frame.shape[1] > len(_NAMES), ledger)
-    ledger.shape = asks or "tasks"
+    _look_at_memory(columns, field["requested memory"], mem_unit, more_fields, ledger)
+    ledger.shape = how.asks or "tasks"
     if ledger.shape == "tasks":
-        columns |= _tasks(field, columns, mem_unit)
-    return ledger.finish(columns, clock, strict, origin)
+        each = {"cpu": memory, "job": memory / processors, "node": 0.0 * memory}[per]
+        columns |= {"n_tasks": processors, "mem_mb_per_task": np.ceil(each)}
+        columns |= {} if per == "node" else {"mem_mb_per_node": 0.0 * memory}
+    return ledger.finish(columns, clock, how.strict, origin)
 
 
-def _tasks(field: dict[str, np.ndarray], columns: dict[str, Any], mem_unit: str) -> dict[str, object]:
-    """Return the processors as tasks, with the memory of each, unless it is of the node."""
-    n_tasks, memory = _processors(field), _memory(field, mem_unit)
-    per = mem_unit.partition(":")[2] or "node"
-    each = np.ceil({"cpu": memory, "job": memory / n_tasks, "node": 0.0 * memory}[per])
-    return {"n_tasks": n_tasks, "mem_mb_per_task": each} | ({} if per == "node" else {"mem_mb_per_node": 0.0 * memory})
+def _known(values: np.ndarray) -> np.ndarray:
+    """Return amounts, 0 where one is missing."""
+    return np.maximum(np.nan_to_num(values), 0)
 
 
 def _look_at_memory(
@@ -237,11 +217,7 @@ def _whole_text(values: np.ndarray) -> np.ndarray:
 
 
 def _queues(
-    field: dict[str, np.ndarray],
-    frame: pd.DataFrame,
-    header: dict[str, str],
-    queue_field: int | None,
-    ledger: Ledger,
+    field: dict[str, np.ndarray], frame: pd.DataFrame, header: dict[str, str], queue_field: int | None, ledger: Ledger
 ) -> np.ndarray:
     """Return the queue's name, or its number, or the partition's where the log has no queues."""
     if queue_field is not None:
@@ -255,42 +231,3 @@ def _extra(frame: pd.DataFrame, number: int, ledger: Ledger) -> pd.Series:
     if number > frame.shape[1]:
         raise TableError(f"{ledger.source}: field {number} was asked for; the lines have {frame.shape[1]}")
     return frame[number - 1]
-
-
-def _amounts(
-    field: dict[str, np.ndarray],
-    frame: pd.DataFrame,
-    ledger: Ledger,
-    cpus_per_node: int,
-    mem_unit: str,
-    node_field: int | None,
-) -> dict[str, object]:
-    ledger.drop(~((field["requested processors"] >= 1) | (field["allocated processors"] >= 1)), "no processors")
-    processors = _processors(field)
-    nodes = np.ceil(processors / cpus_per_node)
-    columns: dict[str, object] = {}
-    if node_field is not None:
-        names = _extra(frame, node_field, ledger).fillna("").astype(str)
-        lists = names.str.strip("{}").map(lambda text: list(dict.fromkeys(filter(None, text.split(",")))))
-        columns["node_ids"] = lists.str.join(",").to_numpy(dtype=object)
-        named = lists.str.len().to_numpy(dtype="float64")
-        nodes = np.where(named >= 1, np.minimum(named, processors), nodes)
-    cpus = np.ceil(processors / nodes)
-    per = mem_unit.partition(":")[2]
-    memory = _memory(field, mem_unit)
-    return columns | {
-        "n_nodes": nodes,
-        "cpus_per_node": cpus,
-        "mem_mb_per_node": per_node(memory, per or "node", nodes, cpus),
-    }
-
-
-def _processors(field: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the processors asked for, else got; 1 where neither is known."""
-    asked, got = field["requested processors"], field["allocated processors"]
-    processors = np.where(asked >= 1, asked, got)
-    return np.ceil(np.where(processors >= 1, processors, 1))
-
-
-def _memory(field: dict[str, np.ndarray], mem_unit: str) -> np.ndarray:
-    return memory_mb(np.maximum(np.nan_to_num(field["requested memory"]), 0), mem_unit.partition(":")[0])

@@ -37,7 +37,9 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
             f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
             "For the queue of now: procure queue predict --state"
         )
-    return pd.DataFrame([_row(job) for job in jobs], dtype=object)
+    if not jobs:
+        raise TableError(f"{source}: holds no job")
+    return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, str]:

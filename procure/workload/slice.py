@@ -37,8 +37,7 @@ def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
     True
     """
     refuse_log_clock(jobs)
-    low, high = day_bounds(day, tz)
-    return _between(jobs, low, high, f"on {day} ({tz})")
+    return _between(jobs, *day_bounds(day, tz), f"on {day} ({tz})")
 
 
 def refuse_log_clock(jobs: pd.DataFrame) -> None:
@@ -51,13 +50,7 @@ def refuse_log_clock(jobs: pd.DataFrame) -> None:
 
 
 def slice_times(jobs: pd.DataFrame, start: int | None = None, end: int | None = None) -> pd.DataFrame:
-    """Return the jobs submitted from ``start`` until before ``end``, in seconds of the table's clock.
-
-    Raises
-    ------
-    TableError
-        ``end`` is not after ``start``, or no job falls between.
-    """
+    """Return the jobs submitted from ``start`` until before ``end``, in seconds of the table's clock."""
     low = int(jobs["submit_time"].min()) if start is None else start
     high = int(jobs["submit_time"].max()) + 1 if end is None else end
     if start is not None and end is not None and end <= start:
@@ -66,13 +59,11 @@ def slice_times(jobs: pd.DataFrame, start: int | None = None, end: int | None = 
 
 
 def _between(jobs: pd.DataFrame, low: int, high: int, when: str) -> pd.DataFrame:
-    submit = jobs["submit_time"].to_numpy()
+    submit = jobs["submit_time"]
     part = jobs.loc[(submit >= low) & (submit < high)].reset_index(drop=True)
     if part.empty:
         first, last = int(submit.min()), int(submit.max())
-        span = f"{first} to {last} s"
-        if clock_of(jobs) != "log":
-            span = f"{utc_text(first)} to {utc_text(last)}"
+        span = f"{first} to {last} s" if clock_of(jobs) == "log" else f"{utc_text(first)} to {utc_text(last)}"
         raise TableError(f"no job was submitted {when}; the workload spans {span}")
     return with_clock_of(jobs, part)
 
@@ -110,21 +101,13 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
     if drop_repeated:
         # Repetitions inside one part are the log's own.
         first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
-        merged = merged.loc[(merged["_part"] == first).to_numpy()]
-    merged = merged.drop(columns="_part").reset_index(drop=True)
-    return with_clock(merged, clocks.pop())
+        merged = merged[merged["_part"] == first]
+    return with_clock(merged.drop(columns="_part").reset_index(drop=True), clocks.pop())
 
 
 def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Join a workload with one that follows it, and return the first submission of the second, too.
-
-    Raises
-    ------
-    TableError
-        The second begins before the first has ended.
-    """
-    cut = int(later["submit_time"].min())
-    last = int(jobs["submit_time"].max())
+    """Join a workload with one that follows it, and return the first submission of the second, too."""
+    cut, last = int(later["submit_time"].min()), int(jobs["submit_time"].max())
     if cut < last:
         raise TableError(f"the later log begins at {cut} s, before the last submission of the earlier, {last} s")
     return pd.concat([jobs, later], ignore_index=True), cut

@@ -1,0 +1,238 @@
+"""What backfill promises in one pass, in slices of time between which nothing changes: kernels."""
+
+from __future__ import annotations
+
+from procure.simulator.kernel import part
+from procure.site.place import count
+from procure.site.room import first_after
+from procure.site.work import N_RUNNING, N_VERSIONS, NEVER, NOW, SAME_UNTIL, WORD
+
+
+@part
+def rounded(own, at):
+    """Round a time down to bf_resolution on the clock's own minutes."""
+    began, step = own.rules.began, own.rules.bf_resolution
+    return (at + began) // step * step - began
+
+
+@part
+def clear_slices(own):
+    """Begin a pass: one slice, the window, in which nothing is promised."""
+    work, now = own.work, own.work.now[NOW]
+    work.n_slices[0], work.slice_row[0], work.loses[0], work.busy_until[0] = 1, 0, 0, -1
+    work.slice_begin[0], work.slice_begin[1] = rounded(own, now), rounded(own, now + own.rules.bf_window)
+    for word in range(work.promised.shape[1]):
+        work.promised[0, word] = 0
+    _note_version(own, 0)
+
+
+@part
+def window_end(own):
+    """Return when the last slice ends."""
+    return own.work.slice_begin[own.work.n_slices[0]]
+
+
+@part
+def _note_version(own, row):
+    """Note that what a slice promises has changed."""
+    own.work.now[N_VERSIONS] += 1
+    own.work.version[row] = own.work.now[N_VERSIONS]
+
+
+@part
+def slice_at(own, at):
+    """Return the place of the slice in which a time is, else of the first or last one."""
+    low, high = 0, own.work.n_slices[0] - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if own.work.slice_begin[middle] <= at:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@part
+def boundary_after(own, at):
+    """Return when the first slice begins after a time; `NEVER` = none does."""
+    i = slice_at(own, at) + 1
+    return own.work.slice_begin[i] if i < own.work.n_slices[0] else NEVER
+
+
+@part
+def next_loss(own, at):
+    """Return the place of the first slice that ends after a time and is followed by one that promises less; −1."""
+    work, n = own.work, own.work.n_slices[0]
+    for i in range(slice_at(own, at), n):
+        if work.loses[i] and work.slice_begin[i + 1] > at:
+            return i
+    return -1
+
+
+@part
+def last_loss(own, now, at):
+    """Return when the last slice up to a time begins that promises less than the one before it, else the moment."""
+    work, i = own.work, slice_at(own, at)
+    while i > 0 and not work.loses[i - 1]:
+        i -= 1
+    return work.slice_begin[i] if i > 0 else now
+
+
+@part
+def n_left(own, job, i):
+    """Count the nodes that hold a job when they are empty and that a slice does not promise."""
+    work, shape, row = own.work, own.tables.shape[job], own.work.slice_row[i]
+    kind = own.tables.kind[shape]
+    if work.left_at[row, kind] != work.version[row]:
+        n = 0
+        for word in range(work.promised.shape[1]):
+            n += count(own.tables.holding[shape, word] & ~work.promised[row, word])
+        work.n_left[row, kind], work.left_at[row, kind] = n, work.version[row]
+    return work.n_left[row, kind]
+
+
+@part
+def n_free(own, job, i):
+    """Count those of them that no running job holds beyond the end of the slice: no job finds more up to there.
+
+    Of jobs that take their nodes whole. What starts during the pass may be counted as free: it is a bound.
+    """
+    work, shape, row = own.work, own.tables.shape[job], own.work.slice_row[i]
+    kind = own.tables.kind[shape]
+    if work.free_at[row, kind] != work.version[row]:
+        _see_busy(own, row, work.slice_begin[i + 1])
+        n = 0
+        for word in range(work.promised.shape[1]):
+            n += count(own.tables.holding[shape, word] & ~(work.promised[row, word] | work.busy[row, word]))
+        work.n_free[row, kind], work.free_at[row, kind] = n, work.version[row]
+    return work.n_free[row, kind]
+
+
+@part
+def n_open(own, job, i, closed):
+    """Count the open nodes that hold a job and that no running job holds beyond the end of a slice, if one is given."""
+    work, shape, row, n = own.work, own.tables.shape[job], own.work.slice_row[i], 0
+    for word in range(closed.size):
+        bits = own.tables.holding[shape, word] & ~closed[word]
+        n += count(bits & ~work.busy[row, word] if i >= 0 else bits)
+    return n
+
+
+@part
+def _see_busy(own, row, until):
+    """Set in ``busy`` the nodes of the running jobs whose limits end after a time."""
+    work = own.work
+    if work.busy_until[row] == until:
+        return
+    work.busy_until[row] = until
+    for word in range(work.busy.shape[1]):
+        work.busy[row, word] = 0
+    for place in range(first_after(own, until), work.now[N_RUNNING]):
+        job = work.running[place]
+        for i in range(own.node_first[job], own.node_first[job] + work.n_parts[job]):
+            work.busy[row, work.part_word[i]] |= work.part_bits[i]
+
+
+@part
+def close_promised(own, at, end, closed):
+    """Close the nodes that are promised in a time."""
+    work = own.work
+    for i in range(slice_at(own, at), work.n_slices[0]):
+        if work.slice_begin[i] > end:
+            break
+        if work.slice_begin[i + 1] > at:
+            row = work.slice_row[i]
+            for word in range(closed.size):
+                closed[word] |= work.promised[row, word]
+
+
+@part
+def _part_chosen(own, n):
+    """Put the chosen nodes into ``choice_word`` and ``choice_bits``; returns how many words."""
+    work, n_parts = own.work, 0
+    for k in range(n):
+        word, bit = work.chosen[k] // WORD, 1 << (work.chosen[k] % WORD)
+        if n_parts == 0 or work.choice_word[n_parts - 1] != word:
+            work.choice_word[n_parts], work.choice_bits[n_parts] = word, 0
+            n_parts += 1
+        work.choice_bits[n_parts - 1] |= bit
+    return n_parts
+
+
+@part
+def clash(own, begin_at, end_at, at, end, n):
+    """Return the end of the first slice in a time in which a chosen node is promised; −1 = there is none.
+
+    Of the slices within ``at`` and ``end`` none is: the nodes were chosen for that.
+    """
+    work, n_parts = own.work, _part_chosen(own, n)
+    for i in range(slice_at(own, begin_at), work.n_slices[0]):
+        if work.slice_begin[i] >= end_at:
+            break
+        ends = work.slice_begin[i + 1]
+        if ends > begin_at and (ends <= at or work.slice_begin[i] > end):
+            row = work.slice_row[i]
+            for k in range(n_parts):
+                if work.promised[row, work.choice_word[k]] & work.choice_bits[k]:
+                    return ends
+    return -1
+
+
+@part
+def _contains(own, a, b):
+    """Say whether the nodes promised in a slice contain those of another."""
+    promised, a, b = own.work.promised, own.work.slice_row[a], own.work.slice_row[b]
+    for word in range(promised.shape[1]):  # noqa: SIM110
+        if promised[b, word] & ~promised[a, word]:
+            return False
+    return True
+
+
+@part
+def _split(own, i, at):
+    """Cut a slice in two at a moment within it; what was counted up to its end stays with the second."""
+    work, new = own.work, own.work.n_slices[0]
+    work.n_slices[0] = new + 1
+    work.slice_begin[new + 1] = work.slice_begin[new]
+    for k in range(new, i, -1):
+        work.slice_begin[k], work.slice_row[k], work.loses[k] = (
+            work.slice_begin[k - 1], work.slice_row[k - 1], work.loses[k - 1]
+        )  # fmt: skip
+    row = work.slice_row[i + 1]
+    work.slice_begin[i + 1], work.slice_row[i], work.loses[i], work.busy_until[new] = at, new, 0, -1
+    for word in range(work.promised.shape[1]):
+        work.promised[new, word] = work.promised[row, word]
+    work.version[new] = work.version[row]
+    for kind in range(work.n_left.shape[1]):
+        work.n_left[new, kind], work.left_at[new, kind] = work.n_left[row, kind], work.left_at[row, kind]
+        work.free_at[new, kind] = -1
+
+
+@part
+def promise(own, start, end, n):
+    """Set the chosen nodes aside from the start to the end, both rounded down."""
+    work = own.work
+    low = max(rounded(own, start), work.slice_begin[0])
+    high = max(rounded(own, end), low + own.rules.bf_resolution)
+    if high > window_end(own):  # it would reach further in a later window
+        reached = low if low >= window_end(own) else high
+        work.now[SAME_UNTIL] = min(work.now[SAME_UNTIL], reached - own.rules.bf_window)
+    if low >= window_end(own):
+        return
+    first = slice_at(own, low)
+    if work.slice_begin[first] < low:
+        _split(own, first, low)
+        first += 1
+    last = slice_at(own, high - 1)
+    if high < work.slice_begin[last + 1]:
+        _split(own, last, high)
+    n_parts = _part_chosen(own, n)
+    for i in range(first, last + 1):
+        row = work.slice_row[i]
+        for k in range(n_parts):
+            work.promised[row, work.choice_word[k]] |= work.choice_bits[k]
+        _note_version(own, row)
+    for i in range(max(first - 1, 0), last):
+        if work.loses[i]:
+            work.loses[i] = not _contains(own, i + 1, i)
+    work.loses[last] = last + 1 < work.n_slices[0] and not _contains(own, last + 1, last)
