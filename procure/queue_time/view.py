@@ -66,14 +66,6 @@ class View:
         """Return a feature that was computed before, (n,) float32."""
         return self.known[name]
 
-    def asked(self, name: str) -> np.ndarray:
-        """Return what each job asks for."""
-        return np.asarray(getattr(self.ask, {"mem_mb": "mem"}.get(name, name)))
-
-    def told(self, name: str) -> np.ndarray | None:
-        """Return what the log itself says of each job, where it does."""
-        return self.ask.optional.get(name)
-
     @once
     def groups(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the groups of the log's jobs, and of those asked about; all jobs are one group."""
@@ -191,7 +183,7 @@ class View:
     def drain(self, label: str, amount: str, days: int) -> np.ndarray:
         """Return how long what waits lasts at the pace of the last days, s."""
         mine = np.ones(self.ask.n) if amount == "n" else self.ask.work
-        pace = self.starts(label).between(amount, *self.lately("starts", label, days * DAY)) + 0.5 * mine
+        pace = self.within("starts", label, amount, days * DAY) + 0.5 * mine
         return np.asarray(self.waiting(label, amount) * (days * DAY) / np.maximum(pace, 0.5))
 
     def expected_backlog(self) -> np.ndarray:
@@ -221,46 +213,22 @@ class View:
         label, seconds = KINDS[kind]
         return recent_waits(self.log, self.starts(label), self.now, getattr(self.ask, label), seconds)
 
-    def recent(self, kind: str, place: int) -> np.ndarray:
-        """Return one of `quantiles`."""
-        return np.asarray(self.quantiles(kind)[:, place])
-
     def within(self, what: str, label: str, amount: str, seconds: int) -> np.ndarray:
-        """Sum an amount of what happened within so many seconds: ``submit`` of jobs, or their ``ends``."""
-        if what == "ends":
-            return self.ends(label).between(amount, *self.lately(what, label, seconds))
+        """Sum an amount of what happened within so many seconds: jobs' ``submit``, ``starts`` or ``ends``."""
+        if what in ("starts", "ends"):
+            return getattr(self, what)(label).between(amount, *self.lately(what, label, seconds))  # type: ignore[no-any-return]
         events, own = self.happened(what, label, "n", "work"), self.groups(label)[1]
         return events.between(amount, events.before(self.now - seconds, own), events.before(self.now, own))
 
-    def started(self, amount: str, seconds: int) -> np.ndarray:
-        """Sum an amount of what started within so many seconds over all jobs."""
-        return self.starts("all").between(amount, *self.lately("starts", "all", seconds))
-
     def typical_wait(self, seconds: int) -> np.ndarray:
         """Average the log waits of what started within so many seconds; NaN where nothing did."""
-        n = self.started("n", seconds)
-        return self.started("log_wait", seconds) / np.where(n > 0, n, np.nan)
+        n, log_wait = (self.within("starts", "all", name, seconds) for name in ("n", "log_wait"))
+        return log_wait / np.where(n > 0, n, np.nan)
 
     def mean_age(self) -> np.ndarray:
         """Return the mean age of the waiting jobs."""
         depth = self.waiting("all", "n")
         return np.where(depth > 0, self.now - self.waiting("all", "submit") / np.maximum(depth, 1), 0)
-
-    def oldest(self, label: str) -> np.ndarray:
-        """Return the age of the oldest waiting job."""
-        return np.asarray(self.queue(label).oldest_age())
-
-    def share_in_use(self, name: str) -> np.ndarray:
-        """Return a resource in use, of the most so far."""
-        return np.asarray(self.running(name) / self.whole(name))
-
-    def free_after(self, name: str) -> np.ndarray:
-        """Return what is left of a resource once the job has started."""
-        return np.asarray(self.whole(name) - self.running(name) - getattr(self.ask, name))
-
-    def since_start(self, label: str, n_last: int) -> np.ndarray:
-        """Return the mean time since a group's last starts."""
-        return self.now - self.mean("starts", label, "at", n_last)
 
     def share_used(self, seconds: int) -> np.ndarray:
         """Return the user's share of what ended within so many seconds."""
