@@ -117,6 +117,7 @@ _OPTIONS = {
     "search --tls": "workers have Dask's own temporary keys; leave it out",
     "search --no-tls": "workers have Dask's own temporary keys; leave it out",
     "search --constraints": "--constraint",
+    "serve init --replay": "no log is replayed; procure queue evaluate LOG judges forecasts of one",
     "sweep --no-tls": "workers have Dask's own temporary keys; leave it out",
     "sweep --tls": "workers have Dask's own temporary keys; leave it out",
     "what-if --budget": "recommend from a study of that budget",
