@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.queue_time import explain, features
 from procure.queue_time import log as log_module
 from procure.queue_time.booster import Booster
-from procure.queue_time.events import NEVER, Events, Line, Queue
+from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.features import BACKLOG, FEATURES, Feature, features_of, site_features
 from procure.queue_time.log import read_jobs
 from procure.queue_time.model import QueueTimeModel, Settings
@@ -149,28 +149,28 @@ def test_a_start_before_submission_is_refused() -> None:
 def test_grouped_sums_and_windows() -> None:
     """Windows, groups and last values on numbers small enough to check by hand."""
     time, group = np.array([10, 20, 30, NEVER]), np.array([0, 1, 0, 0])
-    events = Events.of(time, {"v": np.array([1.0, 2.0, 4.0, 8.0])}, group, 2)
+    events = Events.of(time).grouped(group, 2).adding({"v": np.array([1.0, 2.0, 4.0, 8.0])})
     asked, who = np.array([30, 31, 31]), np.array([0, 0, 1])
-    assert events.total(["v"], asked, who)[0].tolist() == [1, 5, 2]
-    assert events.within(["v"], asked, 5, who)[0].tolist() == [0, 4, 0]
+    assert events.total("v", asked, who).tolist() == [1, 5, 2]
+    assert events.between("v", events.before(asked - 5, who), events.before(asked, who)).tolist() == [0, 4, 0]
 
 
 def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     """Sums, the oldest age and earlier rows, of all jobs and of one group's."""
     submit, left, rows = np.array([0, 5, 9, 9]), np.array([9, 6, 99, NEVER]), np.arange(4)
-    group = np.array([0, 1, 0, 0])
-    whole, parted = Line(submit, left), Line(submit, left, group, 3)
-    everyone, by_group = Queue(whole, submit, rows), Queue(parted, submit, rows, group)
+    group, none, gone = np.array([0, 1, 0, 0]), np.zeros(4, int), Events.of(left)
+    parted = (submit, left, group, gone.grouped(group, 3))
+    everyone, by_group = Queue(submit, left, none, gone, submit, rows, none), Queue(*parted, submit, rows, group)
     amount = np.array([1.0, 2, 4, 8])
-    assert everyone.total(whole.sums(amount)).tolist() == [0, 1, 1, 5]
-    assert by_group.total(parted.sums(amount)).tolist() == [0, 0, 1, 5]
+    assert everyone.total(amount).tolist() == [0, 1, 1, 5]
+    assert by_group.total(amount).tolist() == [0, 0, 1, 5]
     assert everyone.oldest_age().tolist() == [0, 5, 9, 9]
     assert by_group.oldest_age().tolist() == [0, 0, 9, 9]
     assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
     assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
-    later = Queue(parted, np.array([50, 50, 50]), np.array([4, 4, 4]), np.array([0, 1, 2]))
-    assert later.total(parted.sums(amount)).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
+    later = Queue(*parted, np.array([50, 50, 50]), np.array([4, 4, 4]), np.array([0, 1, 2]))
+    assert later.total(amount).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
     assert later.earlier(1).tolist() == [3, 1, -1]
 
 

@@ -273,13 +273,13 @@ def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeyp
     seen.loc[seen.index[-1], ["start_time", "end_time"]] = pd.NA
     site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
     given: list[pd.DataFrame] = []
-    monkeypatch.setattr(training, "train", lambda table, *_, **__: given.append(queue_jobs(table)))
+    monkeypatch.setattr(training, "train", lambda table, *_: (given.append(queue_jobs(table)), site)[1])
     for first, n, n_waiting in ((1000, 1500, 1), (999, 1500, 0), (0, 1500, 0)):
-        training.refit(site, jobs.iloc[first:])
+        training.continue_training(site, jobs.iloc[first:], again=True)
         assert len(given[-1]) == n
         assert int(given[-1]["start_time"].isna().sum()) == n_waiting
     older = jobs.iloc[:10].assign(submit_time=lambda table: table["submit_time"] - 86400)
-    training.refit(site, pd.concat([older, jobs.iloc[1000:]]))
+    training.continue_training(site, pd.concat([older, jobs.iloc[1000:]]), again=True)
     assert len(given[-1]) == 1510
 
 
@@ -363,7 +363,7 @@ def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
         update(site, later)
-    assert training.refit(site, later).about["n_rows"] > len(later)
+    assert training.continue_training(site, later, again=True).about["n_rows"] > len(later)
 
 
 def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
@@ -411,7 +411,7 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
 def test_a_refit_keeps_the_settings_of_the_model(jobs: pd.DataFrame) -> None:
     """Boosters trained again are as many, and as large, as those of the model that is continued."""
     site = train(jobs.iloc[:300], settings=QUICK)
-    again = training.refit(site, jobs.iloc[:400])
+    again = training.continue_training(site, jobs.iloc[:400], again=True)
     assert isinstance(again.model, QueueTimeModel) and again.model.settings == QUICK
 
 

@@ -24,14 +24,11 @@ from procure.explanation.bottleneck import Bottleneck
 from procure.page.html import figure, render, sentence
 from procure.page.names import heading, minus, shown, unit_of
 from procure.page.vega import library, still
-from procure.queue_time.evaluation import evaluate as evaluate_queue
-from procure.queue_time.report import write_report as write_queue
 from procure.reports import sections
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.text import duration
-from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
 COLUMNS = (
@@ -63,10 +60,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     comparison = replace(comparison, table=comparison.table.assign(policy=[HOSTILE, "easy"]))
     comparison.parts["policy"] = comparison.parts["policy"].replace("fcfs", HOSTILE)
     write_comparison(comparison, folder / "compare.html", HOSTILE)
-    queue = evaluate_queue(busy_site(300), methods=())
-    queue.curves[HOSTILE] = pd.DataFrame({"k": [1, 2], "rmse": [3.0, 2.0]})
-    queue.rows[0]["method"] = HOSTILE
-    write_queue(queue, folder / "queue.html")
     return {"purchase": purchase.path.read_text()} | {name: (folder / f"{name}.html").read_text() for name in SIBLINGS}
 
 
@@ -75,7 +68,7 @@ def bare(page: str) -> str:
     return page.replace(library(), "")
 
 
-SIBLINGS = ("compare", "queue")
+SIBLINGS = ("compare",)
 NAMES = ["purchase", *SIBLINGS]
 
 
@@ -132,7 +125,7 @@ def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
     pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
     assert {path.parent.name for path in pages} == {
-        "comparison", "queue_time", "reports",
+        "comparison", "reports",
     }  # fmt: skip
 
 

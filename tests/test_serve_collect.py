@@ -32,11 +32,9 @@ from serve_cases import (
 
 from procure.errors import TableError
 from procure.queue_time.evaluation import evaluate
-from procure.queue_time.features import site_features
 from procure.queue_time.metrics import brier, covered
 from procure.serve import ledger, slurm
 from procure.serve.answers import Snapshot
-from procure.serve.closed import Closed
 from procure.serve.collector import Collector, lock
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import JOB_COLUMNS, Store
@@ -91,17 +89,6 @@ def test_the_record_is_what_the_metrics_say_of_the_same_rows(replayed: Place) ->
     assert sum(day["n"] for day in ledger.record(store, by="day")) == found["n"]
 
 
-def test_long_steps_leave_no_job_out(log: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service whose looks are further apart than late jobs are waited for forecasts every job all the same."""
-    monkeypatch.setattr("procure.serve.collector.SURFACED", 600)
-    place, at = make_place(tmp_path, every=43_200), int(log["submit_time"].iloc[300])
-    keep_model(place, quick_model(log, at))
-    collector = replaying(place, log, at)
-    play(collector)
-    assert ledger.counted(collector.store, at, 0, ())["counts"]["given"] == int((log["submit_time"] > at).sum())
-    collector.close()
-
-
 @pytest.mark.slow
 def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) -> None:
     """What was given out covers as `procure queue evaluate` says of the same rows, and is the same until they learn."""
@@ -119,18 +106,6 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     first = pd.Series(dict(store.rows(query)))
     assert len(first) > 20
     np.testing.assert_allclose(np.log1p(first), np.log1p(theirs[first.index]), atol=1e-3)
-
-
-def test_shares_are_of_what_was_in_use_as_in_training(log: pd.DataFrame) -> None:
-    """A job that asked for more memory than ever ran changes no share where the table is the tail of the log."""
-    odd = log.head(320).copy()
-    odd.loc[50, ["mem_mb_per_node", "start_time", "state"]] = [10**7, pd.NA, "CANCELLED"]
-    site = quick_model(odd, int(odd["submit_time"].iloc[300]))
-    assert site.about["most"]["mem"] == 10**7 > site.seen["mem"] > 0
-    names = ["mem_in_use_share", "mem_free_after", "cpus_in_use_share"]
-    whole = site_features(odd, asked=np.arange(301, 320))[names].to_numpy()
-    tail = site_features(odd.iloc[100:].reset_index(drop=True), site.seen, asked=np.arange(201, 220))[names].to_numpy()
-    np.testing.assert_array_equal(whole, tail)
 
 
 def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place, tmp_path: Path) -> None:
@@ -582,14 +557,6 @@ def test_a_clock_that_is_put_right_stops_nothing(fake: SimpleNamespace, log: pd.
     assert again.store.rows("select source from forecasts where job_id = 9") == [("poll",)]
 
 
-def test_a_model_learns_from_no_job_of_the_future(tmp_path: Path) -> None:
-    """It goes on from the last job that it has seen: one of next year would end its learning until then."""
-    store = Store(tmp_path / "a.sqlite", writer=True)
-    store.put_jobs(jobs_of(("1", 100, 150, None), ("2", 10_000, None, None)))
-    trainer = Trainer(slurm_place(tmp_path), store, lambda code, text: None)
-    assert trainer.known(0, 5000)["job_id"].to_list() == ["1"]
-
-
 def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
     """CPUs are allocated and no job is shown: twice, since a job may end between two commands."""
     said = []
@@ -600,21 +567,6 @@ def test_a_queue_that_is_hidden_is_said(fake: SimpleNamespace) -> None:
         said.append("unseen" in fake.collector.store.problems())
         fake.now += 301
     assert said == [False, True, False, False]
-
-
-def test_what_is_closed_is_kept_for_the_web_side(fake: SimpleNamespace) -> None:
-    """Drained nodes stand in the facts; what scontrol does not say is said once, and what was known stays."""
-    fake.shown = {
-        "node": "NodeName=c1 CPUTot=8 CoresPerSocket=1 Sockets=8 State=IDLE+DRAIN Partitions=cpu\n",
-        "partition": "PartitionName=cpu MaxTime=UNLIMITED Nodes=c1 State=UP\n",
-    }
-    fake.collector.tick()
-    assert Closed.model_validate(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
-    fake.shown["node"], fake.now = "NodeName=c[1-99999999] State=IDLE Partitions=cpu CPUTot=x\n", fake.now + 301
-    fake.shown["partition"] = "PartitionName=cpu PriorityTier=much State=UP\n"
-    fake.collector.tick()
-    assert "scontrol" in fake.collector.store.problems()
-    assert Closed.model_validate(fake.collector.store.fact("closed")).parts["cpu"].n_closed == 1
 
 
 def test_a_line_that_cannot_be_read_costs_that_line_alone(fake: SimpleNamespace) -> None:

@@ -108,13 +108,6 @@ def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
     assert "\u202e" not in body.decode() and "none of your jobs" in lines_of_jobs(mine | {"jobs": []})[0]
 
 
-def test_what_cannot_run_is_a_sentence(app: Any) -> None:
-    """A job larger than the site, or an unknown partition, is an error of that question alone."""
-    found = app.live.snapshot.answer([Request(10**6, 60), Request(1, 60), Request(1, 60, partition="lnog")])
-    assert "the most seen" in found[0]["error"] and "did you mean" in found[2]["error"]
-    assert found[1]["median_s"] >= 0
-
-
 def test_the_interface_that_scripts_rely_on(app: Any) -> None:
     """`/v1/predict` gives the keys that are promised, and the same to a POST of many."""
     status, found = ask_json(app, QUESTION)
@@ -273,16 +266,6 @@ def test_a_body_has_a_limit(app: Any) -> None:
     assert ask(app, "/v1/predict", method="POST", content_length="-1")[0] == 413
 
 
-def test_a_job_of_any_name_is_found(app: Any) -> None:
-    """A log may name jobs as it likes; whose they are decides."""
-    snapshot = app.live.snapshot
-    row = snapshot.table.index[(snapshot.table["user"] == ME) & snapshot.table["end_time"].notna()][0]
-    snapshot.table = snapshot.table.assign(
-        job_id=snapshot.table["job_id"].where(snapshot.table.index != row, "job a,1")
-    )
-    assert ask_json(app, "/v1/jobs/job%20a,1", client=MINE)[1]["state"] == "ended"
-
-
 def test_a_young_service_says_so_first(app: Any) -> None:
     """From how few jobs it has learnt stands before all else on the page, in the record, and in each answer."""
     text = app.live.snapshot.beginning
@@ -317,14 +300,6 @@ def test_the_record_is_counted_once_for_all_who_ask(app: Any, monkeypatch: pytes
     assert app.live.store not in stores
 
 
-def test_a_count_that_failed_is_made_again(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that could not be counted is not what the next one is told."""
-    with monkeypatch.context() as broken:
-        broken.setattr(ledger, "counted", lambda *how: 1 / 0)
-        assert ask(app, "/v1/honesty?days=7")[0] == 500
-    assert ask(app, "/v1/honesty?days=7")[0] == 200
-
-
 def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A queue that is none stops nothing, and the next one is taken."""
     for path in (place.database, place.model, place.queue):
@@ -352,17 +327,6 @@ def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, ca
     asyncio.run(run())
 
 
-def test_before_a_job_is_known_no_question_is_answered(place: Place, tmp_path: Path) -> None:
-    """The first look of a collector may be written before it has seen a job: 503, and no failure."""
-    for path in (place.database, place.model):
-        shutil.copy(path, tmp_path)
-    mine = Place(tmp_path, place.service)
-    pd.read_parquet(place.queue).head(0).to_parquet(mine.queue)
-    guard, live = application(mine)
-    live.refresh()
-    assert ask(SimpleNamespace(guard=guard, live=live), QUESTION)[0] == 503
-
-
 def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
     """A model that was put into an empty folder answers from its own history."""
     mine = Place(tmp_path, Service())
@@ -374,14 +338,6 @@ def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
     guard, live = application(mine)
     live.refresh()
     assert ask(SimpleNamespace(guard=guard, live=live), QUESTION)[0] == 200
-
-
-def test_openapi_names_every_path(app: Any) -> None:
-    """The description and the routes agree."""
-    described = set(ask_json(app, "/openapi.json")[1]["paths"])
-    routes = {route.path for route in app.guard.inner.routes}
-    assert routes - described == {"/", "/page.js", "/page.css", "/openapi.json"}
-    assert described <= routes
 
 
 def test_a_failure_is_500_without_its_reason(
@@ -402,12 +358,6 @@ def test_before_the_first_look_nothing_is_claimed(tmp_path: Path) -> None:
     assert ask(app, "/ready")[0] == 503 and ask(app, QUESTION)[0] == 503 and ask(app, "/health")[0] == 200
     assert "No question can be answered yet" in ask(app, "/")[2].decode()
     assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
-
-
-def test_an_advice_is_a_line(app: Any) -> None:
-    """It says when and why."""
-    status, _, body = ask(app, "/v1/advice?cpus=4&time=1:00:00&partition=long", client=MINE)
-    assert status == 200 and re.fullmatch(r"procure: this job is .*\n", body.decode())
 
 
 def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:

@@ -179,3 +179,7 @@ def test_headers_and_times_that_nothing_has_are_no_hint(swf):
     imported = swf(row(submit=2**39), header=header)
     assert imported.jobs["submit_time"].tolist() == [2**39] and imported.jobs.attrs["clock"] == "log"
     assert not [note for note in imported.notes if "nodes" in note]
+
+
+def test_processors_got_stand_in_for_those_asked_for(swf):
+    assert swf(row(asked=-1)).jobs["n_nodes"].tolist() == [5]

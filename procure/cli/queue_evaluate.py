@@ -12,7 +12,6 @@ from procure.cli.queue_options import LogArgument, TzOption, names_of
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.log import left_out
-from procure.queue_time.report import write_report
 from procure.workload.log_settings import LogSettings
 
 _SHOWN = (
@@ -29,14 +28,13 @@ def evaluate(
     method: Annotated[
         list[str] | None, typer.Option(help="procure, kmeans-gbt, gbt or rival; all by default. Repeatable.")
     ] = None,
-    report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge predictions of a log's waits on a random or a chronological split.
 
     Examples:
     procure queue evaluate log.swf --split chronological --format json
-    procure queue evaluate log.swf --split random --split chronological --report report.html
+    procure queue evaluate log.swf --split random --split chronological
     """
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     methods = names_of(method or METHODS, METHODS, "--method")
@@ -46,12 +44,8 @@ def evaluate(
     for text in left_out(jobs):
         common.note(text)
     found = evaluation.evaluate(jobs, splits, methods, progress=common.note)
-    if report is not None:
-        write_report(found, report, seed=0, tz=tz)
-        common.note(f"wrote {report}")
-    rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
     if found.stated:
         common.note("procure was trained at the cut and learnt from each outcome as soon as it was known")
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(found.rows)
     common.print_table(frame[_SHOWN] if output is common.Format.TABLE else frame, output)
     common.note(evaluation.verdict(found))

@@ -134,11 +134,11 @@ def _state(
 def _print_answer(said: dict[str, Any]) -> None:
     median = said["median"]
     when = f"in about {roughly(median)}" if median >= 2.5 else "at once"
-    common.echo(f"starts {when} (as likely sooner as later)")
-    common.echo(f"  1 in 2:  {_between(said, 50)}")
-    common.echo(f"  9 in 10: {_between(said, 90)}")
+    common.echo(f"Your job starts {when}, as likely sooner as later.")
+    common.echo(f"  1 in 2 such jobs:  {_between(said, 50)}")
+    common.echo(f"  9 in 10 such jobs: {_between(said, 90)}")
     if said["p_before_deadline"] is not None:
-        common.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+        common.echo(f"  Chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for sentence in said["because"]:
         common.echo(sentence)
     for sentence in said["caution"]:

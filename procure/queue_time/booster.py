@@ -66,14 +66,6 @@ class Booster:
         rows = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
         return np.asarray(self._fitted.predict(rows, pred_contribs=True))[:, :-1]
 
-    def __getstate__(self) -> bytes:
-        """Pickle and copy the bytes."""
-        return self.content
-
-    def __setstate__(self, content: bytes) -> None:
-        """Keep the bytes."""
-        self.content = content
-
 
 def fit_chances(features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""

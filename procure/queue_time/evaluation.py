@@ -108,8 +108,16 @@ def evaluate(
             made.append(chronological(jobs["submit_time"].to_numpy()[rows], found.wait[rows], test_from))
     for one in made:
         split = found.splits[one.name] = Split(one.name, rows[one.train], rows[one.test], one.cut)
-        ours = settings or Settings(seed=seed)
-        _judge(found, split, _forecasts(found, split, methods, seed, k, ours, every, progress))
+        said: dict[str, Forecast] = {}
+        for method in methods:
+            progress(f"{split.name}: {method}, {len(split.train):,} rows to train on")
+            if method == "procure":
+                said[method] = _ours(found, split, settings or Settings(seed=seed), every)
+            elif method == "rival":
+                said[method] = _rival(found, split, seed)
+            else:
+                said[method] = _published(found, split, k if method == "kmeans-gbt" else 0, seed + 1)
+        _judge(found, split, said | naive(found.jobs, found.features, found.wait, split))
     return found
 
 
@@ -118,35 +126,13 @@ def _deadlines(found: Evaluation, split: Split) -> dict[str, float]:
     return mean | {f"{hours}h": hours * 3600.0 for hours in HOURS}
 
 
-def _forecasts(
-    found: Evaluation,
-    split: Split,
-    methods: Sequence[str],
-    seed: int,
-    k: int | None,
-    settings: Settings,
-    every: float,
-    progress: Callable[[str], None],
-) -> dict[str, Forecast]:
-    """Return what each method says of the test rows."""
-    said: dict[str, Forecast] = {}
-    for method in methods:
-        progress(f"{split.name}: {method}, {len(split.train):,} rows to train on")
-        if method == "procure":
-            said[method] = _ours(found, split, settings, every)
-        elif method == "rival":
-            five = _rival(found, split, seed)
-            said[method] = Forecast(five[:, 2], five, five[:, [0, -1]])
-        else:
-            features, wait = found.features.iloc[split.train], found.wait[split.train]
-            if method == "kmeans-gbt" and k is None:
-                curve = found.curves[split.name] = sweep_k(features, wait, COARSE_KS, seed + 1)
-                k = best_k(curve)
-                progress(f"{split.name}: k = {k} on a validation part of the training rows")
-            published = Published(k or 0 if method == "kmeans-gbt" else 0, seed + 1).fit(features, wait)
-            said[method] = Forecast(published.predict(found.features.iloc[split.test]))
-            said[method].about["k"] = published.k
-    return said | naive(found.jobs, found.features, found.wait, split)
+def _published(found: Evaluation, split: Split, k: int | None, seed: int) -> Forecast:
+    features, wait = found.features.iloc[split.train], found.wait[split.train]
+    if k is None:
+        found.curves[split.name] = sweep_k(features, wait, COARSE_KS, seed)
+        k = best_k(found.curves[split.name])
+    said = Published(k, seed).fit(features, wait).predict(found.features.iloc[split.test])
+    return Forecast(said, about={"k": k})
 
 
 def _judge(found: Evaluation, split: Split, said: dict[str, Forecast]) -> None:
@@ -160,8 +146,8 @@ def _judge(found: Evaluation, split: Split, said: dict[str, Forecast]) -> None:
             found.rows.append(head | label | counts | forecast.about | row)
 
 
-def _rival(found: Evaluation, split: Split, seed: int) -> np.ndarray:
-    """Return the quantiles (n, 5) of `rival`, which looks at waits before the cut alone where the split is drawn."""
+def _rival(found: Evaluation, split: Split, seed: int) -> Forecast:
+    """Return what `rival` says, which looks at waits before the cut alone where the split is drawn."""
     submit = found.jobs["submit_time"].to_numpy(dtype=float)
     order = np.random.default_rng(0).permutation(split.train)
     if split.cut is not None:
@@ -171,7 +157,8 @@ def _rival(found: Evaluation, split: Split, seed: int) -> np.ndarray:
     said = [rival.views(found.features, found.wait, fitted, asked, seed) for fitted, asked in pairs]
     rows = np.concatenate([late, split.test])
     moment = submit[rows] if split.cut is not None else np.where(np.arange(len(rows)) < len(late), -np.inf, 0.0)
-    return rival.average(np.concatenate(said), moment, found.wait[rows], len(late))
+    five = rival.average(np.concatenate(said), moment, found.wait[rows], len(late))
+    return Forecast(five[:, 2], five, five[:, [0, -1]])
 
 
 def _ours(found: Evaluation, split: Split, settings: Settings, every: float) -> Forecast:

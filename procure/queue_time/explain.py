@@ -59,25 +59,12 @@ class Caution:
     doubt: float = 0.0
 
 
-def like_counts(here: Situation) -> tuple[int, int, int]:
-    """Count the starts known of jobs like one, the jobs known of its user, and the starts known in its partition."""
-    log, ask = here.log, here.ask
+def cautions(site: SiteModel, asked: Request, here: Situation, state: pd.DataFrame | None) -> list[Caution]:
+    """Return what the model does not know of a job that is submitted now; ``asked`` is what its user gave."""
+    about, log, ask = site.about, here.log, here.ask
     begun = log.start < ask.submit[0]
     shape, user, partition = (getattr(log, name) == getattr(ask, name)[0] for name in ("shape", "user", "partition"))
-    return int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
-
-
-def cautions(site: SiteModel, asked: Request, here: Situation, state: pd.DataFrame | None) -> list[Caution]:
-    """Return what the model does not know of a job that is submitted now.
-
-    Parameters
-    ----------
-    site, asked, here
-        The model, what the user asked for, and the job in the queue.
-    state
-        The queue as it is, if it was given.
-    """
-    about, (n_like, n_user, n_there) = site.about, like_counts(here)
+    n_like, n_user, n_there = int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
     more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features)
     there = set() if state is None else set(state["partition"])

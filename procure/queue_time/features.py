@@ -49,13 +49,17 @@ class Feature:
 _TOPIC = {"all": "lately", "partition": "lately", "user": "user", "shape": "like", "like": "like"}
 """Of the waits of a group's jobs."""
 _REQUEST = [
-    *(Feature(name, "request", View.asked, (name,)) for name in ("cpus", "mem_mb", "gpus", "nodes")),
+    Feature("cpus", "request", lambda v: v.ask.cpus),
+    Feature("mem_mb", "request", lambda v: v.ask.mem),
+    Feature("gpus", "request", lambda v: v.ask.gpus),
+    Feature("nodes", "request", lambda v: v.ask.nodes),
     Feature("minutes", "request", lambda v: v.ask.limit / 60),
     Feature("log_cpu_seconds", "request", lambda v: np.log1p(v.ask.work)),
     Feature("hour", "clock", lambda v: (v.now + v.ask.origin) // HOUR % 24),
     Feature("weekday", "clock", lambda v: ((v.now + v.ask.origin) // DAY + 3) % 7),
     Feature("owns_resources", "priority", lambda v: v.ask.optional.get("owns_resources", 0.0)),
-    *(Feature(name, "priority", View.told, (name,)) for name in ("priority", "fair_share")),
+    Feature("priority", "priority", lambda v: v.ask.optional.get("priority")),
+    Feature("fair_share", "priority", lambda v: v.ask.optional.get("fair_share")),
 ]
 _RUNNING = [
     Feature("n_running", "in_use", View.running, ("n",)),
@@ -70,7 +74,7 @@ _WAITING = [
     Feature("queued_gpu_seconds", "ahead", View.waiting, ("all", "gpu_seconds")),
     Feature("queued_mem", "ahead", View.waiting, ("all", "mem")),
     Feature("queue_mean_age", "ahead", View.mean_age),
-    Feature("queue_oldest_age", "ahead", View.oldest, ("all",)),
+    Feature("queue_oldest_age", "ahead", lambda v: v.queue("all").oldest_age()),
     Feature(
         "backlog_seconds", "ahead",
         lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"],
@@ -90,11 +94,19 @@ _WORK_AHEAD = [
 ]  # fmt: skip
 
 
+def _free_after(v: View, name: str) -> np.ndarray:
+    return np.asarray(v.whole(name) - v.running(name) - getattr(v.ask, name))
+
+
+def _since_start(v: View, label: str, n_last: int) -> np.ndarray:
+    return v.now - v.mean("starts", label, "at", n_last)
+
+
 def _in_use() -> Iterator[Feature]:
     for name in ("cpus", "mem", "gpus"):
         yield Feature(f"{name}_in_use", "in_use", View.running, (name,))
-        yield Feature(f"{name}_in_use_share", "in_use", View.share_in_use, (name,))
-        yield Feature(f"{name}_free_after", "in_use", View.free_after, (name,))
+        yield Feature(f"{name}_in_use_share", "in_use", lambda v, name: v.running(name) / v.whole(name), (name,))
+        yield Feature(f"{name}_free_after", "in_use", _free_after, (name,))
 
 
 def _queues() -> Iterator[Feature]:
@@ -103,15 +115,15 @@ def _queues() -> Iterator[Feature]:
         if label != "like":
             yield Feature(f"{label}_queued_cpu_seconds", "ahead", View.waiting, (label, "work"))
         if label in GROUPS:
-            yield Feature(f"{label}_oldest_age", "ahead", View.oldest, (label,))
+            yield Feature(f"{label}_oldest_age", "ahead", lambda v, label: v.queue(label).oldest_age(), (label,))
 
 
 def _flow() -> Iterator[Feature]:
     for hours in (1, 6, 24):
         s, of = hours * HOUR, ("submit", "all")
-        yield Feature(f"started_{hours}h", "flow", View.started, ("n", s))
+        yield Feature(f"started_{hours}h", "flow", View.within, ("starts", "all", "n", s))
         yield Feature(f"log_wait_mean_{hours}h", "lately", View.typical_wait, (s,))
-        yield Feature(f"started_cpu_seconds_{hours}h", "flow", View.started, ("work", s))
+        yield Feature(f"started_cpu_seconds_{hours}h", "flow", View.within, ("starts", "all", "work", s))
         yield Feature(f"submitted_{hours}h", "flow", View.within, (*of, "n", s))
         yield Feature(f"submitted_cpu_seconds_{hours}h", "flow", View.within, (*of, "work", s))
     for hours in (1, 24):
@@ -126,7 +138,12 @@ def _recent_waits() -> Iterator[Feature]:
             if n > 1:
                 yield Feature(f"{label}_wait_{n}", _TOPIC[label], View.mean, ("starts", label, "wait", n))
             if n == counts[0]:
-                yield Feature(f"{label}_since_start", _TOPIC[label], View.since_start, (label, n))
+                yield Feature(
+                    f"{label}_since_start",
+                    _TOPIC[label],
+                    lambda v, *last: v.now - v.mean("starts", last[0], "at", last[1]),
+                    (label, n),
+                )
 
 
 def _jobs_before() -> Iterator[Feature]:
@@ -156,7 +173,12 @@ def _drains() -> Iterator[Feature]:
 def _recent_quantiles() -> Iterator[Feature]:
     for kind in recent.KINDS:
         for place, name in enumerate(recent.columns(kind)):
-            yield Feature(name, {"shape": "like", "user": "user"}.get(kind, "lately"), View.recent, (kind, place))
+            yield Feature(
+                name,
+                {"shape": "like", "user": "user"}.get(kind, "lately"),
+                lambda v, kind, place: v.quantiles(kind)[:, place],
+                (kind, place),
+            )
 
 
 FEATURES: list[Feature] = [

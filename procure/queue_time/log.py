@@ -77,10 +77,6 @@ class Log:
             "like": (self.user, self.partition, self.cpus, self.limit // 600, self.model),
         }
 
-    def with_groups(self) -> Log:
-        """Number the shapes and kinds of the jobs."""
-        return replace(self, shape=_pack(*self.kinds["shape"]), like=_pack(*self.kinds["like"]))
-
     def take(self, positions: np.ndarray) -> Log:
         """Return the jobs at these positions of the job table, in the order given."""
         return self._rows(np.argsort(self.order)[positions])
@@ -308,11 +304,12 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     }
     due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
     none, place = np.zeros(len(submit), np.int64), np.arange(len(submit))
-    return Log(
+    found = Log(
         origin, place, order, submit, _since(submit, place, submit), start, end, np.minimum(start, end), due, limit,
         cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, model, none, none,
         {"user": users, "partition": partitions, "model": models}, optional,
-    ).with_groups()  # fmt: skip
+    )  # fmt: skip
+    return replace(found, shape=_pack(*found.kinds["shape"]), like=_pack(*found.kinds["like"]))
 
 
 def _since(submit: np.ndarray, row: np.ndarray, now: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 """The quantiles over which the pinball loss is averaged."""
 HOURS = (1, 4, 8, 12)
-"""The deadlines that a report shows beside the mean wait, in hours."""
+"""The deadlines that are shown beside the mean wait, in hours."""
 
 
 @dataclass(frozen=True)

@@ -180,11 +180,6 @@ def knows_partitions(site: SiteModel) -> bool:
     return any(site.about["partitions"])
 
 
-def in_its_terms(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
-    """Return a state of the queue as one queue where the model knows no partitions, else as it is."""
-    return state if knows_partitions(site) else state.assign(partition="")
-
-
 def partition_of(site: SiteModel, asked: str) -> str:
     """Return the partition, known to the model, of a job that asks for one or (empty) for none."""
     return (asked or usual_partition(site)) if knows_partitions(site) else ""
@@ -196,10 +191,11 @@ def usual_partition(site: SiteModel) -> str:
 
 
 def _known(site: SiteModel, state: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs of the model's history that have ended, and those of a state."""
+    """Return the jobs of the model's history that have ended, and those of a state, one queue if it knows but one."""
+    state = state if knows_partitions(site) else state.assign(partition="")
     history = site.history
     history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
-    return pd.concat([history, in_its_terms(site, state)], ignore_index=True)
+    return pd.concat([history, state], ignore_index=True)
 
 
 def read_off(said: Distribution, row: int = 0, deadline: float | None = None) -> dict[str, float | None]:

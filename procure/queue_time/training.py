@@ -53,16 +53,9 @@ def train(jobs: pd.DataFrame, settings: Settings | None = None) -> SiteModel:
 
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int) -> dict[str, Any]:
-    cpus = jobs["n_nodes"] * jobs["cpus_per_node"]
     seen = {name: float(features[f"{name}_in_use"].max()) for name in ("cpus", "mem", "gpus")}
-    most = {
-        name: float(max(seen[name], own.max()))
-        for name, own in (
-            ("cpus", cpus),
-            ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
-            ("gpus", jobs["n_nodes"] * jobs["gpus_per_node"]),
-        )
-    }
+    asked = zip(seen, ("cpus_per_node", "mem_mb_per_node", "gpus_per_node"), strict=True)
+    most = {name: max(seen[name], float((jobs["n_nodes"] * jobs[each]).max())) for name, each in asked}
     starts = jobs["start_time"].dropna()
     end = int(max(jobs["submit_time"].max(), starts.max()))
     return {
@@ -123,25 +116,17 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
     return made, drifts(site.about["bounds"], features), len(fresh)
 
 
-def refit(site: SiteModel, jobs: pd.DataFrame) -> SiteModel:
-    """Train a model's boosters again, on its history and a whole newer log."""
-    jobs = queue_jobs(jobs)
-    both = _joined(site.history, jobs, np.ones(len(jobs), bool))
-    waits = both["start_time"].isna() & both["end_time"].isna()
-    return train(both.assign(state=np.where(waits, "PENDING", "")), site.model.settings)
-
-
 def continue_training(
     site: SiteModel, jobs: pd.DataFrame, *, again: bool = False, note: Callable[[str], None] = silent
 ) -> SiteModel:
-    """Continue a model from a newer log as `update` does, or train it ``again`` as `refit` does.
+    """Continue a model from a newer log as `update` does, or train its boosters again on its history and a whole log.
 
     Parameters
     ----------
     site, jobs
         The model; a checked job table that follows its log.
     again
-        Train the boosters again, on the model's history and the log.
+        Train the boosters again.
     note
         Called with what was done and with warnings of drift.
 
@@ -154,7 +139,10 @@ def continue_training(
     True
     """
     if again:
-        site = refit(site, jobs)
+        jobs = queue_jobs(jobs)
+        both = _joined(site.history, jobs, np.ones(len(jobs), bool))
+        waits = both["start_time"].isna() & both["end_time"].isna()
+        site = train(both.assign(state=np.where(waits, "PENDING", "")), site.model.settings)
         note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
         return site
     more = growth(site, jobs)

@@ -96,26 +96,19 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
         season = train.groupby("hour")["d_wait"].mean()
         seasonal = table.loc[test, "hour"].map(season).fillna(0.0).to_numpy()
         actual = table.loc[test, "d_wait"].to_numpy()
-        for method, calls, value in (
-            ("published", change > 0, change),
-            ("seasonal_naive", seasonal > 0, seasonal),
-        ):
-            truth = rises[test]
-            rows.append(
-                {
-                    "split": split,
-                    "method": method,
-                    "n_windows": len(table) + 1,
-                    "n_test": int(test.sum()),
-                    "balanced_accuracy": balanced_accuracy(truth, calls),
-                    "accuracy": float((truth == calls).mean()),
-                    "p_value": permutation_p(truth, calls, seed),
-                    "rmse": float(np.sqrt(np.mean((value - actual) ** 2))),
-                    "tp": int((~calls & ~truth).sum()),
-                    "fp": int((~calls & truth).sum()),
-                    "fn": int((calls & ~truth).sum()),
-                    "tn": int((calls & truth).sum()),
-                    "accuracy_as_published": float((~calls).mean()),
-                }
-            )
+        truth = rises[test]
+        for method, value in (("published", change), ("seasonal_naive", seasonal)):
+            calls = value > 0
+            counts = {"tp": ~calls & ~truth, "fp": ~calls & truth, "fn": calls & ~truth, "tn": calls & truth}
+            row: dict[str, object] = {
+                "split": split,
+                "method": method,
+                "n_windows": len(table) + 1,
+                "n_test": int(test.sum()),
+            }
+            row |= {"balanced_accuracy": balanced_accuracy(truth, calls), "accuracy": float((truth == calls).mean())}
+            row |= {"p_value": permutation_p(truth, calls, seed)}
+            row |= {"rmse": float(np.sqrt(np.mean((value - actual) ** 2)))}
+            row |= {name: int(held.sum()) for name, held in counts.items()}
+            rows.append(row | {"accuracy_as_published": float((~calls).mean())})
     return pd.DataFrame(rows)

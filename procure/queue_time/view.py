@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from procure.queue_time.events import NEVER, Events, Line, Queue
+from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.log import Log
 from procure.queue_time.recent import KINDS, recent_waits
 
@@ -66,28 +66,21 @@ class View:
         """Return a feature that was computed before, (n,) float32."""
         return self.known[name]
 
-    def asked(self, name: str) -> np.ndarray:
-        """Return what each job asks for."""
-        return np.asarray(getattr(self.ask, {"mem_mb": "mem"}.get(name, name)))
-
-    def told(self, name: str) -> np.ndarray | None:
-        """Return what the log itself says of each job, where it does."""
-        return self.ask.optional.get(name)
-
-    def own(self, label: str) -> np.ndarray | None:
-        """Return the groups of the jobs asked about; None where all jobs are one."""
-        return None if label == "all" else np.asarray(getattr(self.ask, label))
+    @once
+    def groups(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the groups of the log's jobs, and of those asked about; all jobs are one group."""
+        if label == "all":
+            return np.zeros(self.log.n, np.int64), np.zeros(self.ask.n, np.int64)
+        return getattr(self.log, label), getattr(self.ask, label)
 
     @once
     def sorted(self, moment: str, label: str = "all") -> Events:
         """Sort when jobs left the queue, or when those that started did, were due or ended, by a label's groups."""
         if label != "all":
-            codes = getattr(self.log, label)
-            n_groups = max(int(codes.max(initial=0)) + 2, int(getattr(self.ask, label).max(initial=0)) + 1)
-            return self.sorted(moment).grouped(codes, n_groups)
-        time = getattr(self.log, moment)
+            codes, own = self.groups(label)
+            return self.sorted(moment).grouped(codes, max(int(codes.max(initial=0)) + 2, int(own.max(initial=0)) + 1))
         started = moment in ("left", "submit") or self.log.start < NEVER
-        return Events.of(np.where(started, time, NEVER), {})
+        return Events.of(np.where(started, getattr(self.log, moment), NEVER))
 
     @once
     def happened(self, moment: str, label: str, *amounts: str) -> Events:
@@ -110,15 +103,15 @@ class View:
         return self.sorted("end", label).adding({"share": share, "run": np.log1p(run), "used": run * log.cpus})
 
     @once
-    def lately(self, label: str, seconds: int) -> dict[str, np.ndarray]:
-        """Sum what started within so many seconds, by name of `starts`."""
-        names = ("n", "log_wait", "work")
-        return dict(zip(names, self.starts(label).within(names, self.now, seconds, self.own(label)), strict=True))
+    def lately(self, what: str, label: str, seconds: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the `starts` or `ends` of each question's group begin and end within so many seconds."""
+        events, own = getattr(self, what)(label), self.groups(label)[1]
+        return events.before(self.now - seconds, own), events.before(self.now, own)
 
     @once
     def span(self, what: str, label: str) -> tuple[np.ndarray, np.ndarray]:
         """Return where the `starts` or `ends` of each question's group begin and end that are looked at."""
-        events, own = getattr(self, what)(label), self.own(label)
+        events, own = getattr(self, what)(label), self.groups(label)[1]
         return events.before(self.ask.since, own), events.before(self.now, own)
 
     def mean(self, what: str, label: str, name: str, n_last: int) -> np.ndarray:
@@ -131,15 +124,15 @@ class View:
         """Sum what has started but is not yet over, so many seconds before each question."""
         amounts = ("cpus", "mem", "gpus", "n", "until")
         moments = (self.happened(one, label, *amounts) for one in ("start", over))
-        begun, done = (one.total([amount], self.now - before, self.own(label))[0] for one in moments)
+        begun, done = (one.total(amount, self.now - before, self.groups(label)[1]) for one in moments)
         return np.asarray(begun - done)
 
     @once
     def whole(self, name: str) -> np.ndarray:
         """Return the most of a resource in use so far, which is taken for the site's capacity."""
-        log = self.log
+        log, (none, _) = self.log, self.groups("all")
         begun, done = (self.happened(one, "all", "cpus", "mem", "gpus", "n", "until") for one in ("start", "end"))
-        before = begun.total([name], log.submit)[0] - done.total([name], log.submit)[0]
+        before = begun.total(name, log.submit, none) - done.total(name, log.submit, none)
         most = np.maximum.accumulate(np.append(max(self.most.get(name, 1), 1), before))
         return np.maximum(most[self.ask.row], self.running(name))
 
@@ -149,30 +142,26 @@ class View:
         log = self.log
         limited = (log.start < NEVER) & (log.limit > 0)
         values = {name: _AMOUNTS[name](log) for name in ("cpus", "until")}
-        begun, done = (Events.of(np.where(limited, one, NEVER), values) for one in (log.start, log.due))
-        return np.asarray(begun.total([amount], self.now)[0] - done.total([amount], self.now)[0])
+        moments = (Events.of(np.where(limited, one, NEVER)).adding(values) for one in (log.start, log.due))
+        begun, done = (one.total(amount, self.now, self.groups("all")[1]) for one in moments)
+        return np.asarray(begun - done)
 
     @once
     def queue(self, label: str) -> Queue:
         """Find the questions' places in the queue."""
-        log, own = self.log, self.own(label)
-        gone = self.sorted("left", label)
-        if own is None:
-            return Queue(Line(log.submit, log.left, gone=gone), self.now, self.ask.row)
-        line = Line(log.submit, log.left, getattr(log, label), len(gone.first) - 1, gone)
-        return Queue(line, self.now, self.ask.row, own)
+        log, (group, own) = self.log, self.groups(label)
+        return Queue(log.submit, log.left, group, self.sorted("left", label), self.now, self.ask.row, own)
 
     @once
     def waiting(self, label: str, amount: str) -> np.ndarray:
         """Sum an amount over the waiting jobs of a group, or of those that are ``narrower`` or ``shorter``."""
         values = _AMOUNTS[amount](self.log)
         if label not in LEVEL:
-            queue = self.queue(label)
-            return queue.total(queue.line.sums(values))
+            return self.queue(label).total(values)
         queue, own, level = self.queue("all"), LEVEL[label](self.ask), LEVEL[label](self.log)
         found = np.zeros(self.ask.n)
         for most in np.unique(own):
-            found[own == most] = queue.total(queue.line.sums(np.where(level <= most, values, 0.0)))[own == most]
+            found[own == most] = queue.total(np.where(level <= most, values, 0.0))[own == most]
         return found
 
     def job_before(self, label: str, step: int, what: str) -> np.ndarray:
@@ -194,7 +183,7 @@ class View:
     def drain(self, label: str, amount: str, days: int) -> np.ndarray:
         """Return how long what waits lasts at the pace of the last days, s."""
         mine = np.ones(self.ask.n) if amount == "n" else self.ask.work
-        pace = self.lately(label, days * DAY)[amount] + 0.5 * mine
+        pace = self.within("starts", label, amount, days * DAY) + 0.5 * mine
         return np.asarray(self.waiting(label, amount) * (days * DAY) / np.maximum(pace, 0.5))
 
     def expected_backlog(self) -> np.ndarray:
@@ -224,44 +213,22 @@ class View:
         label, seconds = KINDS[kind]
         return recent_waits(self.log, self.starts(label), self.now, getattr(self.ask, label), seconds)
 
-    def recent(self, kind: str, place: int) -> np.ndarray:
-        """Return one of `quantiles`."""
-        return np.asarray(self.quantiles(kind)[:, place])
-
     def within(self, what: str, label: str, amount: str, seconds: int) -> np.ndarray:
-        """Sum an amount of what happened within so many seconds: ``submit`` of jobs, or their ``ends``."""
-        events = self.ends(label) if what == "ends" else self.happened(what, label, "n", "work")
-        return events.within([amount], self.now, seconds, self.own(label))[0]
-
-    def started(self, amount: str, seconds: int) -> np.ndarray:
-        """Sum an amount of `lately` over all jobs."""
-        return np.asarray(self.lately("all", seconds)[amount])
+        """Sum an amount of what happened within so many seconds: jobs' ``submit``, ``starts`` or ``ends``."""
+        if what in ("starts", "ends"):
+            return getattr(self, what)(label).between(amount, *self.lately(what, label, seconds))  # type: ignore[no-any-return]
+        events, own = self.happened(what, label, "n", "work"), self.groups(label)[1]
+        return events.between(amount, events.before(self.now - seconds, own), events.before(self.now, own))
 
     def typical_wait(self, seconds: int) -> np.ndarray:
         """Average the log waits of what started within so many seconds; NaN where nothing did."""
-        n = self.started("n", seconds)
-        return self.started("log_wait", seconds) / np.where(n > 0, n, np.nan)
+        n, log_wait = (self.within("starts", "all", name, seconds) for name in ("n", "log_wait"))
+        return log_wait / np.where(n > 0, n, np.nan)
 
     def mean_age(self) -> np.ndarray:
         """Return the mean age of the waiting jobs."""
         depth = self.waiting("all", "n")
         return np.where(depth > 0, self.now - self.waiting("all", "submit") / np.maximum(depth, 1), 0)
-
-    def oldest(self, label: str) -> np.ndarray:
-        """Return the age of the oldest waiting job."""
-        return np.asarray(self.queue(label).oldest_age())
-
-    def share_in_use(self, name: str) -> np.ndarray:
-        """Return a resource in use, of the most so far."""
-        return np.asarray(self.running(name) / self.whole(name))
-
-    def free_after(self, name: str) -> np.ndarray:
-        """Return what is left of a resource once the job has started."""
-        return np.asarray(self.whole(name) - self.running(name) - getattr(self.ask, name))
-
-    def since_start(self, label: str, n_last: int) -> np.ndarray:
-        """Return the mean time since a group's last starts."""
-        return self.now - self.mean("starts", label, "at", n_last)
 
     def share_used(self, seconds: int) -> np.ndarray:
         """Return the user's share of what ended within so many seconds."""

@@ -80,20 +80,20 @@ class Collector:
     def run(self, stop: threading.Event) -> None:
         """Look until told to stop."""
         while not stop.is_set():
-            began, failed = clock.monotonic(), None
+            began = clock.monotonic()
             try:
                 self.tick()
                 if self.store.lost():
                     raise FileNotFoundError
+                self._kept(None)
                 self.say("look", None)
             except (sqlite3.Error, OSError) as error:
-                failed = error
+                self._kept(error)
             except TableError as error:
                 self.say("look", f"a look at the queue came to nothing: {error}")
             except Exception as error:  # whatever it is, the next look is made
                 self.say("look", f"a look at the queue has failed ({type(error).__name__}); the log says where")
                 LOG.error("a look at the queue has failed: %s", where(error))
-            self._kept(failed)
             stop.wait(max(self.service.source.every - (clock.monotonic() - began), 0.0))
 
     def _kept(self, error: sqlite3.Error | OSError | None) -> None:

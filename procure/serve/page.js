@@ -32,7 +32,7 @@
     const when = said.median_s < 2.5 ? "at once" : `in about ${roughly(said.median_s)}`;
     const chances = ["1h", "4h", "12h"].map((name) => `${name.slice(0, -1)} h: ${percent(said.chance[name])}`);
     place.replaceChildren(
-      paragraph(`Starts ${when}, as likely sooner as later`, "what"),
+      paragraph(`Your job starts ${when}, as likely sooner as later`, "what"),
       paragraph(`9 in 10: ${roughly(said.interval_s[0])} to ${roughly(said.interval_s[1])} · within ${chances.join(", ")}`),
       paragraph(said.because),
       ...said.caution.map((text) => paragraph(`Careful: ${text}`, "soft")),

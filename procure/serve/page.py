@@ -62,18 +62,23 @@ def render(live: Live, user: str, mine: dict[str, Any], honesty: dict[str, Any],
 
 def timeline(jobs: list[dict[str, Any]]) -> dict[str, Any]:
     """Return where on a time line each job's intervals and median lie, in units of the drawing."""
-    longest = max([job["interval_s"][1] for job in jobs], default=0)
+    longest, left = max([job["interval_s"][1] for job in jobs], default=0), LEFT
+    left = max([left, *(9 * len(str(job["job_id"])) for job in jobs)])  # an id is never cut
     end = next((seconds for seconds in _TICKS if seconds >= max(longest, 3600)), max(_TICKS))
 
     def at(seconds: float) -> float:
         share = math.log1p(min(seconds, end) / 300) / math.log1p(end / 300)
-        return round(LEFT + share * (WIDTH - LEFT - 30), 1)
+        return round(left + share * (WIDTH - LEFT - 30), 1)
 
     bars = []
     for job in jobs:
         outer, inner = ([at(one) for one in job[name]] for name in ("interval_s", "interval_50_s"))
         bars.append({"outer": outer, "inner": inner, "at": at(job["median_s"])})
-    return {"bars": bars, "ticks": [(at(seconds), text) for seconds, text in _TICKS.items() if seconds <= end]}
+    return {
+        "width": WIDTH - LEFT + left,
+        "bars": bars,
+        "ticks": [(at(seconds), text) for seconds, text in _TICKS.items() if seconds <= end],
+    }
 
 
 @cache
