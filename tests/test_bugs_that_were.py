@@ -235,10 +235,10 @@ def test_serve_init_follows_no_link_that_was_planted(tmp_path, procure) -> None:
     private, folder = tmp_path / "private", tmp_path / "serve"
     private.mkdir(mode=0o700)
     folder.mkdir()
-    (folder / "studies").symlink_to(private)
+    (folder / "run").symlink_to(private)
     code, _, err = procure("serve", "init", "--dir", folder)
     assert code == 1 and "is a link" in err and private.stat().st_mode & 0o777 == 0o700
-    (folder / "studies").unlink()
+    (folder / "run").unlink()
     (folder / "config.toml").symlink_to(private / "theirs.toml")
     assert procure("serve", "init", "--dir", folder)[0] == 1
     (folder / "config.toml").unlink()

@@ -60,8 +60,8 @@ class Question(Settings):
     """A job that might be submitted, as an address or a body asks about it."""
 
     cpus: Whole = Field(ge=1, le=LARGEST, description="CPUs in all.")
-    time: _as_sbatch(slurm_limit) = Field(description="The limit: 480 (minutes), 8:00:00, 2-00, or 8h.")  # type: ignore[valid-type]
-    mem: _as_sbatch(slurm_memory_limit) = Field(0, description="Memory per node: 64G is 64 GiB.")  # type: ignore[valid-type]
+    time: _as_sbatch(slurm_limit) = Field(le=LARGEST, description="The limit: 480 (minutes), 8:00:00, 2-00, or 8h.")  # type: ignore[valid-type]
+    mem: _as_sbatch(slurm_memory_limit) = Field(0, le=LARGEST, description="Memory per node: 64G is 64 GiB.")  # type: ignore[valid-type]
     gpus: Whole = Field(0, ge=0, le=LARGEST, description="GPUs in all.")
     nodes: Whole = Field(1, ge=1, le=LARGEST, description="Nodes.")
     partition: str = Field("", max_length=LONGEST, description="Partition; the most used one by default.")

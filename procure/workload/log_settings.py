@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from pydantic import field_validator
 
 from procure.errors import TableError
-from procure.settings import PositiveInt, Settings
+from procure.settings import NaturalInt, PositiveInt, Settings
 from procure.workload.clock import zone
 from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
 
@@ -78,8 +78,8 @@ class How(LogSettings):
     ``keep_unfinished`` keeps jobs that never started or have not ended.
     """
 
-    node_field: int | None = None
-    queue_field: int | None = None
+    node_field: NaturalInt | None = None
+    queue_field: NaturalInt | None = None
     keep_unfinished: bool = False
 
 
