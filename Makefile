@@ -51,11 +51,7 @@ $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
 install: $(VENV)/.installed  ## install procure into .venv; `procure doctor --warm` then compiles every policy
 
 sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the main job: packages, simulation, model, recommendation, report
-	$(BIN)/procure sweep $(STUDY) --farm $(FARM) $(FARM_OPTIONS)
-	$(BIN)/procure train $(STUDY)
-	$(BIN)/procure evaluate $(STUDY)
-	$(BIN)/procure recommend $(STUDY) -k 10
-	$(BIN)/procure report $(STUDY)
+	$(BIN)/procure buy $(STUDY) -k 10 --farm $(FARM) $(FARM_OPTIONS)
 	@echo "Your own jobs: one day to get to know it, many days where queues empty overnight, whole weeks where they do not,"
 	@echo "[futures] where load grows or shifts: docs/tutorial/first-study.md"
 

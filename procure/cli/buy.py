@@ -82,7 +82,7 @@ def buy(
         common.refuse_given(context, why, "site", "logged_processor", "tz", "rate", "column", "category")
         if texts:
             raise typer.BadParameter(f"{texts[0]}: {why}", param_hint="--set")
-        study_options.say_made_up(study_options.load(study))
+        study_options.load(study)  # says which jobs are made up
     elif jobs is None or quotes is None or budget is None:
         raise typer.BadParameter(
             f"--jobs, --quotes and --budget belong together; another budget of {study} is budget_usd in it, or "
