@@ -215,16 +215,20 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
     """
     usable, nodes, asked, per_cpu = own.work.usable, own.nodes, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
     first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
-    n_runs = 0
+    n_runs, before, weight, total = 0, -2, 0, 0
     for i in range(n_usable):
-        if i == 0 or usable[i] != usable[i - 1] + 1 or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
-            first[n_runs] = i
-            cpus[n_runs] = 0
+        node = usable[i]
+        if node != before + 1 or nodes.weight[node] != weight:
+            if n_runs > 0:
+                cpus[n_runs - 1] = total
+            first[n_runs], weight, total = i, nodes.weight[node], 0
             n_runs += 1
-        left[i] = free[0, usable[i]]
+        before = node
+        left[i] = free[0, node]
         if per_cpu > 0:  # CPUs without memory are none
-            left[i] = min(left[i], free[1, usable[i]] // per_cpu)
-        cpus[n_runs - 1] += left[i]
+            left[i] = min(left[i], free[1, node] // per_cpu)
+        total += left[i]
+    cpus[n_runs - 1] = total
     first[n_runs] = n_usable
     taken = 0
     while taken < n:
@@ -293,15 +297,24 @@ def lowest(bits):
 
 
 @part
+def list_nodes(listed, n, word, bits):
+    """List the nodes of a word behind so many, in order and run by run; returns how many are listed then."""
+    while bits:
+        low = lowest(bits)
+        length = lowest(~(bits >> low))
+        for node in range(word * WORD + low, word * WORD + low + length):
+            listed[n] = node
+            n += 1
+        bits &= ~(((1 << length) - 1) << low)
+    return n
+
+
+@part
 def list_choice(own):
     """List the nodes of the choice in ``chosen``, in order."""
     work, n = own.work, 0
     for word in range(work.in_choice.size):
-        bits = work.in_choice[word]
-        while bits:
-            work.chosen[n] = word * WORD + lowest(bits)
-            bits &= bits - 1
-            n += 1
+        n = list_nodes(work.chosen, n, word, work.in_choice[word])
 
 
 @part

@@ -8,7 +8,7 @@ other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
 from __future__ import annotations
 
 from procure.simulator.kernel import part
-from procure.site.place import count, holds, list_choice, lowest, pick, taken
+from procure.site.place import count, holds, list_choice, list_nodes, lowest, pick, taken
 from procure.site.work import KEPT_SEARCHES, N_CHANGES, N_RUNNING, NEVER, NOW, USEFUL_UNTIL, WORD
 
 AT_ONCE = -NEVER
@@ -388,11 +388,7 @@ def _list_alone(own, gone):
         for i in range(first, first + work.n_parts[work.running[place]]):
             free[work.part_word[i]] |= work.part_bits[i]
     for word in range(free.size):
-        bits = work.open_words[word] & free[word]
-        while bits:
-            work.usable[n] = word * WORD + lowest(bits)
-            bits &= bits - 1
-            n += 1
+        n = list_nodes(work.usable, n, word, work.open_words[word] & free[word])
 
 
 @part

@@ -13,7 +13,7 @@ from procure.site.layout import Layout
 from procure.site.model import Site
 from procure.site.names import DOWN
 
-WORD = 63
+WORD = 62
 """Nodes per word of a set of nodes."""
 NEVER = 1 << 60
 STAYS, GONE, ENDING = range(3)
@@ -165,15 +165,15 @@ class Work(NamedTuple):
     units: np.ndarray  # int64[sum of n_nodes], tasks on each place of `on`; 1 of a job of nodes
     n_held: np.ndarray  # int64[n_jobs], places of `on` that each running job has
     chosen_units: np.ndarray  # int64[n_nodes], tasks on each node in `chosen`
-    now: np.ndarray  # int64[34], see the constants
+    now: np.ndarray  # int64[35], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
     NEXT_FAILURE, UNASKED, LAST_PASS, REPORTED, N_IN_GRACE, N_ARRIVED, MOMENT, ASKED_FROM, USEFUL_UNTIL, N_VERSIONS,
-    SAME_UNTIL, SEEN_CHANGES, N_TRIED,
-) = range(34)  # fmt: skip
+    SAME_UNTIL, SEEN_CHANGES, N_TRIED, LAST_SLICE,
+) = range(35)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -366,7 +366,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(N_TRIED + 1)
+    now = ints(LAST_SLICE + 1)
     latency = site.latency
     now[ASKED] = 1  # the nodes have just registered
     now[[NOW, LAST_PASS, LAST_SCHEDULE, LAST_FULL, LAST_CALC, ASKED_FROM]] = math.floor(latency.clock)
