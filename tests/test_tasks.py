@@ -76,6 +76,11 @@ def test_policy_equals_its_slow_twin(name):
             compare(name, case, seed)
 
 
+def test_a_plan_is_made_anew_where_the_number_of_nodes_is_limited():
+    """A job that starts on a node which one planned before it did not use may change that one's nodes."""
+    compare("best-gap", shared_case, 650)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_policy_equals_its_slow_twin_on_more_cases(name):

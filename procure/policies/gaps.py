@@ -22,7 +22,7 @@ from procure.settings import MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, answered, compiled
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
-from procure.simulator.tasks import n_answered, n_held, units_at, units_to
+from procure.simulator.tasks import binds, n_answered, n_held, units_at, units_to
 
 
 class GapsOwn(NamedTuple):
@@ -169,8 +169,22 @@ def _insert(state, own, job, n, place, laid):
     _lay(state, own, laid, n + 1)
 
 
+@part
+def _stay(state, order, job):
+    """Say whether a job that starts leaves those planned before it where they were.
+
+    Where a number of nodes is limited, a node that is not used decides, too, so one that is taken may change all.
+    """
+    i = 0
+    while order[i] != job:
+        if binds(state.tasks, state.shape[order[i]]):
+            return False
+        i += 1
+    return True
+
+
 @inlined
-def _foreseen(state, notes):
+def _foreseen(state, notes, order):
     """Say whether all that happened since the last call is that the answered job started, and others ended when due."""
     if notes[MOMENT] != state.now[0]:
         notes[MOMENT] = state.now[0]
@@ -180,7 +194,7 @@ def _foreseen(state, notes):
         on_time = on_time and state.expected_end[state.ended[i]] == state.now[0]
     changes = notes[CHANGES] + state.n_ended[0] - notes[N_SEEN_ENDED]
     if notes[DUE] >= 0:
-        on_time = on_time and state.start[notes[DUE]] >= 0
+        on_time = on_time and state.start[notes[DUE]] >= 0 and _stay(state, order, notes[DUE])
         changes += 1
     notes[N_SEEN_ENDED] = state.n_ended[0]
     notes[CHANGES] = state.n_changes[0]
@@ -198,7 +212,7 @@ def follow_plan(state, own, best):
     n_jobs = state.submit.size
     if notes[CHANGES] == state.n_changes[0] and notes[N_SEEN] == state.n_submitted[0]:
         return False
-    foreseen = _foreseen(state, notes)
+    foreseen = _foreseen(state, notes, order)
     n = 0
     for i in range(notes[N_KEPT]):
         if state.start[order[i]] < 0:
