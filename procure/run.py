@@ -17,6 +17,7 @@ from pydantic import Field
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.parameters import Facts, Parameters
+from procure.progress import step
 from procure.schemas import JOB, METRICS, NODE
 from procure.settings import validated
 from procure.simulator import state as simulator_state
@@ -404,7 +405,7 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
     policy = chosen.make(state, facts)
     if isinstance(policy, CompiledPolicy) and policy.rejected is not None:
         world.runnable[policy.rejected] = False
-    with compiling(chosen.name):
+    with step(f"simulating {counted(len(state.start), 'job')}"), compiling(chosen.name):
         if isinstance(policy, CompiledPolicy):
             load_compiled(policy.loop, world, state, policy.own)
         began = time.perf_counter()

@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numba
 import pytest
 
 from procure.cli import progress
-from procure.progress import step, track
+from procure.progress import step, track, watching
+from procure.simulator.drive import compiling
 
 
 def test_nobody_watches_by_default(capsys):
@@ -127,3 +129,23 @@ def test_an_interruption_while_importing_is_one_line(module):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "procure: interrupted\n")
+
+
+def test_compiling_is_said_no_longer_than_it_takes():
+    """A run of ten minutes was called compiling to its end."""
+    heard = []
+
+    class Watcher:
+        def begin(self, one):
+            heard.append(one.what)
+
+        def end(self, one):
+            heard.append("end")
+
+    inner = numba.njit(lambda x: x + 1)
+    outer = numba.njit(lambda x: inner(x) * 2)
+    with watching(Watcher()), compiling("easy"):
+        for value in (1, 1.0):
+            assert outer(value) == 4
+            assert heard[-2:] == ["compiling easy, once after installation", "end"]
+    assert len(heard) == 4

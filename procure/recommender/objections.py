@@ -223,9 +223,11 @@ def _not_told_apart(done: Recommendation) -> str | None:
     if alike is None or not alike.notna().all() or alike.sum() < 2:
         return None
     waits = done.ranking["mean_wait_time"].iloc[: len(alike)][alike.to_numpy(dtype=bool)]
+    n, of = int(alike.sum()) - 1, len(alike) - 1
+    others = f"any of the {of} others" if n == of > 1 else f"{n} of the {of} others" if of > 1 else "the other"
     return (
-        f"These jobs do not tell the first package from {counted(int(alike.sum()) - 1, 'other')} of {len(alike) - 1} "
-        f"that it was compared with; their waits are {duration(waits.min())} to {duration(waits.max())}"
+        f"Over resampled jobs the first package cannot be told apart from {others} that it was compared with; "
+        f"their waits are {duration(waits.min())} to {duration(waits.max())}"
     )
 
 

@@ -248,19 +248,21 @@ def checked(policy: Policy, name: str) -> Policy:
 
 
 class _Compiling(event.Listener):
-    """Opens a step when something is compiled; what the cache on the disk holds is not."""
+    """Opens a step as long as something is compiled; what the cache on the disk holds is not."""
 
     def __init__(self, name: str, steps: contextlib.ExitStack) -> None:
         self._name, self._steps = name, steps
-        self._told = False
+        self._depth = 0  # what a function calls is compiled within it
 
     def on_start(self, event: event.Event) -> None:
-        if not self._told:
-            self._told = True
+        self._depth += 1
+        if self._depth == 1:
             self._steps.enter_context(step(f"compiling {self._name}, once after installation"))
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        self._depth -= 1
+        if self._depth == 0:
+            self._steps.close()
 
 
 @contextlib.contextmanager
