@@ -169,4 +169,6 @@ def test_packages_that_cannot_be_told_apart_are_counted(sound, alike: list[bool 
     done = replace(sound, confidence=Confidence(table, "days", 10, 10))
     found = [one for one in objections(done) if one.name == "not-told-apart"]
     assert bool(found) == (None not in alike and any(alike))
-    assert not found or f"{sum(map(bool, alike)):,} other" in found[0].sentence
+    n, of = sum(map(bool, alike)) if found else 0, len(alike)
+    others = "the other" if of == 1 else f"any of the {of} others" if n == of else f"{n} of the {of} others"
+    assert not found or f"told apart from {others} that" in found[0].sentence

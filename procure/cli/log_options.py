@@ -21,8 +21,7 @@ SetOption = Annotated[
         "the log's own seconds, local dates), cpus_per_node (of a log that counts nodes only; swf: processors to a "
         "node), mem_unit=UNIT:PER (swf; by default kB:cpu), cluster (sacct: of a file of several), fields (csv, "
         "sacct: the names of the columns of a file without a header), strict=true (fail "
-        "if a row would be dropped), skip_bad_rows=true (count unreadable rows); in study init also how the offers "
-        "are: rates.EUR=1.08, currency, decimal, tax_percent, category. Repeatable.",
+        "if a row would be dropped), skip_bad_rows=true (count unreadable rows). Repeatable.",
     ),
 ]
 COLUMN_HELP = (

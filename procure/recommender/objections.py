@@ -226,8 +226,8 @@ def _not_told_apart(done: Recommendation) -> str | None:
     n, of = int(alike.sum()) - 1, len(alike) - 1
     others = f"any of the {of} others" if n == of > 1 else f"{n} of the {of} others" if of > 1 else "the other"
     return (
-        f"Over resampled jobs the first package cannot be told apart from {others} that it was compared with; "
-        f"their waits are {duration(waits.min())} to {duration(waits.max())}"
+        f"On jobs drawn anew from the log the first package cannot be told apart from {others} that it was compared "
+        f"with; their waits are {duration(waits.min())} to {duration(waits.max())}"
     )
 
 

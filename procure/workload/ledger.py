@@ -122,7 +122,8 @@ class Ledger:
         if not self.keep.any():
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
             raise TableError(f"{self.source}: holds no job; {why}")
-        frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
+        frame = pd.DataFrame(columns, index=range(len(self.keep)), copy=False)
+        frame = frame if self.keep.all() else frame.loc[self.keep]
         for later, earlier, one, more in _DISORDER:
             known = {later, earlier} <= set(frame.columns)
             n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum()) if known else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ def read_swf(path: str | Path, how: How) -> Imported:
     The header's UnixStartTime is added to times, unless ``clock`` is ``unix`` or ``log``, or the first submission is
     so late that times must be Unix seconds; without such a header they are seconds of the log's own clock.
     """
+    columns, clock, origin, ledger = _columns(path, how)
+    return ledger.finish(columns, clock, how.strict, origin)
+
+
+def _columns(path: str | Path, how: How) -> tuple[dict[str, Any], str, int, Ledger]:
+    """Return the job table's columns, the clock and its origin; the log's own are gone then, for memory's sake."""
     header, frame, ledger = _table(path, how.skip_bad_rows)
     field = {
         name: numbers(frame[i], f"{i + 1} ({name})", ledger) for i, name in enumerate(_NAMES) if name not in _UNUSED
@@ -103,7 +110,7 @@ def read_swf(path: str | Path, how: How) -> Imported:
         each = {"cpu": memory, "job": memory / processors, "node": 0.0 * memory}[per]
         columns |= {"n_tasks": processors, "mem_mb_per_task": np.ceil(each)}
         columns |= {} if per == "node" else {"mem_mb_per_node": 0.0 * memory}
-    return ledger.finish(columns, clock, how.strict, origin)
+    return columns, clock, origin, ledger
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -132,27 +139,36 @@ def _look_at_memory(
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:
     """Split the log into its header and a frame of text fields, 18 or more a row."""
-    lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
-    comments = [line for line in lines if line.lstrip().startswith(";")]
-    body = [(i, line) for i, line in enumerate(lines, start=1) if line.strip() and not line.lstrip().startswith(";")]
-    counts = [len(line.split(";", 1)[0].split(maxsplit=MOST_FIELDS)) for _, line in body]
-    right = [len(_NAMES) <= count <= MOST_FIELDS for count in counts]
-    good = [item for item, is_right in zip(body, right, strict=True) if is_right]
-    rows = np.array([number for number, _ in good], dtype=np.int64)
-    ledger = Ledger(str(path), rows, len(body), skip_bad_rows, line="line")
-    if len(good) < len(body):
-        at = right.index(False)
-        n = f"more than {MOST_FIELDS}" if counts[at] > MOST_FIELDS else counts[at]
-        problem = f"line {body[at][0]}: {n} fields where SWF has {len(_NAMES)}"
-        ledger.skip_lines(len(body) - len(good), problem)
-    if not good:
+    comments, rows, body, bad, most = list[str](), array("q"), io.BytesIO(), list[tuple[int, int]](), 0
+    number = 0
+    for piece in io.BytesIO(log_bytes(path)):  # line by line: lists of all would take as much memory as the table
+        for line in piece.decode("utf-8", errors="replace").splitlines():
+            number += 1
+            text = line.lstrip()
+            if text.startswith(";"):
+                comments.append(line)
+            elif text:
+                count = len(text.split(";", 1)[0].split(maxsplit=MOST_FIELDS))
+                if not len(_NAMES) <= count <= MOST_FIELDS:
+                    bad.append((number, count))
+                    continue
+                most = max(most, count)
+                rows.append(number)
+                body.write(line.encode() + b"\n")
+    ledger = Ledger(str(path), np.array(rows, np.int64), len(rows) + len(bad), skip_bad_rows, line="line")
+    if bad:
+        at, count = bad[0]
+        n = f"more than {MOST_FIELDS}" if count > MOST_FIELDS else count
+        ledger.skip_lines(len(bad), f"line {at}: {n} fields where SWF has {len(_NAMES)}")
+    if not rows:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
+    body.seek(0)
     frame = pd.read_csv(
-        io.StringIO("\n".join(line for _, line in good)),
+        body,
         sep=r"\s+",
         comment=";",
         header=None,
-        names=list(range(max(count for count, is_right in zip(counts, right, strict=True) if is_right))),
+        names=list(range(most)),
         index_col=False,
         low_memory=False,
         quoting=3,
@@ -212,8 +228,8 @@ def _origin(header: dict[str, str], clock: str | None, submit: np.ndarray, ledge
 
 def _whole_text(values: np.ndarray) -> np.ndarray:
     """Write identifiers as text, empty where −1."""
-    known = values >= 0
-    return np.where(known, np.where(known, values, 0).astype(np.int64).astype(str).astype(object), "")
+    codes, each = pd.factorize(np.where(values >= 0, values, -1.0))  # one text for all jobs of a user
+    return np.array(["" if one < 0 else str(int(one)) for one in each], dtype=object)[codes]
 
 
 def _queues(
