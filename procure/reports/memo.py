@@ -189,7 +189,7 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
     of = waits.figures()
     lines.append(
         f"The {counted(len(waits.jobs), 'job')} would wait {duration(of['wait_mean'])} on average; 95 % of them would "
-        f"start within {duration(of['wait_p95'])}, and {of['wait_late']:.1%} would wait more than an hour."
+        f"start within {duration(of['wait_p95'])}, and {100 * of['wait_late']:.1f} % would wait more than an hour."
     )
     for name, text in (
         ("today", f"{_begin(waits.names.get('today', ''))} they wait"),
@@ -250,10 +250,14 @@ def _sure(done: Recommendation) -> list[str]:
         alike, share = int(sure.table["alike"].sum()) - 1, float(sure.table["share_first"].iloc[0])
         others = len(sure.table) - 1
         what = sure.unit if sure.unit == "days" else "jobs"
+        if others == 1:
+            told = f"the package it was compared with {'cannot' if alike else 'can'}"
+        else:
+            which = "none of the" if alike == others else f"{alike:,} of the"
+            told = f"{which} {others:,} packages it was compared with {'can' if alike == others else 'cannot'}"
         lines = [
-            f"When the {what} are drawn anew {sure.n_draws:,} times, this package is the best in {share:.0%} of the "
-            f"draws, and {'all' if alike == others else f'{alike:,} of'} the {others:,} packages it was compared with "
-            "cannot be told from it."
+            f"When the {what} are drawn anew {sure.n_draws:,} times, this package is the best in {100 * share:.0f} % "
+            f"of the draws, and {told} be told from it."
         ]
     runs = "" if able == n else f"; {able:,} of them run every job"
     if plan.searched:
@@ -326,8 +330,8 @@ def _changes(done: Recommendation) -> list[str]:
         if found is not None:
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
             lines.append(
-                f"With {share:.0%} of the budget (US$ {share * own:,.0f}), jobs wait {duration(found.wait)}{out} on "
-                f"{servers(found.package_id)}, the best of {found.n_simulated:,} packages simulated for that money."
+                f"With {share:.0%} of the budget (US$ {share * own:,.0f}), jobs wait {duration(found.wait)}{out} "
+                f"on {servers(found.package_id)}, the best of {found.n_simulated:,} packages simulated for that money."
             )
     return lines
 
