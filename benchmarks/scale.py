@@ -72,26 +72,18 @@ def main() -> None:
         table = {"node_id": names, "kind": "node", "cpus": CPUS, "mem_mb": 256_000, "gpus": 0}
         pd.DataFrame(table).to_csv(nodes, index=False)
         words = {
-            "import": (
-                "workload",
-                "import",
-                log,
-                "--log-format",
-                "swf",
-                "--set",
-                f"cpus_per_node={CPUS}",
-                "--out",
-                jobs,
-            ),
-            "bestfit": ("simulate", "--jobs", jobs, "--nodes", nodes, "--format", "json"),
-            "easy": ("simulate", "--jobs", jobs, "--nodes", nodes, "--policy", "easy", "--format", "json"),
-            "why": ("site", "why", jobs, "--nodes", nodes),
+            "import": f"workload import {log} --log-format swf --set cpus_per_node={CPUS} --out {jobs}",
+            "bestfit": f"simulate --jobs {jobs} --nodes {nodes} --format json",
+            "easy": f"simulate --jobs {jobs} --nodes {nodes} --policy easy --format json",
+            "why": f"site why {jobs} --nodes {nodes}",
         }
+        if unknown := set(asked) - set(words):
+            sys.exit(f"scale.py: {', '.join(sorted(unknown))} is not measured; sizes and {', '.join(words)} are")
         print("| Jobs | Command | Clock | Processor | Memory |\n| --- | --- | --- | --- | --- |")
         for n in sizes:
             write_log(Path(log), n)
             for name in dict.fromkeys(["import", *asked]):
-                print(f"| {n:,} | {name} | {cost(*words[name])} |", flush=True)
+                print(f"| {n:,} | {name} | {cost(*words[name].split())} |", flush=True)
 
 
 if __name__ == "__main__":
