@@ -52,6 +52,23 @@ def test_tasks_go_where_slurm_puts_them(row, nodes, tasks):
     assert placed(row | {"exclusive": row.get("exclusive", False)}, MORE)[0] == (nodes, tasks)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "row", "nodes"),
+    [
+        ([8, 6], {"n_tasks": 2}, "b"),  # the fullest node, though each has room for all tasks
+        ([3, 2], {"n_tasks": 1, "cpus_per_task": 2}, "a"),  # a CPU that makes no task of two is none
+        ([5, 8, 1, 6, 6], {"n_tasks": 8, "tasks_per_node": 4, "min_nodes": 2, "max_nodes": 3}, "a,d,e"),
+    ],
+)
+def test_nodes_are_compared_by_their_room_though_the_job_has_fewer_tasks(cpus, row, nodes):
+    """As a real Slurm chose, the last with what is left of the run of the least room that is enough."""
+    table = check(pd.DataFrame({"node_id": list("abcde")[: len(cpus)], "cpus": cpus, "mem_mb": 1000}), NODE)
+    job = {"job_id": "0", "submit_time": 0, "run_time": 9} | row
+    more = {"job_id": "1", "submit_time": 5, "run_time": 9, "n_tasks": 4, "cpus_per_task": 1}  # so that none is alone
+    schedule = simulate(check(pd.DataFrame([job, more]), JOB), table, "slurm").schedule
+    assert schedule["node_ids"].iloc[0] == nodes
+
+
 def test_whole_nodes_are_not_shared():
     """A job of tasks that takes its nodes whole leaves no room on them."""
     first, second, third = placed({"n_tasks": 9, "exclusive": True}, {"n_tasks": 16, "exclusive": False}, MORE)
