@@ -38,7 +38,14 @@ MORE = {"n_tasks": 30, "cpus_per_task": 1}
         ({"n_tasks": 20}, "a,b,c", "8,8,4"),  # no node alone: the first of the run
         ({"n_tasks": 8, "min_nodes": 2, "max_nodes": 2}, "a,b", "7,1"),  # a task is left for the other node
         ({"n_tasks": 6, "min_nodes": 2, "max_nodes": 4}, "a,b,c,d", "3,1,1,1"),  # as many nodes as it may have
-        ({"n_tasks": 24, "max_nodes": 2}, "e,f", "16,8"),  # without the small ones, where these would be too many
+        (
+            {"n_tasks": 14, "min_nodes": 2, "max_nodes": 3},
+            "a,b,c",
+            "7,6,1",
+        ),  # of 8, 6 and 1, in turn while there is room
+        ({"n_tasks": 24, "max_nodes": 2}, "a,e", "8,16"),  # the last node that it may have holds all that is left
+        ({"n_tasks": 26, "max_nodes": 2}, "e,f", "16,10"),  # without the small ones, where these would be too many
+        ({"n_tasks": 6, "tasks_per_node": 4}, "a,b", "4,2"),  # two nodes at least, so that the run and not one is it
         ({"n_tasks": 10, "tasks_per_node": 4, "min_nodes": 3}, "a,b,c", "4,4,2"),
         ({"n_tasks": 3, "cpus_per_task": 3}, "e", "3"),
         ({"n_tasks": 3, "mem_mb_per_task": 9_000}, "e", "3"),

@@ -309,7 +309,7 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     if asks is None:
         return Units(n, cpus, mem, gpus, words.copy(), none), TaskColumns(none, n, n, n, n, none + 1, none, none, none)
     flexible = (asks.most > 1).astype(np.int64)
-    least = np.where(flexible, asks.min_nodes, n)
+    least = np.where(flexible, np.maximum(asks.min_nodes, -(-n // asks.most)), n)
     want = np.where(flexible & (of["max_nodes"] > 0), asks.max_nodes, least)
     even = flexible * (of["tasks_per_node"] > 0)
     return Units(n, cpus, mem, gpus, words.copy(), asks.node_gpus), TaskColumns(

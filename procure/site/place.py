@@ -116,13 +116,27 @@ def _spread(own, job, n_usable):
                 continue
             units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
             if not jobs.even[job]:
-                units = min(units, left - max(wanted - n - 1, 0))
-            if units <= 0:
+                units = min(units, max(left - max(jobs.least[job] - n - 1, 0), 1))
+            if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
                 continue
             work.chosen[n], work.chosen_units[n] = work.usable[i], units
             left -= units
             n += 1
     return n if left <= 0 and n >= jobs.least[job] else 0
+
+
+@part
+def _deal(own, job, n):
+    """Give each of the chosen nodes a task in turn as long as it has room: the fullest ones, last first, give back."""
+    units, more = own.work.chosen_units, -own.jobs.units[job]
+    for i in range(n):
+        more += units[i]
+    for _ in range(more if n > 0 else 0):
+        fullest = 0
+        for i in range(1, n):
+            if units[i] >= units[fullest]:
+                fullest = i
+        units[fullest] -= 1
 
 
 @part
@@ -147,6 +161,8 @@ def _pick_tasks(own, job, n_usable, free, n_on):
             work.chosen[j], work.chosen_units[j] = work.chosen[j - 1], work.chosen_units[j - 1]
             j -= 1
         work.chosen[j], work.chosen_units[j] = node, units
+    if not own.jobs.even[job]:
+        _deal(own, job, n)
     for i in range(n):
         work.in_choice[work.chosen[i] // WORD] |= 1 << (work.chosen[i] % WORD)
     return n
