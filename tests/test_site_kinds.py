@@ -208,3 +208,39 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
     assert [one // 3600 for one in begun] == [7 * 24 + 18, 14 * 24 + 18]
     begun = starts(found.rules, jobs(2, submit_time=at, user="r", reservation="w"), found.nodes, tmp_path)
     assert [one // 3600 for one in begun] == [7 * 24 + 15, 14 * 24 + 15]
+
+
+@pytest.mark.parametrize(
+    ("conf", "setting", "word"),
+    [
+        (f"NodeName=n1 RealMemory=9\n{ALL}", "CPUs", "not given"),
+        (f"NodeName=n1 CPUs=9\n{ALL}", "RealMemory", "not given"),
+        (f"NodeName=n1 CPUs=24 Sockets=2 CoresPerSocket=6 RealMemory=9\n{ALL}", "CPUs", "12"),
+        (f"NodeName=n1 CPUs=9 RealMemory=9 State=CLOUD\n{ALL}", "State", "CLOUD"),
+        (f"FastSchedule=0\n{NODES}{ALL}", "FastSchedule", "report"),
+        (f"SelectType=\n{NODES}{ALL}", "SelectType", "linear"),
+        (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
+         "SelectTypeParameters cr_one_task_per_core", "core"),
+        (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
+        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "p defmempergpu", "GPU"),
+        (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
+        (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
+        (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
+        (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
+        (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+    ],
+)  # fmt: skip
+def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
+    """Each with what it is taken to be, or may change."""
+    assert [one for one in site(conf).rules.not_understood if one.setting == setting and word in one.effect]
+
+
+def test_what_stands_twice_or_nowhere(site):
+    """The last default partition stands; a file that is not included counts for nothing; a template is no setting."""
+    twice = NODES + ALL + "PartitionName=q Nodes=n1 Default=YES MaxTime=60 DefaultTime=90\nSelectType=select/linear\n"
+    found = site(twice + "SelectTypeParameters=\n", old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
+    assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
+    assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
+    for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G"):
+        with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number)"):
+            site(f"{line}\n{NODES}{ALL}")

@@ -42,6 +42,7 @@ class Accounting:
 def read_accounting(files: list[tuple[str, str]]) -> Accounting:
     """Read files of sacctmgr commands, dumps and tables; later files add to earlier ones."""
     found = Accounting(qos={"normal": {"name": "normal"}})
+    scripts: list[str] = []
     for name, text in files:
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
@@ -49,7 +50,11 @@ def read_accounting(files: list[tuple[str, str]]) -> Accounting:
         elif re.match(r"(Cluster|Parent|Account|User) - ", first):
             _take_dump(name, text, found)
         else:
+            scripts.append(name)
             _take_script(name, text, found)
+    if len(scripts) > 1:
+        effect = "scripts in this order: where they differ the later stands; take out the one that is not in force"
+        found.not_understood.append(NotUnderstood(setting="sacctmgr", value=", ".join(scripts), effect=effect))
     return found
 
 
