@@ -241,6 +241,6 @@ def test_what_stands_twice_or_nowhere(site):
     found = site(twice + "SelectTypeParameters=\n", old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
     assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
     assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
-    for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G"):
-        with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number)"):
+    for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):
+        with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number|list|allowed)"):
             site(f"{line}\n{NODES}{ALL}")

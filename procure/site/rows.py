@@ -293,7 +293,16 @@ PARTITION = (
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
-    *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "exclusivetopo", "rootonly", "reqresv", "maxcpuspersocket", "alternate"),
+    *_rows(
+        _NOT_HELD,
+        "allowgroups",
+        "exclusiveuser",
+        "exclusivetopo",
+        "rootonly",
+        "reqresv",
+        "maxcpuspersocket",
+        "alternate",
+    ),
 )
 """Of a line PartitionName."""
 PARTITION_NO_EFFECT = frozenset(

@@ -41,7 +41,7 @@ from procure.site.model import (
     Select,
     Site,
 )
-from procure.site.network import parse_slurm_topology
+from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
     NODE_NO_EFFECT,
     NODES,
@@ -391,7 +391,10 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
     unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
-    return Partition(name=name, **values)
+    try:
+        return Partition(name=name, **values)
+    except ValidationError as error:
+        raise TableError(complaint(f"{record['_where']}, partition {name}", problems(error))) from None
 
 
 def _moment(text: str, tz: str | None) -> int:
@@ -445,7 +448,7 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         state = closed_as(record) or "down"
         events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
     for record in found.nodes:
-        names = expand_nodes(record["nodename"])
+        names = host_names(record["nodename"], record["_where"])
         if record.get("state", "").upper().startswith("FUTURE"):
             continue  # defined for later: no node of today
         row = _node(record)
