@@ -49,6 +49,7 @@ def starts(site: Site, table: pd.DataFrame, nodes: pd.DataFrame, folder) -> list
 def test_node_sets_are_resolved(site):
     """By feature and by name, beside plain nodes."""
     found = site(
+        "NodeName=w-14-01,x[2-3] CPUs=8\n"
         "NodeName=a[1-3] CPUs=8 Feature=big,fast\nNodeName=b1 CPUs=8\nNodeSet=large Feature=big\nNodeSet=own Nodes=b1\n"
         "PartitionName=p Nodes=large,b1\nPartitionName=q Nodes=own\n"
     )

@@ -93,7 +93,7 @@ def read_folder(folder: str | Path) -> Configuration:
     found.unread_files = [name for name in found.unread_files if folder / name not in included]
     if not found.nodes or not found.partitions:
         what = "node" if not found.nodes else "partition"
-        beside = f" (not read: {', '.join(found.unread_files)}; a template must be rendered first)"
+        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
         raise TableError(
             f"{folder}: no {what} is defined{beside if found.unread_files else ''}; slurm.conf, or the output of "
             "scontrol show config, node and partition, should stand there (`procure site read DIR --print-commands`)"

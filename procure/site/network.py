@@ -197,7 +197,7 @@ def host_names(text: str, where: str) -> list[str]:
         cut = "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
         raise TableError(f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1")
     size = 0
-    for low, high in re.findall(r"(?<!\d)(\d+)-(\d+)(?=[,\]])", text):
+    for low, high in re.findall(r"(\d+)-(\d+)", ",".join(re.findall(r"\[([^\]]*)\]", text))):
         if int(high) < int(low):
             raise TableError(f"{where}: host list {short(text)} has the range {low}-{high}, which runs backwards")
         size += int(high) - int(low)
