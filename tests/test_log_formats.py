@@ -25,6 +25,10 @@ PBS = (
     "01/02/2024 13:00:00;E;8.m;user=bob ctime=1704186000 start=1704186600 exec_host=b1/0-3+b2/0+b2/1+b2/2+b2/3 "
     "Resource_List.nodes=2:ppn=4:gpus=2 end=1704186700 Exit_status=271 resources_used.walltime=00:01:40\n"
 )
+TORQUE = (
+    "01/02/2024 13:00:00;E;9.m;user=bob queue=q ctime=1704186000 start=1704186600 exec_host=b1/0+b1/1+b2/0+b2/1 "
+    "Resource_List.ncpus=1 Resource_List.nodes=2:big:ppn=2 Resource_List.walltime=7200 end=1704186700 Exit_status=0\n"
+)
 LSF = (
     '"JOB_FINISH" "10.1" 1704190200 41 1000 33 16 1704186000 0 0 1704186600 "ann" "normal" "rusage[ngpus_physical=2]" '
     '"" "" "login" "/h" "" "o" "e" "f" 0 2 "8*h1" "8*h2" 64 60.0 "name" "#BSUB -W 2:30;run ""it""" 1.0 1.0 '
@@ -67,6 +71,16 @@ FIGURES = [
     [
         ("pbs", PBS, [["7.m", "ann", 3600, 7200, 2, 8, 4295, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
         ("lsf", LSF, [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("pbs", TORQUE, [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),  # ncpus=1 is Torque's own
+        ("lsf", LSF.replace('"" "" 0 10', '"" "" 3 10'), [["41_3", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("sge", SGE.replace(":0:0:0\n", "\n"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),  # of version 6.1
+        ("sge", SGE + SGE.splitlines()[1].replace(":NONE:0:0:0", ":1.h2:0:0:0") + "\n",
+         [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("condor", "".join(json.dumps(CONDOR | {"ProcId": n, "JobUniverse": u}) + "\n" for n, u in ((2, 5), (3, 7))),
+         [["9_2", *ADA]]),
+        ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,het_job_id,het_job_offset,").replace("5,0,", "5,5,0,NULL,")
+         .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
+         [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
         ("sge", SGE, [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("condor", json.dumps([CONDOR]), [["9_2", *ADA]]),
         ("condor", LONG, [["9_2", *ADA]]),

@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 
-from procure.workload.rows import Rows, clock
+from procure.workload.rows import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;]*;")
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
@@ -39,7 +39,9 @@ def _take(found: Rows, number: int, line: str) -> None:
     asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
     n_nodes = len(hosts) or int(asked.get("nodect", 1))
     chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
-    cpus = int(asked.get("ncpus", 0)) or sum(slots.values()) or n_nodes
+    # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
+    ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
+    cpus = max(int(asked.get("ncpus", 0)), sum(slots.values()), ppn, n_nodes)
     gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
@@ -54,14 +56,18 @@ def _take(found: Rows, number: int, line: str) -> None:
         Eligible=told.get("etime", ""),
         Start=told.get("start", ""),
         End=told.get("end", ""),
-        ElapsedRaw=clock(told.get("resources_used.walltime", "")),
-        Timelimit=asked.get("walltime", ""),
+        ElapsedRaw=clock(told.get("resources_used.walltime", "")) or _between(told.get("start"), told.get("end")),
+        Timelimit=duration(clock(asked.get("walltime", ""))),
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
         NNodes=n_nodes,
         NodeList=",".join(hosts),
         ReqTRES=f"cpu={cpus},mem={memory:.0f}M,node={n_nodes},gres/gpu={gpus}",
         SubmitLine=_line(chunks, asked.get("place", "free")) if asked.get("select") else "",
     )
+
+
+def _between(start: str | None, end: str | None) -> str:
+    return str(int(end) - int(start)) if start and end else ""
 
 
 def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
