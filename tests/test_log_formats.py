@@ -72,6 +72,9 @@ FIGURES = [
         ("pbs", PBS, [["7.m", "ann", 3600, 7200, 2, 8, 4295, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
         ("lsf", LSF, [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
         ("pbs", TORQUE, [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),  # ncpus=1 is Torque's own
+        ("pbs", PBS.replace("2:ncpus=8:mem=4gb:ngpus=1", "1:ncpus=4+1:ncpus=12:ngpus=2").replace("=ann", '="ann lee"'),
+         [["7.m", "ann lee", 3600, 7200, 2, 8, 0, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
+        ("sge", f"{SGE}# Version 8\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("lsf", LSF.replace('"" "" 0 10', '"" "" 3 10'), [["41_3", "ann", 3600, 9000, 2, 8, 0, 2]]),
         ("sge", SGE.replace(":0:0:0\n", "\n"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),  # of version 6.1
         ("sge", SGE + SGE.splitlines()[1].replace(":NONE:0:0:0", ":1.h2:0:0:0") + "\n",
@@ -240,6 +243,21 @@ def test_a_date_of_another_form_is_refused(tmp_path, when):
     """Never read as a wrong date."""
     with pytest.raises(TableError, match="row 1, column Submit"):
         sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),
+        ("JobID|User\n1|a\n", "print-sacct-command"),
+        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
+    ],
+)
+def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
+    """A table for people, columns that lack, jobs of another program."""
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(TableError, match=word):
+        import_log(tmp_path / "log")
 
 
 def test_squeue_is_told_from_sacct(tmp_path):

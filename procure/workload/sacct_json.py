@@ -39,6 +39,8 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
             f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
             "For the queue of now: procure queue predict --state"
         )
+    if jobs and not any("time" in job for job in jobs):
+        raise TableError(f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log")
     if not jobs:
         raise TableError(f"{source}: holds no job")
     return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)
