@@ -238,6 +238,16 @@ def test_a_csv_with_slurms_units(tmp_path):
     assert import_log(tmp_path / "log.parquet", columns=mapping).jobs.equals(found.jobs)
 
 
+def test_amounts_that_are_seldom_meant_are_said(tmp_path):
+    """No CPU, and thousands with a point."""
+    path = tmp_path / "log.csv"
+    path.write_text("s;b;e;c\n1704186000;1704186600;1704190200;1.600\n1704186000;1704186600;1704190200;0\n")
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
+    found = import_log(path, columns=columns)
+    assert any("1.600" in note for note in found.notes)
+    assert any("no CPU" in one and "row 2" in one for one in found.warnings)
+
+
 @pytest.mark.parametrize("when", ["05/04/2023 12:30:15", "20230405123015", "Wed Apr 05 12:30:15 2023"])
 def test_a_date_of_another_form_is_refused(tmp_path, when):
     """Never read as a wrong date."""
