@@ -19,6 +19,7 @@ from procure.tables import JOB, NODE, check
 HEAD = "ClusterName=c\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
 NODES = "NodeName=n[1-4] CPUs=8 RealMemory=8000\n"
 ALL = "PartitionName=p Nodes=ALL Default=YES\n"
+RESERVATION = "ReservationName=r StartTime=2024-05-01T08:00:00 EndTime=2024-05-02T08:00:00 Nodes=n1 "
 
 
 @pytest.fixture
@@ -234,6 +235,24 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
     """Each with what it is taken to be, or may change."""
     assert [one for one in site(conf).rules.not_understood if one.setting == setting and word in one.effect]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "setting", "word"),
+    [
+        ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
+        ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
+        ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
+        ("resv__txt", RESERVATION + "Users=-bob\n",
+         "reservation r", "who"),
+        ("resv__txt", RESERVATION + "Flags=FLEX\n",
+         "reservation r", "closed"),
+    ],
+)  # fmt: skip
+def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
+    """Flags, limits of a whole cluster, variables of a shell, who may not use a reservation."""
+    told = site(NODES + ALL, **{name: text}).rules.not_understood
+    assert [one for one in told if one.setting == setting and word in one.effect]
 
 
 def test_what_stands_twice_or_nowhere(site):

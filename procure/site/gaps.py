@@ -146,6 +146,11 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
             gaps.append((name, record.get("corecnt", ""), effect))
         if said := [word for word in record.get("flags", "").split(",") if word in ("WEEKDAY", "WEEKEND")]:
             gaps.append((name, ",".join(said), "that it comes again is not modelled: it stands for its own day only"))
+        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups"))
+        if re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", ""):
+            gaps.append((name, who.strip(","), "who may not use it, and groups, are not known: only those named may"))
+        if said := [word for word in record.get("flags", "").split(",") if word in ("FLEX", "IGNORE_JOBS")]:
+            gaps.append((name, ",".join(said), "not modelled: its nodes are closed to others for its time alone"))
         if record.get("licenses", "(null)") not in ("(null)", ""):
             gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
     return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]

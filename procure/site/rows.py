@@ -163,7 +163,7 @@ SETTINGS = (
         )
     ),
     *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
-    *_rows(_PER_GPU, "defcpupergpu", "defmempergpu"),
+    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
     *_rows("jobs of different labels may be kept from sharing a node; here they share it", "mcsplugin"),
     *_rows("the site's own factor of the priority is taken as 0", "prioritysiteplugin", "prioritysitefactorplugin"),
     *_rows("waiting for burst buffers is not modelled", "burstbuffertype"),
@@ -363,7 +363,7 @@ LIMITS = (
     *_limit("maxjobsperaccount maxjobspa", "max_jobs_per_account", whole),
     *_limit("maxsubmitjobsperuser maxsubmitpu maxsubmitjobspu", "max_submit_jobs_per_user", whole, _NOT_APPLIED),
     *_limit("maxsubmitjobsperaccount maxsubmitpa maxsubmitjobspa", "max_submit_jobs_per_account", whole, _NOT_APPLIED),
-    *_limit("maxwall maxwalldurationperjob", "max_wall", seconds),
+    *_limit("maxwall maxwalldurationperjob maxwallduration", "max_wall", seconds),
     *_limit("grpwall", "grp_wall", seconds, _NOT_APPLIED),
     *_limit("grptres", "grp_tres", _tres),
     *_limit("grptresmins grptresmin", "grp_tres_mins", _tres),

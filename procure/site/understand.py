@@ -426,7 +426,7 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
 
 _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
     ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
-    ("failing", "drain"),
+    ("failing", "drain"), ("invalid_reg", "drain"), ("inval", "drain"),
 )  # fmt: skip
 
 
