@@ -255,10 +255,14 @@ def test_what_the_database_says_beyond_the_model_is_named(site, name, text, sett
     assert [one for one in told if one.setting == setting and word in one.effect]
 
 
-def test_what_stands_twice_or_nowhere(site):
+def test_what_stands_twice_or_nowhere(site, tmp_path):
     """The last default partition stands; a file that is not included counts for nothing; a template is no setting."""
     twice = NODES + ALL + "PartitionName=q Nodes=n1 Default=YES MaxTime=60 DefaultTime=90\nSelectType=select/linear\n"
-    found = site(twice + "SelectTypeParameters=\n", old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "more.conf").write_text("Licenses=x:2\n")
+    more = "SelectTypeParameters=\nInclude conf/more.conf\n"
+    found = site(twice + more, old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
+    assert found.rules.licenses == {"x": 2}
     assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
     assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
     for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):

@@ -216,7 +216,8 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
 
 
 def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
-    named = path.parent / Path(name).name
+    inside = path.parent / name.lstrip("/")  # conf/nodes.conf; of /etc/slurm/nodes.conf the name alone
+    named = inside if inside.is_file() else path.parent / Path(name).name
     if depth >= _DEEPEST or not named.is_file():
         what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
         raise TableError(f"{path.parent}, {where}: {what}; put it beside {path.name}")

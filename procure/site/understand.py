@@ -129,7 +129,11 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
         unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
     unknown += [
-        NotUnderstood(setting="file", where=name, effect="none of Slurm's files that are known: nothing of it is used")
+        NotUnderstood(
+            setting="file",
+            where=name,
+            effect="none of Slurm's files that are known, or not included: nothing of it is used",
+        )
         for name in found.unread_files
     ]
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
