@@ -248,6 +248,15 @@ def test_amounts_that_are_seldom_meant_are_said(tmp_path):
     assert any("no CPU" in one and "row 2" in one for one in found.warnings)
 
 
+@pytest.mark.parametrize("offset", ["+01:00", "+0100", "+01"])
+def test_an_offset_holds_for_its_own_row(tmp_path, offset):
+    """Of Postgres, too; a row without one is of the zone that is stated."""
+    given = [f"2024-01-02 {hour}{offset}" for hour in ("10:00:00", "10:10:00", "11:10:00")]
+    plain = [one.removesuffix(offset) for one in given]
+    rows = [f"{n}|a|{'|'.join(when)}|COMPLETED|02:00:00|4|8G|1|01:00:00" for n, when in enumerate((given, plain))]
+    assert sacct(tmp_path, *rows).jobs["submit_time"].tolist() == [1704186000, 1704189600]
+
+
 @pytest.mark.parametrize("when", ["05/04/2023 12:30:15", "20230405123015", "Wed Apr 05 12:30:15 2023"])
 def test_a_date_of_another_form_is_refused(tmp_path, when):
     """Never read as a wrong date."""

@@ -63,6 +63,7 @@ def test_node_sets_are_resolved(site):
         ("CPUs=20 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (20, 1)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (40, 2)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=3", (34, 2)),
+        ("CPUs=0 Sockets=2 CoresPerSocket=10 ThreadsPerCore=0", (20, 1)),
         ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
     ],
 )

@@ -78,8 +78,8 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
 
 def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
     """Return the CPUs of a node and its threads per core, as Slurm makes them of what its line gives."""
-    threads, cores, cpus = given.get("threads_per_core", 1), given.get("cores", 1), given.get("cpus")
-    boards = given.get("boards", 1)
+    threads, cores, boards = (given.get(name) or 1 for name in ("threads_per_core", "cores", "boards"))  # 0 is 1
+    cpus = given.get("cpus")
     each = cores * threads
     usual = cpus // each if cpus and cpus % each == 0 else boards
     sockets = boards * given["sockets_per_board"] if "sockets_per_board" in given else given.get("sockets", usual)

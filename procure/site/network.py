@@ -139,7 +139,7 @@ def _yaml_records(text: str, source: str) -> Iterator[Record]:
         raise TableError(f"{source}: cannot be read as YAML: {reason(error)}") from None
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     found.sort(key=lambda each: not each.get("cluster_default"))
-    kinds = [key for each in found for key in each if key not in ("topology", "cluster_default")]
+    kinds = [str(key) for each in found for key in each if key not in ("topology", "cluster_default")]
     if not found or not {"tree", "block"} & set(found[0]):
         raise TableError(f"{source}: has {listed(kinds) if kinds else 'no topology'}; a tree or blocks are needed")
     kind = "tree" if "tree" in found[0] else "block"
