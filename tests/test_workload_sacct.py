@@ -391,7 +391,7 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
         ("sbatch --exclusive --nice run.sh", ("", 0, "", 100, False)),
         ("salloc", ("", 0, "", 0, False)),
         ("(null)", ("", 0, "", 0, False)),
-        ("sbatch --wrap='echo", ("", 0, "", 0, True)),
+        ("sbatch --comment=it's -a 0-9%2 --wrap=srun --nice=5 ./a", ("", 2, "", 0, False)),
         ("sbatch -n many run.sh", ("", 0, "", 0, True)),
         ("sbatch -N 4-2 run.sh", ("", 0, "", 0, True)),
     ],
@@ -403,7 +403,7 @@ def test_a_submit_line_tells_what_no_field_does(text, found):
 
 def test_columns_of_submit_lines(tmp_path):
     """They stand in the job table where any line tells them, and nodes of policy slurm go by them."""
-    rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "'"])]
+    rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "-n '1"])]
     path = tmp_path / "jobs.psv"
     path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
     read = import_log(path, "sacct", tz="UTC")
@@ -428,6 +428,7 @@ ASKED = [
     ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),
     ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", 8, "n_tasks=0 gpus_per_node=4"),
     ("-p long", 8, "n_tasks=0"),
+    ("-n 8 --wrap=srun -n 2 ./a", 8, "n_tasks=8 cpus_per_task=1"),  # what --wrap held in quotation marks
     ("-n 3 -c 2", 12, "n_tasks=0"),  # something else was said, too
 ]
 
