@@ -7,6 +7,7 @@ REMOVED = {
     "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
     "forecast:seed": "nothing is shuffled any more; leave it out",
     "learned:ahead": "looking ahead made no wait shorter; leave it out",
+    "window:solve_time_per_job": "give the usual time of the solver as solve_time",
     "learned:every": "looking ahead made no wait shorter; leave it out",
 }
 """By ``POLICY:PARAMETER``."""
