@@ -15,13 +15,12 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.queue_time import answer as answers
-from procure.queue_time import explain, mixture, store
 from procure.queue_time import predict as room
+from procure.queue_time import store
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
-from procure.queue_time.experts import NAMES
 from procure.queue_time.explain import cautions
-from procure.queue_time.features import FEATURES, site_features
+from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request, Situation, read_off, situations, widened
 from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model
@@ -60,41 +59,13 @@ def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | No
     return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
 
 
-def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is said where a single topic moves the forecast."""
-    monkeypatch.setattr(explain, "topics", lambda *_: {topic: 1.0})
-    return explain.because(site, situation(site, request, queue_of(site)))
-
-
-def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """No feature of the model is without words, and none raises for a plain or an unknown job."""
-    for topic in {one.topic for one in FEATURES}:
-        for request in (
-            Request(4, 3600, user="a", partition="batch"),
-            Request(64, 0),
-            Request(1, 60, user="nobody"),
-        ):
-            for text in said_of(site, request, topic, monkeypatch):
-                assert (
-                    "None" not in text
-                    and not text[0].islower()
-                    and text.endswith(".")
-                    and "nan" not in text
-                    and "_" not in text
-                )
-
-
-def test_topics_follow_the_weights_of_the_mixture(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    """Boosters share their weight out by their features; an expert that looks at one thing counts for it."""
-    here = situation(site, Request(16, 7200, user="a"), queue_of(site))
-    for name, topic in (("together", None), ("backlog", "ahead"), ("week", "lately")):
-        alone = np.array([[float(one == name) for one in NAMES]])
-        monkeypatch.setattr(mixture.Mixture, "weights", lambda *_, alone=alone: alone)
-        found = explain.topics(site, here)
-        shares = list(found.values())
-        assert sum(map(abs, shares)) == pytest.approx(1)
-        assert shares == sorted(shares, key=lambda one: -abs(one))
-        assert topic is None or (next(iter(found)) == topic and found[topic] == pytest.approx(1))
+@pytest.mark.parametrize(
+    "asked", [Request(4, 3600, user="a", partition="batch"), Request(64, 0), Request(1, 60, user="z")]
+)
+def test_what_stands_behind_a_forecast_is_said(site, asked) -> None:  # type: ignore[no-untyped-def]
+    """Who is ahead and how long jobs waited, for a plain and an unknown job; of one's own where there are any."""
+    said = answers.predict_queue(site, asked, queue_of(site))["because"]
+    assert len(said) == 2 + (asked.user == "a") and not any("nan" in text for text in said)
 
 
 def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # type: ignore[no-untyped-def]

@@ -55,7 +55,7 @@ def predict_queue(
     -------
     dict
         ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now; ``p_before_deadline``; and
-        lists of sentences: ``because``, what moved the prediction, and ``caution``.
+        lists of sentences: ``because``, what stands behind it, and ``caution``.
 
     Raises
     ------
@@ -76,7 +76,8 @@ def predict_queue(
     check_request(site, request, queue)
     found = forecasts(site, [request], queue, now)
     said = read_off(found.said, 0, deadline)
-    return said | {"because": because(site, found.here[0]), "caution": [one.text for one in found.cautions[0]]}
+    [why] = because(site, found.features, [found.here[0].request])
+    return said | {"because": why, "caution": [one.text for one in found.cautions[0]]}
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,13 @@ from procure.queue_time.log import Outcomes, queue_jobs, wait_times
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.published import Published
 from procure.queue_time.splits import Split, bursts, chronological, random_split
 from procure.text import counted, duration
 
 METHODS = ("procure", "kmeans-gbt", "gbt", "rival")
 """What `evaluate` compares: ours, the published ones, and the simplest that comes close to ours."""
 SPLITS = ("random", "chronological")
-COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
-"""The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 HELD_BACK = 0.15
 """The share of the training rows on which the rival's errors are learnt."""
 FEW_BURSTS = 30
@@ -37,8 +35,8 @@ FEW_BURSTS = 30
 class Evaluation:
     """The result of an evaluation.
 
-    ``rows`` is one row per split, method and deadline; ``forecasts`` of the test rows by (split, method); ``curves``
-    the validation RMSE over k, and ``stated`` what our mixture said of all rows from the cut on, by split.
+    ``rows`` is one row per split, method and deadline; ``forecasts`` of the test rows by (split, method);
+    ``stated`` what our mixture said of all rows from the cut on, by split.
     """
 
     jobs: pd.DataFrame
@@ -47,7 +45,6 @@ class Evaluation:
     rows: list[dict] = field(default_factory=list)
     splits: dict[str, Split] = field(default_factory=dict)
     forecasts: dict[tuple[str, str], tuple[np.ndarray, Forecast]] = field(default_factory=dict)
-    curves: dict[str, pd.DataFrame] = field(default_factory=dict)
     stated: dict[str, tuple[np.ndarray, Stated]] = field(default_factory=dict)
 
 
@@ -59,7 +56,7 @@ def evaluate(
     seed: int = 0,
     last: int | None = None,
     test_from: int | None = None,
-    k: int | None = None,
+    k: int = 57,
     settings: Settings | None = None,
     every: float = 0,
     progress: Callable[[str], None] = silent,
@@ -79,7 +76,7 @@ def evaluate(
     test_from
         Unix seconds from which jobs are test rows, for the chronological split.
     k
-        Number of groups of the published pipeline; None chooses on a validation part.
+        Number of groups of the published pipeline; 57 is the published one.
     settings
         Of our model.
     every
@@ -126,12 +123,9 @@ def _deadlines(found: Evaluation, split: Split) -> dict[str, float]:
     return mean | {f"{hours}h": hours * 3600.0 for hours in HOURS}
 
 
-def _published(found: Evaluation, split: Split, k: int | None, seed: int) -> Forecast:
-    features, wait = found.features.iloc[split.train], found.wait[split.train]
-    if k is None:
-        found.curves[split.name] = sweep_k(features, wait, COARSE_KS, seed)
-        k = best_k(found.curves[split.name])
-    said = Published(k, seed).fit(features, wait).predict(found.features.iloc[split.test])
+def _published(found: Evaluation, split: Split, k: int, seed: int) -> Forecast:
+    fitted = Published(k, seed).fit(found.features.iloc[split.train], found.wait[split.train])
+    said = fitted.predict(found.features.iloc[split.test])
     return Forecast(said, about={"k": k})
 
 
