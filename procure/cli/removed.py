@@ -7,7 +7,7 @@ _COMMANDS = {
     "award": "procure recommend scores the offers of a study that has [award]",
     "coschedule clean": "the kernel ends what a killed run had started",
     "coschedule example": f"{_LIBRARY}workload.studies.workflows",
-    "coschedule measure": f"{_LIBRARY}coschedule.run.measure",
+    "coschedule measure": "set overhead and severity of the policy by what your own jobs lost together",
     "coschedule regret": f"{_LIBRARY}coschedule.regret.regret",
     "forecast next": f"{_LIBRARY}forecast_jobs",
     "forecast patterns": f"{_LIBRARY}find_patterns",
