@@ -129,8 +129,8 @@ def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
     words = ["--method", "gbt", "--format", "json"]
     rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), *words))
     keys = {
-        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse", "mse_log10",
-        "within_2x", "within_3x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
+        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse",
+        "within_2x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
         "brier_base",
     }  # fmt: skip
     assert keys <= set(rows[0])
