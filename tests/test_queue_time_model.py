@@ -28,7 +28,7 @@ from procure.queue_time.predict import (
     Request,
     check_request,
     read_off,
-    situations,
+    situation,
 )
 from procure.queue_time.published import Published
 from procure.queue_time.training import growth, train, update
@@ -163,7 +163,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
     one, other = (
-        read_off(each.model.distribution(situations(each, [request])[1]), 0, 3600.0) for each in (again, site)
+        read_off(each.model.distribution(situation(each, [request]).features), 0, 3600.0) for each in (again, site)
     )
     assert one == other
     assert path.stat().st_size < 20e6
@@ -180,7 +180,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
 
 def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
     """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = read_off(site.model.distribution(situations(site, [Request(32, 86400, user="a")])[1]), 0, 3600.0)
+    said = read_off(site.model.distribution(situation(site, [Request(32, 86400, user="a")]).features), 0, 3600.0)
     ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
     assert ends == sorted(ends)  # type: ignore[type-var]
     assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]

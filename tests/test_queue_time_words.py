@@ -21,7 +21,7 @@ from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.explain import cautions
 from procure.queue_time.features import site_features
-from procure.queue_time.predict import Request, Situation, read_off, situations, widened
+from procure.queue_time.predict import Request, read_off, situation, widened
 from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model
 
@@ -49,12 +49,6 @@ def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:
     return frame.astype({"start_time": "Int64", "end_time": "Int64"})
 
 
-def situation(
-    site: store.SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
-) -> Situation:
-    return situations(site, [request], state, now)[0][0]
-
-
 def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0) -> dict:
     return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
 
@@ -79,8 +73,8 @@ def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # 
 
 
 def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
-    here = situation(site, request, state, now)
-    return {one.code for one in cautions(site, request, here, state)}
+    here = situation(site, [request], state, now)
+    return {one.code for one in cautions(site, request, here, 0, state)}
 
 
 def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def]
@@ -105,7 +99,7 @@ def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def
 
 def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untyped-def]
     """With the median where it was, and intervals and chances of one distribution."""
-    here = situation(site, Request(32, 7200, user="a"), queue_of(site))
+    here = situation(site, [Request(32, 7200, user="a")], queue_of(site))
     sure, unsure = (forecast(site, here.features, 3600.0, doubt=doubt) for doubt in (0.0, 0.6))
     assert unsure["median"] == pytest.approx(sure["median"])
     assert unsure["lower_90"] <= sure["lower_90"] and unsure["upper_90"] > sure["upper_90"]
@@ -114,7 +108,7 @@ def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untype
     unknown = replace(Request(32, 60), user="zed")
     wide = answers.predict_queue(site, unknown, queue_of(site))
     assert any("interval is wider" in text for text in wide["caution"])
-    narrow = forecast(site, situation(site, unknown, queue_of(site)).features)
+    narrow = forecast(site, situation(site, [unknown], queue_of(site)).features)
     assert wide["upper_90"] > narrow["upper_90"]
 
 

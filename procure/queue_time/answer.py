@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from procure.queue_time.predict import (
     check_request,
     partition_of,
     read_off,
-    situations,
+    situation,
     usual_partition,
     widened,
 )
@@ -74,30 +74,9 @@ def predict_queue(
     """
     site = model if isinstance(model, SiteModel) else load(Path(model))
     check_request(site, request, queue)
-    found = forecasts(site, [request], queue, now)
-    said = read_off(found.said, 0, deadline)
-    [why] = because(site, found.features, [found.here[0].request])
-    return said | {"because": why, "caution": [one.text for one in found.cautions[0]]}
-
-
-@dataclass(frozen=True)
-class Forecasts:
-    """What is said of several requests.
-
-    Attributes
-    ----------
-    here, features
-        Each in the queue, and a row of features each.
-    cautions
-        What the model does not know of each.
-    said
-        The distributions, as much wider as the cautions ask.
-    """
-
-    here: list[Situation]
-    features: pd.DataFrame
-    cautions: list[list[Caution]]
-    said: Distribution
+    here, [careful], said = forecasts(site, [request], queue, now)
+    [why] = because(site, here)
+    return read_off(said, 0, deadline) | {"because": why, "caution": [one.text for one in careful]}
 
 
 def forecasts(
@@ -106,12 +85,15 @@ def forecasts(
     state: pd.DataFrame | None = None,
     now: int | None = None,
     log: Log | None = None,
-) -> Forecasts:
-    """Forecast jobs that are submitted now, each without the others; see `predict.situations`."""
-    here, features = situations(site, requests, state, now, log)
-    careful = [cautions(site, asked, one, state) for asked, one in zip(requests, here, strict=True)]
+) -> tuple[Situation, list[list[Caution]], Distribution]:
+    """Forecast jobs that are submitted now, each without the others, see `predict.situation`.
+
+    Beside them stand what the model does not know of each, and the distributions, as much wider as that asks.
+    """
+    here = situation(site, requests, state, now, log)
+    careful = [cautions(site, asked, here, place, state) for place, asked in enumerate(requests)]
     doubts = np.array([doubt_of(one) for one in careful])
-    return Forecasts(here, features, careful, widened(site.model.distribution(features), doubts))
+    return here, careful, widened(site.model.distribution(here.features), doubts)
 
 
 def what_if(
@@ -145,10 +127,10 @@ def what_if(
         if one == request
         or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
     ]
-    found = forecasts(site, choices, state, now)
+    _, _, said = forecasts(site, choices, state, now)
     rows = []
     for place, choice in enumerate(choices):
-        expected = read_off(found.said, place, deadline)
+        expected = read_off(said, place, deadline)
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)

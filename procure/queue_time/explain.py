@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,23 +40,25 @@ class Caution:
     doubt: float = 0.0
 
 
-def cautions(site: SiteModel, asked: Request, here: Situation, state: pd.DataFrame | None) -> list[Caution]:
-    """Return what the model does not know of a job that is submitted now; ``asked`` is what its user gave."""
-    about, log, ask = site.about, here.log, here.ask
-    begun = log.start < ask.submit[0]
-    shape, user, partition = (getattr(log, name) == getattr(ask, name)[0] for name in ("shape", "user", "partition"))
+def cautions(site: SiteModel, asked: Request, here: Situation, place: int, state: pd.DataFrame | None) -> list[Caution]:
+    """Return what the model does not know of one of the jobs submitted now; ``asked`` is what its user gave."""
+    about, log, ask, placed = site.about, here.log, here.ask, here.requests[place]
+    begun = log.start < ask.submit[place]
+    shape, user, partition = (
+        getattr(log, name) == getattr(ask, name)[place] for name in ("shape", "user", "partition")
+    )
     n_like, n_user, n_there = int((begun & shape).sum()), int(user.sum()), int((begun & partition).sum())
     known = "No job like this one is" if n_like == 0 else f"Only {counted(n_like, 'job')} like this one {be(n_like)}"
-    more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features)
+    more, unlike = about["rows_since"] / about["trained_rows"], drifts(about["bounds"], here.features.iloc[[place]])
     there = set() if state is None else set(state["partition"])
     strange = bool(there) and not there & set(about["partitions"])
     one_queue = not knows_partitions(site)
     rows = [
-        ("few_like", n_like < FEW, f"{known} known ({asked_for(here.request)}); the interval is wider.", 0.3),
+        ("few_like", n_like < FEW, f"{known} known ({asked_for(placed)}); the interval is wider.", 0.3),
         ("unknown_user", asked.user and n_user == 0, f"No job of {asked.user} is known to the model.", 0.1),
         (
             "assumed_partition", not asked.partition and len(about["partitions"]) > 1,
-            f"Partition {here.request.partition} is assumed, the most used one; --partition names yours.", 0.0,
+            f"Partition {placed.partition} is assumed, the most used one; --partition names yours.", 0.0,
         ),
         (
             "new_partition", asked.partition and n_there < FEW,
@@ -128,10 +129,12 @@ def asked_for(request: Request) -> str:
     return f"{counted(request.cpus, 'CPU')}{gpus}, {limit}"
 
 
-def because(site: SiteModel, features: pd.DataFrame, requests: Sequence[Request]) -> list[list[str]]:
+def because(site: SiteModel, here: Situation) -> list[list[str]]:
     """Say in sentences what stands behind each forecast: who is ahead, how long jobs there and one's own waited."""
     found = []
-    for (ahead, own, lasts, week, mine), request in zip(picked(features, SEEN).tolist(), requests, strict=True):
+    for (ahead, own, lasts, week, mine), request in zip(
+        picked(here.features, SEEN).tolist(), here.requests, strict=True
+    ):
         where = f"in {request.partition}" if request.partition else "in the queue"
         yours = f", {'all' if own >= ahead else f'{own:,.0f}'} of your own" if request.user and own and ahead else ""
         pace = f"; the last week's pace clears that within {roughly(lasts)}" if 60 <= lasts < 7 * DAY else ""

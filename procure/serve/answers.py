@@ -72,13 +72,11 @@ class Snapshot:
         check_request(self.site, request, self.partitions)
 
     def _answers(self, given: list[Request]) -> list[Answer]:
-        told = forecasts(self.site, given, self.partitions, self.now, self.log)
-        asked = [one.request for one in told.here]
-        said = Distribution(self.closed.held(told.said.curve, [(one, self.now) for one in asked]))
-        rows = pd.DataFrame(read_off(self.site, told.features, said)).to_dict("records")
-        seen_of = because(self.site, told.features, asked)
+        here, careful, said = forecasts(self.site, given, self.partitions, self.now, self.log)
+        said = Distribution(self.closed.held(said.curve, [(one, self.now) for one in here.requests]))
+        rows = pd.DataFrame(read_off(self.site, here.features, said)).to_dict("records")
         found = []
-        for request, row, seen, doubts in zip(asked, rows, seen_of, told.cautions, strict=True):
+        for request, row, seen, doubts in zip(here.requests, rows, because(self.site, here), careful, strict=True):
             shut = self.closed.cautions(request, self.now, row["upper_90"])
             first = [self.beginning] if self.beginning else []
             found.append(
