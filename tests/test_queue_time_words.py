@@ -22,7 +22,6 @@ from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.explain import cautions
 from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request, read_off, situation, widened
-from procure.text import counted, roughly
 from tests.test_queue_time_model import busy_model
 
 RUN = CliRunner()
@@ -172,38 +171,6 @@ def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> No
     if gone < 1 - LEAST:
         for place, level in enumerate(GRID[1:-1], 1):
             assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 1e6), st.floats(1, 10)), min_size=1, max_size=6),
-    st.data(),
-)
-def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(rows, data) -> None:  # type: ignore[no-untyped-def]
-    """A way is named where it cuts the median by a fifth, a minute or more, and beyond the noise of the model."""
-    table = pd.DataFrame(
-        [
-            {
-                "cpus": c,
-                "requested_time": 64 * 3600 // c,
-                "partition": "",
-                "median": m,
-                "upper_50": m * u**0.5,
-                "upper_90": m * u,
-            }
-            for c, m, u in rows
-        ]
-    ).sort_values("median", ignore_index=True)
-    table["as_asked"] = np.arange(len(table)) == data.draw(st.integers(0, len(table) - 1))
-    said, asked = answers.conclude(table), table[table["as_asked"]].iloc[0]
-    saved = asked["median"] - table["median"]
-    worth = table[(saved >= max(60, 0.2 * asked["median"])) & (table["upper_50"] < asked["median"])]
-    if len(worth):
-        best = worth.iloc[0]
-        assert said.startswith(f"Ask for {counted(int(best['cpus']), 'CPU')}")
-        assert roughly(best["median"]) in said and roughly(asked["median"] - best["median"]) in said
-    else:
-        assert said.startswith("Ask as you did") and roughly(asked["median"]) in said
 
 
 def test_ways_stay_within_what_jobs_of_the_partition_asked_for(site) -> None:  # type: ignore[no-untyped-def]

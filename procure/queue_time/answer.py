@@ -25,7 +25,6 @@ from procure.queue_time.predict import (
     widened,
 )
 from procure.queue_time.store import SiteModel, load
-from procure.text import counted, roughly
 
 
 def predict_queue(
@@ -134,32 +133,3 @@ def what_if(
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
-
-
-def conclude(choices: pd.DataFrame) -> str:
-    """Say in a sentence which of the ways of `what_if` to take.
-
-    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and three in four such jobs
-    are to start before the median of the job as asked. Of the ways that do, the soonest is named.
-    """
-    asked = choices[choices["as_asked"]].iloc[0]
-    saves = asked["median"] - choices["median"]
-    worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
-    if not worth.any():
-        return (
-            f"Ask as you did, to start {_when(asked)}: no other way to do the same work is likely to start much sooner."
-        )
-    best = choices[worth].iloc[0]
-    less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
-    limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
-    limit += ", if your job ends by then" if less else ""
-    where = f" in {best['partition']}" if best["partition"] != asked["partition"] else ""
-    return (
-        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {_when(best)}, "
-        f"{roughly(asked['median'] - best['median'])} sooner than as asked."
-    )
-
-
-def _when(choice: pd.Series) -> str:
-    text = roughly(choice["median"])
-    return text if text == "at once" else f"in about {text}"
