@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
+from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, trend
 from procure.queue_time.answer import what_if
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
@@ -262,23 +262,6 @@ def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame
 
 
 @pytest.mark.slow
-def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little a log overlaps what is known, all is learnt from, with what became of jobs that waited."""
-    seen = jobs.iloc[:1000].copy()
-    seen.loc[seen.index[-1], ["start_time", "end_time"]] = pd.NA
-    site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
-    given: list[pd.DataFrame] = []
-    monkeypatch.setattr(training, "train", lambda table, *_: (given.append(queue_jobs(table)), site)[1])
-    for first, n, n_waiting in ((1000, 1500, 1), (999, 1500, 0), (0, 1500, 0)):
-        training.continue_training(site, jobs.iloc[first:], again=True)
-        assert len(given[-1]) == n
-        assert int(given[-1]["start_time"].isna().sum()) == n_waiting
-    older = jobs.iloc[:10].assign(submit_time=lambda table: table["submit_time"] - 86400)
-    training.continue_training(site, pd.concat([older, jobs.iloc[1000:]]), again=True)
-    assert len(given[-1]) == 1510
-
-
-@pytest.mark.slow
 def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.DataFrame) -> None:
     """It may end before the model's own log does; one that tells of nothing that waited or ran is refused."""
     seen = jobs.iloc[:1000].copy()
@@ -351,14 +334,13 @@ def test_a_job_joins_the_queue_when_it_may_start(jobs: pd.DataFrame) -> None:
 
 
 def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -> None:
-    """Two months between the model's end and a log would pass for an empty queue; to train again on it is allowed."""
+    """Two months between the model's end and a log would pass for an empty queue."""
     site = train(jobs.iloc[:800], QUICK)
     later = jobs.iloc[800:].copy()
     for name in ("submit_time", "start_time", "end_time"):
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
         update(site, later)
-    assert training.continue_training(site, later, again=True).about["n_rows"] > len(later)
 
 
 def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
@@ -401,13 +383,6 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
     one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
     np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
     assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
-
-
-def test_a_refit_keeps_the_settings_of_the_model(jobs: pd.DataFrame) -> None:
-    """Boosters trained again are as many, and as large, as those of the model that is continued."""
-    site = train(jobs.iloc[:300], settings=QUICK)
-    again = training.continue_training(site, jobs.iloc[:400], again=True)
-    assert isinstance(again.model, QueueTimeModel) and again.model.settings == QUICK
 
 
 def test_a_trend_of_noise_is_called_noise() -> None:

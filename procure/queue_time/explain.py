@@ -78,8 +78,8 @@ def cautions(site: SiteModel, asked: Request, here: Situation, place: int, state
         ),
         (
             "old_training", more >= GROWN,
-            f"{more:.0%} more waits are known than the boosters have learnt from; train them again on the whole log "
-            "with `procure queue train --update MODEL --refit`.", 0.1,
+            f"{more:.0%} more waits are known than the boosters have learnt from; train anew on the whole log "
+            "with `procure queue train LOG --out MODEL`.", 0.1,
         ),
         ("drift", unlike, f"The load is not what the model was trained on: {'; '.join(unlike)}.", 0.2),
     ]  # fmt: skip
