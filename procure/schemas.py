@@ -140,7 +140,8 @@ QUOTE = Schema(
     (
         _offered(
             _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
-            "server type, server, model, configuration, type, bezeichnung, servertyp, modell, knotentyp",
+            "server type, node type, server, model, configuration, type, product, produkt, gerät, bezeichnung, "
+            "servertyp, modell, knotentyp",
         ),
         _offered(
             _str(
@@ -159,7 +160,7 @@ QUOTE = Schema(
         ),
         _offered(
             _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
-            "memory, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, speicher, "
+            "memory, mem, ram, main memory, memory per node, ram per node, arbeitsspeicher, hauptspeicher, speicher, "
             "ram pro knoten",
             "768",
         ),

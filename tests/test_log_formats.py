@@ -25,6 +25,10 @@ PBS = (
     "01/02/2024 13:00:00;E;8.m;user=bob ctime=1704186000 start=1704186600 exec_host=b1/0-3+b2/0+b2/1+b2/2+b2/3 "
     "Resource_List.nodes=2:ppn=4:gpus=2 end=1704186700 Exit_status=271 resources_used.walltime=00:01:40\n"
 )
+TORQUE = (
+    "01/02/2024 13:00:00;E;9.m;user=bob queue=q ctime=1704186000 start=1704186600 exec_host=b1/0+b1/1+b2/0+b2/1 "
+    "Resource_List.ncpus=1 Resource_List.nodes=2:big:ppn=2 Resource_List.walltime=7200 end=1704186700 Exit_status=0\n"
+)
 LSF = (
     '"JOB_FINISH" "10.1" 1704190200 41 1000 33 16 1704186000 0 0 1704186600 "ann" "normal" "rusage[ngpus_physical=2]" '
     '"" "" "login" "/h" "" "o" "e" "f" 0 2 "8*h1" "8*h2" 64 60.0 "name" "#BSUB -W 2:30;run ""it""" 1.0 1.0 '
@@ -67,6 +71,19 @@ FIGURES = [
     [
         ("pbs", PBS, [["7.m", "ann", 3600, 7200, 2, 8, 4295, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
         ("lsf", LSF, [["41", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("pbs", TORQUE, [["9.m", "bob", 100, 7200, 2, 2, 0, 0]]),  # ncpus=1 is Torque's own
+        ("pbs", PBS.replace("2:ncpus=8:mem=4gb:ngpus=1", "1:ncpus=4+1:ncpus=12:ngpus=2").replace("=ann", '="ann lee"'),
+         [["7.m", "ann lee", 3600, 7200, 2, 8, 0, 1], ["8.m", "bob", 100, 0, 2, 4, 0, 2]]),
+        ("sge", f"{SGE}# Version 8\n", [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("lsf", LSF.replace('"" "" 0 10', '"" "" 3 10'), [["41_3", "ann", 3600, 9000, 2, 8, 0, 2]]),
+        ("sge", SGE.replace(":0:0:0\n", "\n"), [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),  # of version 6.1
+        ("sge", SGE + SGE.splitlines()[1].replace(":NONE:0:0:0", ":1.h2:0:0:0") + "\n",
+         [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
+        ("condor", "".join(json.dumps(CONDOR | {"ProcId": n, "JobUniverse": u}) + "\n" for n, u in ((2, 5), (3, 7))),
+         [["9_2", *ADA]]),
+        ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,het_job_id,het_job_offset,").replace("5,0,", "5,5,0,NULL,")
+         .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
+         [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
         ("sge", SGE, [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("condor", json.dumps([CONDOR]), [["9_2", *ADA]]),
         ("condor", LONG, [["9_2", *ADA]]),
@@ -221,11 +238,45 @@ def test_a_csv_with_slurms_units(tmp_path):
     assert import_log(tmp_path / "log.parquet", columns=mapping).jobs.equals(found.jobs)
 
 
+def test_amounts_that_are_seldom_meant_are_said(tmp_path):
+    """No CPU, and thousands with a point."""
+    path = tmp_path / "log.csv"
+    path.write_text("s;b;e;c\n1704186000;1704186600;1704190200;1.600\n1704186000;1704186600;1704190200;0\n")
+    columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
+    found = import_log(path, columns=columns)
+    assert any("1.600" in note for note in found.notes)
+    assert any("no CPU" in one and "row 2" in one for one in found.warnings)
+
+
+@pytest.mark.parametrize("offset", ["+01:00", "+0100", "+01"])
+def test_an_offset_holds_for_its_own_row(tmp_path, offset):
+    """Of Postgres, too; a row without one is of the zone that is stated."""
+    given = [f"2024-01-02 {hour}{offset}" for hour in ("10:00:00", "10:10:00", "11:10:00")]
+    plain = [one.removesuffix(offset) for one in given]
+    rows = [f"{n}|a|{'|'.join(when)}|COMPLETED|02:00:00|4|8G|1|01:00:00" for n, when in enumerate((given, plain))]
+    assert sacct(tmp_path, *rows).jobs["submit_time"].tolist() == [1704186000, 1704189600]
+
+
 @pytest.mark.parametrize("when", ["05/04/2023 12:30:15", "20230405123015", "Wed Apr 05 12:30:15 2023"])
 def test_a_date_of_another_form_is_refused(tmp_path, when):
     """Never read as a wrong date."""
     with pytest.raises(TableError, match="row 1, column Submit"):
         sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("JobID      User   Submit\n---------- ------ ------\n1 a 2024-01-02T10:00:00\n", "parsable2"),
+        ("JobID|User\n1|a\n", "print-sacct-command"),
+        ('{"jobs":[{"id":1,"t_submit":1.0}]}', "sacct --json"),
+    ],
+)
+def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
+    """A table for people, columns that lack, jobs of another program."""
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(TableError, match=word):
+        import_log(tmp_path / "log")
 
 
 def test_squeue_is_told_from_sacct(tmp_path):

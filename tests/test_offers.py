@@ -253,6 +253,15 @@ def test_csv_of_three_decimals_is_asked_about(tmp_path: Path) -> None:
     assert read_quotes(path, OfferReading(decimal="comma"))["price_usd"].tolist() == [14_950]
 
 
+def test_a_text_offer_may_begin_with_its_number(tmp_path: Path) -> None:
+    """Lines above the headings that have fewer fields are no damage; usual words for memory and number are known."""
+    path = tmp_path / "offer.csv"
+    head = "Quote,77\nCustomer,State University\n\nProduct,Category,Cores,Mem GB,GPUs,Number of nodes,Unit price USD\n"
+    path.write_text(f"{head}R1,cpu,128,768,0,40,14250.00\n")
+    found = read_quote_file(path).quotes
+    assert found[["name", "cpus", "mem_gb", "price_usd"]].to_numpy().tolist() == [["R1", 128, 768, 14250]]
+
+
 def test_template_to_packages_without_retyping(tmp_path: Path, procure) -> None:
     """A template, filled in and checked, gives packages; its lines are part of the order, its example of nothing."""
     path = tmp_path / "offers.xlsx"

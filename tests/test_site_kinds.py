@@ -19,6 +19,7 @@ from procure.tables import JOB, NODE, check
 HEAD = "ClusterName=c\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
 NODES = "NodeName=n[1-4] CPUs=8 RealMemory=8000\n"
 ALL = "PartitionName=p Nodes=ALL Default=YES\n"
+RESERVATION = "ReservationName=r StartTime=2024-05-01T08:00:00 EndTime=2024-05-02T08:00:00 Nodes=n1 "
 
 
 @pytest.fixture
@@ -49,6 +50,7 @@ def starts(site: Site, table: pd.DataFrame, nodes: pd.DataFrame, folder) -> list
 def test_node_sets_are_resolved(site):
     """By feature and by name, beside plain nodes."""
     found = site(
+        "NodeName=w-14-01,x[2-3] CPUs=8\n"
         "NodeName=a[1-3] CPUs=8 Feature=big,fast\nNodeName=b1 CPUs=8\nNodeSet=large Feature=big\nNodeSet=own Nodes=b1\n"
         "PartitionName=p Nodes=large,b1\nPartitionName=q Nodes=own\n"
     )
@@ -61,6 +63,7 @@ def test_node_sets_are_resolved(site):
         ("CPUs=20 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (20, 1)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", (40, 2)),
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=3", (34, 2)),
+        ("CPUs=0 Sockets=2 CoresPerSocket=10 ThreadsPerCore=0", (20, 1)),
         ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
     ],
 )
@@ -208,3 +211,61 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
     assert [one // 3600 for one in begun] == [7 * 24 + 18, 14 * 24 + 18]
     begun = starts(found.rules, jobs(2, submit_time=at, user="r", reservation="w"), found.nodes, tmp_path)
     assert [one // 3600 for one in begun] == [7 * 24 + 15, 14 * 24 + 15]
+
+
+@pytest.mark.parametrize(
+    ("conf", "setting", "word"),
+    [
+        (f"NodeName=n1 RealMemory=9\n{ALL}", "CPUs", "not given"),
+        (f"NodeName=n1 CPUs=9\n{ALL}", "RealMemory", "not given"),
+        (f"NodeName=n1 CPUs=24 Sockets=2 CoresPerSocket=6 RealMemory=9\n{ALL}", "CPUs", "12"),
+        (f"NodeName=n1 CPUs=9 RealMemory=9 State=CLOUD\n{ALL}", "State", "CLOUD"),
+        (f"FastSchedule=0\n{NODES}{ALL}", "FastSchedule", "report"),
+        (f"SelectType=\n{NODES}{ALL}", "SelectType", "linear"),
+        (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
+         "SelectTypeParameters cr_one_task_per_core", "core"),
+        (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
+        (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "p defmempergpu", "GPU"),
+        (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
+        (NODES + "PartitionName=p Nodes=ALL AllowQos+=x\n", "AllowQos+=x", "not a setting"),
+        (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
+        (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
+        (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+    ],
+)  # fmt: skip
+def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
+    """Each with what it is taken to be, or may change."""
+    assert [one for one in site(conf).rules.not_understood if one.setting == setting and word in one.effect]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "setting", "word"),
+    [
+        ("qos__txt", "Name|Flags|\nnormal||\nq|NoReserve,DenyOnLimit|\n", "flags", "flag"),
+        ("all__cfg", "Cluster - 'c':MaxJobs=5\nParent - 'root'\nAccount - 'a':FairShare=1\n", "maxjobs", "cluster"),
+        ("make__sh", "sacctmgr -i add account a\nsacctmgr -i add account $x\n", "line", "variable"),
+        ("resv__txt", RESERVATION + "Users=-bob\n",
+         "reservation r", "who"),
+        ("resv__txt", RESERVATION + "Flags=FLEX\n",
+         "reservation r", "closed"),
+    ],
+)  # fmt: skip
+def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
+    """Flags, limits of a whole cluster, variables of a shell, who may not use a reservation."""
+    told = site(NODES + ALL, **{name: text}).rules.not_understood
+    assert [one for one in told if one.setting == setting and word in one.effect]
+
+
+def test_what_stands_twice_or_nowhere(site, tmp_path):
+    """The last default partition stands; a file that is not included counts for nothing; a template is no setting."""
+    twice = NODES + ALL + "PartitionName=q Nodes=n1 Default=YES MaxTime=60 DefaultTime=90\nSelectType=select/linear\n"
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "more.conf").write_text("Licenses=x:2\n")
+    more = "SelectTypeParameters=\nInclude conf/more.conf\n"
+    found = site(twice + more, old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
+    assert found.rules.licenses == {"x": 2}
+    assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
+    assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
+    for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):
+        with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number|list|allowed)"):
+            site(f"{line}\n{NODES}{ALL}")

@@ -391,7 +391,7 @@ def test_a_heterogeneous_job_of_sacct_json_is_one_job(tmp_path):
         ("sbatch --exclusive --nice run.sh", ("", 0, "", 100, False)),
         ("salloc", ("", 0, "", 0, False)),
         ("(null)", ("", 0, "", 0, False)),
-        ("sbatch --wrap='echo", ("", 0, "", 0, True)),
+        ("sbatch --comment=it's -a 0-9%2 --wrap=srun --nice=5 ./a", ("", 2, "", 0, False)),
         ("sbatch -n many run.sh", ("", 0, "", 0, True)),
         ("sbatch -N 4-2 run.sh", ("", 0, "", 0, True)),
     ],
@@ -403,7 +403,7 @@ def test_a_submit_line_tells_what_no_field_does(text, found):
 
 def test_columns_of_submit_lines(tmp_path):
     """They stand in the job table where any line tells them, and nodes of policy slurm go by them."""
-    rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "'"])]
+    rows = [line(str(i)) + f"|sbatch {options} a|b.sh" for i, options in enumerate(["-n 1", "-d afterok:0", "-n '1"])]
     path = tmp_path / "jobs.psv"
     path.write_text("\n".join([f"{HEADER}|SubmitLine", *rows]) + "\n")
     read = import_log(path, "sacct", tz="UTC")
@@ -428,6 +428,7 @@ ASKED = [
     ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),
     ("-N 2 --ntasks-per-node=4 --gpus-per-task=1", 8, "n_tasks=0 gpus_per_node=4"),
     ("-p long", 8, "n_tasks=0"),
+    ("-n 8 --wrap=srun -n 2 ./a", 8, "n_tasks=8 cpus_per_task=1"),  # what --wrap held in quotation marks
     ("-n 3 -c 2", 12, "n_tasks=0"),  # something else was said, too
 ]
 
@@ -441,6 +442,13 @@ def test_a_job_of_tasks_has_what_its_command_line_asks_for(sacct, options, cpus,
     for each in wanted.split():
         name, _, value = each.partition("=")
         assert int(job[name]) == int(value), each
+
+
+def test_memory_of_a_task_is_not_more_for_the_rounding_of_its_nodes(sacct):
+    """16,000 MB by default for 16 tasks, on three nodes: 1,000 each, of which 16 fill a node of 16,000."""
+    of = {"ReqTRES": "cpu=16,mem=16000M,node=1", "AllocTRES": "cpu=16,mem=16000M,node=3", "ReqMem": "16000M"}
+    row = line(**of, ReqCPUS="16", NNodes="3", NodeList="c[1-3]") + "|sbatch -n 16 run.sh"
+    assert sacct(row, header=f"{HEADER}|SubmitLine").jobs["mem_mb_per_task"].tolist() == [1000]
 
 
 def test_what_asked_for_tasks_is_counted_by_core_hours(sacct):

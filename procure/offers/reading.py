@@ -14,7 +14,10 @@ from procure.schemas import QUOTE
 from procure.text import money, nearest
 
 READ_ONLY = {
-    "quantity": ("how many are offered; price_usd times it must be total", "qty, menge, anzahl, stückzahl"),
+    "quantity": (
+        "how many are offered; price_usd times it must be total",
+        "qty, number of nodes, number of servers, menge, anzahl, anzahl knoten, anzahl server, stückzahl",
+    ),
     "total": ("the price of all of them", "total price, line total, gesamtpreis, gesamt, summe"),
     "sockets": ("processors of one node", "anzahl cpus, number of cpus, anzahl prozessoren"),
     "cores_per_socket": (

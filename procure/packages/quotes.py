@@ -311,11 +311,15 @@ def _read(path: Path, reading: OfferReading) -> QuoteFile:
 
 def _own_table(path: Path) -> QuoteFile | None:
     """Read a text with all columns of a quote table; None where it lacks one, or has amounts that are no US$."""
+    content, needed = read_bytes(path), {column.name for column in QUOTE.columns if column.required}
+    head = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode("utf-8", "replace")
+    if not all(name in head for name in needed):  # an offer may begin with its number, its date, its customer
+        return None
     try:
-        frame = read_rows(read_bytes(path), str(path), encoding_errors="replace")
+        frame = read_rows(content, str(path), encoding_errors="replace")
     except pd.errors.EmptyDataError:
         return None
-    if not {column.name for column in QUOTE.columns if column.required} <= set(frame):
+    if not needed <= set(frame):
         return None
     amounts = [text for name in ("price_usd", "mem_gb") for text in frame[name].astype(str)]
     if any(_FOREIGN.search(text) for text in amounts):

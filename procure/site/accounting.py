@@ -13,6 +13,8 @@ from procure.site.rows import ASSOCIATION, LIMITS, OF_ACCOUNTING, QOS, Row, name
 
 _LIMITS = {row.name: row for row in LIMITS}
 _QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
+_QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
+"""Flags of a QOS that are modelled, or that decide only what becomes of a job that may never start."""
 _OF_QOS = {
     "maxjobs": "maxjobsperuser",
     "maxsubmitjobs": "maxsubmitjobsperuser",
@@ -42,6 +44,7 @@ class Accounting:
 def read_accounting(files: list[tuple[str, str]]) -> Accounting:
     """Read files of sacctmgr commands, dumps and tables; later files add to earlier ones."""
     found = Accounting(qos={"normal": {"name": "normal"}})
+    scripts: list[str] = []
     for name, text in files:
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
@@ -49,7 +52,11 @@ def read_accounting(files: list[tuple[str, str]]) -> Accounting:
         elif re.match(r"(Cluster|Parent|Account|User) - ", first):
             _take_dump(name, text, found)
         else:
+            scripts.append(name)
             _take_script(name, text, found)
+    if len(scripts) > 1:
+        effect = "scripts in this order: where they differ the later stands; take out the one that is not in force"
+        found.not_understood.append(NotUnderstood(setting="sacctmgr", value=", ".join(scripts), effect=effect))
     return found
 
 
@@ -66,6 +73,12 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
             found.not_understood.append(NotUnderstood(setting="line", value=raw, where=f"{name}:{number}"))
             continue
         words = [word for word in words if word not in ("sacctmgr", "-i", "-Q", "--immediate", "--quiet")]
+        if "$" in raw:
+            effect = "holds a variable of the shell: not read; put what `sacctmgr dump` writes in its place"
+            found.not_understood.append(
+                NotUnderstood(setting="line", value=raw[:80], where=f"{name}:{number}", effect=effect)
+            )
+            continue
         if len(words) < 2 or words[0].lower() in ("list", "show"):
             continue
         _command(words, f"{name}:{number}", found)
@@ -144,6 +157,9 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
             parent = who
         elif kind == "Cluster":
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
+            for key in given.keys() & _LIMITS.keys():
+                effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
+                found.not_understood.append(NotUnderstood(setting=key, value=given[key], where=where, effect=effect))
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -222,6 +238,10 @@ def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: A
             kept = [one for one in record.get("flags", ()) if one.lower() not in {each.lower() for each in named}]
             record["flags"] = (*kept, *named) if sign == "+" else tuple(kept)
     _take(QOS, record, plain, where, "QOS", found)
+    if "flags" in plain or "flags+" in given:
+        for flag in (one for one in record.get("flags", ()) if one.lower() not in _QOS_FLAGS):
+            effect = "this flag of the QOS is not modelled: its jobs may be held, or overtake, otherwise"
+            found.not_understood.append(NotUnderstood(setting="flags", value=flag, where=where, effect=effect))
 
 
 def _take(

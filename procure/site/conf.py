@@ -18,7 +18,7 @@ from procure.site.network import is_slurm_topology
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
 
-_PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*)")
+_PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*(?: (?:sec|min)\b)?)")
 _DEEPEST = 10
 
 
@@ -47,6 +47,8 @@ _NO_SLURM_CONF = re.compile(
     r"mpi|namespace|oci|plugstack|scrun|slurmdbd|slurmrestd)\.(conf|yaml)$"
 )
 """Slurm's other files: nothing in them decides when jobs start."""
+_TEMPLATE = re.compile(r"\{\{|\{%|<%")
+"""What Jinja, Salt and Puppet put in the place of a value."""
 _BESIDE = ("README", ".md", ".lock", "jobs.csv", "jobs.psv", "jobs.parquet")
 _BLOCKS = {"nodename": "nodes", "partitionname": "partitions", "reservationname": "reservations"}
 
@@ -66,12 +68,15 @@ def read_folder(folder: str | Path) -> Configuration:
     included: set[Path] = set()
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     files.sort(key=lambda path: path.name != "slurm.conf")
+    whole = files[:1] == [folder / "slurm.conf"]  # then another .conf counts where it is included
     for path in files:
         if path in included:
             continue
         text = as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
         kind = _kind(path, text)
-        if kind == "conf":
+        if kind == "conf" and whole and path.name != "slurm.conf":
+            found.unread_files.append(path.name)
+        elif kind == "conf":
             _take_lines(path, text, found, included, 0)
         elif kind == "shown":
             _take_settings(path, text, found)
@@ -88,9 +93,10 @@ def read_folder(folder: str | Path) -> Configuration:
     found.unread_files = [name for name in found.unread_files if folder / name not in included]
     if not found.nodes or not found.partitions:
         what = "node" if not found.nodes else "partition"
+        beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
         raise TableError(
-            f"{folder}: no {what} is defined; slurm.conf, or the output of scontrol show config, node and partition, "
-            "should stand there (`procure site read DIR --print-commands`)"
+            f"{folder}: no {what} is defined{beside if found.unread_files else ''}; slurm.conf, or the output of "
+            "scontrol show config, node and partition, should stand there (`procure site read DIR --print-commands`)"
         )
     return found
 
@@ -172,9 +178,14 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _records(path: Path, text: str) -> Iterator[Record]:
     for number, line in _lines(text):
+        if _TEMPLATE.search(line):
+            raise TableError(
+                f"{path.parent}, {path.name}:{number}: a template stands here; render it first: {line[:80]}"
+            )
         if line:
             pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-            yield pairs | {"_where": f"{path.name}:{number}", "_line": line}
+            rest = " ".join(_PAIR.sub(" ", line).split()) if pairs else ""
+            yield pairs | {"_where": f"{path.name}:{number}", "_line": line, "_rest": rest}
 
 
 def _take_lines(path: Path, text: str, found: Configuration, included: set[Path], depth: int) -> None:
@@ -182,6 +193,8 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
     defaults = found.defaults
     for record in _records(path, text):
         line, where = record.pop("_line"), record["_where"]
+        if rest := record.pop("_rest"):  # words without "=", "+=", a value with spaces that no quotes hold
+            found.unread.append((where, rest))
         include = re.match(r"(?i)include\s+(\S+)", line)
         first = re.match(r"\w+(?=\s*=)", line.lower())
         key = first[0] if first and first[0] in defaults else None
@@ -203,7 +216,8 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
 
 
 def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
-    named = path.parent / Path(name).name
+    inside = path.parent / name.lstrip("/")  # conf/nodes.conf; of /etc/slurm/nodes.conf the name alone
+    named = inside if inside.is_file() else path.parent / Path(name).name
     if depth >= _DEEPEST or not named.is_file():
         what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
         raise TableError(f"{path.parent}, {where}: {what}; put it beside {path.name}")

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood
 from procure.site.network import parse_slurm_topology
-from procure.site.rows import NO_EFFECT, SETTINGS, UNSET, Row, words
+from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
 from procure.workload.slurm_text import expand_nodes
 
-GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\w.-]*))?(?:[:=](\d+))?")
+GPU = re.compile(r"gpu(?::(?!no_consume)([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\w.-]*))?(?:[:=](\d+))?")
 """A node's GPUs: the model, and how many."""
 
 
 def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]:
     """Name the files that the configuration goes by and that do not stand beside it."""
     lines = []
-    enforced = {"associations", "limits", "qos", "safe", "all"} & set(
-        words(found.settings.get("accountingstorageenforce", ""))
-    )
-    if enforced and not accounting.associations:
+    get = found.settings.get
+    enforced = {"associations", "limits", "qos", "safe", "all"} & set(words(get("accountingstorageenforce", "")))
+    shares = get("priorityweightfairshare", "0") != "0"
+    ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
+    if (enforced or shares) and not accounting.associations:
         lines.append(
             ("associations", "accounts, users and their limits are unknown and bind nobody", "show assoc tree")
         )
-    if enforced and not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting):
+    if (enforced or ranks) and not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting):
         lines.append(("QOS", "QOS and their limits are unknown and bind nobody", "show qos"))
     gaps = [
         NotUnderstood(
@@ -34,7 +36,10 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
         )
         for what, effect, command in lines
     ]
-    plugin = found.settings.get("topologyplugin", "").removeprefix("topology/")
+    if not get("selecttype"):
+        effect = "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"
+        gaps.append(NotUnderstood(setting="SelectType", effect=effect))
+    plugin = get("topologyplugin", "").removeprefix("topology/")
     if plugin in ("tree", "block") and not found.topology[0]:
         effect = (
             "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
@@ -71,6 +76,49 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     return gaps
 
 
+def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the CPUs of a node and its threads per core, as Slurm makes them of what its line gives."""
+    threads, cores, boards = (given.get(name) or 1 for name in ("threads_per_core", "cores", "boards"))  # 0 is 1
+    cpus = given.get("cpus")
+    each = cores * threads
+    usual = cpus // each if cpus and cpus % each == 0 else boards
+    sockets = boards * given["sockets_per_board"] if "sockets_per_board" in given else given.get("sockets", usual)
+    if cpus not in (sockets, sockets * cores, sockets * each):
+        cpus = sockets * each
+    # CPUs that equal cores, or sockets, have one thread each, whatever threads there are (slurm.conf(5), CPUs).
+    return cpus, threads if cpus == sockets * each else 1
+
+
+def node_gaps(found: Configuration) -> list[NotUnderstood]:
+    """Name what lines of nodes leave out or contradict, with what it is taken to be."""
+    told: dict[tuple[str, str], list[Record]] = {}
+    if found.settings.get("fastschedule") == "0":
+        effect = "nodes are as they report, not as their lines say: put what `scontrol show node` prints in their place"
+        told["FastSchedule", effect] = [{"nodename": "0", "_where": found.where["fastschedule"]}]
+    for record in found.nodes:
+        given, _ = taken(NODES, record, lambda _: "")
+        cpus, state = geometry(given)[0], record.get("state", "").upper()
+        sized = given.keys() & {"cpus", "boards", "sockets", "sockets_per_board", "cores", "threads_per_core"}
+        gaps = {
+            ("CPUs", "not given: 1, as Slurm takes it"): not sized,
+            ("CPUs", f"no product of sockets, cores and threads: {cpus}, as Slurm resets it"): (
+                given.get("cpus", cpus) != cpus
+            ),
+            ("RealMemory", "not given: 1 MB, as Slurm takes it: jobs that ask for memory fit nowhere"): (
+                "mem_mb" not in given
+            ),
+            ("State", "CLOUD: taken to be up whenever a job needs it"): "CLOUD" in state,
+        }
+        for gap in (gap for gap, there in gaps.items() if there and not state.startswith("FUTURE")):
+            told.setdefault(gap, []).append(record)
+    return [
+        NotUnderstood(
+            setting=setting, value=",".join(n["nodename"] for n in of)[:80], where=of[0]["_where"], effect=effect
+        )
+        for (setting, effect), of in told.items()
+    ]
+
+
 def unlisted(record: Record, table: Sequence[Row], harmless: Collection[str], of: str) -> list[NotUnderstood]:
     """List what a line says that no row of its table knows."""
     known = {row.name for row in table}
@@ -98,6 +146,11 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
             gaps.append((name, record.get("corecnt", ""), effect))
         if said := [word for word in record.get("flags", "").split(",") if word in ("WEEKDAY", "WEEKEND")]:
             gaps.append((name, ",".join(said), "that it comes again is not modelled: it stands for its own day only"))
+        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups"))
+        if re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", ""):
+            gaps.append((name, who.strip(","), "who may not use it, and groups, are not known: only those named may"))
+        if said := [word for word in record.get("flags", "").split(",") if word in ("FLEX", "IGNORE_JOBS")]:
+            gaps.append((name, ",".join(said), "not modelled: its nodes are closed to others for its time alone"))
         if record.get("licenses", "(null)") not in ("(null)", ""):
             gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
     return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]

@@ -171,10 +171,8 @@ class Known:
         asked = self.jobs["requested_time"].to_numpy(np.int64)
         asked = -(-asked // 60) * 60
         most = np.array([each.max_time or UNLIMITED for each in self.site.partitions])[self.partition_of]
-        usual = np.array([each.default_time or each.max_time or UNLIMITED for each in self.site.partitions])[
-            self.partition_of
-        ]
-        return np.minimum(np.where(asked > 0, np.minimum(asked, most), usual), _LONGEST).astype(np.int64)
+        usual = np.array([each.default_time or UNLIMITED for each in self.site.partitions])[self.partition_of]
+        return np.minimum(np.minimum(np.where(asked > 0, asked, usual), most), _LONGEST).astype(np.int64)
 
     def eligible(self, first: int) -> np.ndarray:
         """Return when a job may start at the earliest, s after the first submission.

@@ -139,7 +139,7 @@ def _yaml_records(text: str, source: str) -> Iterator[Record]:
         raise TableError(f"{source}: cannot be read as YAML: {reason(error)}") from None
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     found.sort(key=lambda each: not each.get("cluster_default"))
-    kinds = [key for each in found for key in each if key not in ("topology", "cluster_default")]
+    kinds = [str(key) for each in found for key in each if key not in ("topology", "cluster_default")]
     if not found or not {"tree", "block"} & set(found[0]):
         raise TableError(f"{source}: has {listed(kinds) if kinds else 'no topology'}; a tree or blocks are needed")
     kind = "tree" if "tree" in found[0] else "block"
@@ -168,15 +168,17 @@ def _switches(records: Iterable[Record], source: str) -> tuple[dict[str, list[st
             continue
         if "aggregatedblock" in fields:
             size = fields.get("blocksize", "0")
-            above.setdefault(int(size) if size.isdigit() else 0, []).append(_names(fields["aggregatedblock"], where))
+            above.setdefault(int(size) if size.isdigit() else 0, []).append(
+                host_names(fields["aggregatedblock"], where)
+            )
             continue
         if name is None or not {"nodes", "switches"} & set(fields):
             raise TableError(f"{where}: a line needs SwitchName= and Nodes= or Switches=")
-        for switch in _names(name, where):
+        for switch in host_names(name, where):
             if switch in nodes_of or switch in switches_of:
                 raise TableError(f"{where}: switch {switch} stands already in a line before")
             of, key = (switches_of, "switches") if "switches" in fields else (nodes_of, "nodes")
-            of[switch] = _names(fields[key], where)
+            of[switch] = host_names(fields[key], where)
             n_names += len(of[switch])
             if n_names > _MOST_NAMES:
                 raise TableError(f"{where}: with this line, more than {_MOST_NAMES:,} nodes are named in all")
@@ -189,13 +191,13 @@ def _switches(records: Iterable[Record], source: str) -> tuple[dict[str, list[st
     return nodes_of, switches_of | {f"blocks {group[0]} to {group[-1]}": group for group in pods}
 
 
-def _names(text: str, where: str) -> list[str]:
+def host_names(text: str, where: str) -> list[str]:
     """Expand a host list."""
     if not _HOST_LIST.fullmatch(text):
         cut = "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
         raise TableError(f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1")
     size = 0
-    for low, high in re.findall(r"(?<!\d)(\d+)-(\d+)(?=[,\]])", text):
+    for low, high in re.findall(r"(\d+)-(\d+)", ",".join(re.findall(r"\[([^\]]*)\]", text))):
         if int(high) < int(low):
             raise TableError(f"{where}: host list {short(text)} has the range {low}-{high}, which runs backwards")
         size += int(high) - int(low)

@@ -46,8 +46,8 @@ def decimal(text: str) -> float:
 
 
 def if_positive(text: str) -> int | None:
-    """Read a whole number above 0; what is none, such as UNLIMITED, says nothing."""
-    return int(text) or None if text.isdecimal() else None
+    """Read a whole number above 0; 0, UNLIMITED and the like say nothing."""
+    return None if UNSET.fullmatch(text.lower()) else whole(text)
 
 
 def unless_negative(text: str) -> int | None:
@@ -140,6 +140,7 @@ _PRIORITY = (
     Row("prioritycalcperiod", "priority.calc_period", seconds),
     Row("priorityfavorsmall", "priority.favor_small", yes),
 )
+_PER_GPU = "defaults per GPU are not applied: jobs take the CPUs and memory that they ask for"
 _ENFORCED = {"yes": "all", "all": "all", "any": "any"}
 SETTINGS = (
     *_PRIORITY,
@@ -162,6 +163,8 @@ SETTINGS = (
         )
     ),
     *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
+    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
+    *_rows("jobs of different labels may be kept from sharing a node; here they share it", "mcsplugin"),
     *_rows("the site's own factor of the priority is taken as 0", "prioritysiteplugin", "prioritysitefactorplugin"),
     *_rows("waiting for burst buffers is not modelled", "burstbuffertype"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime"),
@@ -207,7 +210,7 @@ NO_EFFECT = frozenset(
     "jobcredentialprivatekey jobcredentialpubliccertificate jobcredentialpublickey jobfileappend keepalivetime "
     "kill_invalid_depend killonbadexit killwait launchparameters launchtype logtimeformat mailclient maildomain "
     "mailprog maxarraysize maxbatchrequeue maxdbdmsgs maxjobcount maxjobid maxkmempercent maxmsgsize "
-    "maxrampercent maxstepcount maxswappercent maxtaskspernode mcsparameters mcsplugin memlimitenforce "
+    "maxrampercent maxstepcount maxswappercent maxtaskspernode mcsparameters memlimitenforce "
     "memoryswappiness messagetimeout messagetype minjobage minkmemspace minramspace mpidefault mpiparams "
     "multiple_slurmd namespacetype next_job_id nodeadd openmodeparameters plugindir plugstackconfig "
     "powerparameters powerplugin privatedata proctracktype prolog prologepilogtimeout prologflags prologtimeout "
@@ -286,11 +289,20 @@ PARTITION = (
     Row("preemptmode", "preempt_mode", mode_of),
     Row("gracetime", "grace_time", grace),
     Row("tresbillingweights", "billing_weights", billing_weights),
-    *_rows("defaults per GPU are not applied: jobs take the CPUs and memory that they ask for", "jobdefaults"),
+    *_rows(_PER_GPU, "jobdefaults", "defcpupergpu", "defmempergpu"),
     *_rows("the cluster's own rule of allocation is taken", "selecttypeparameters"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
     *_rows("nodes that are powered down are taken to start at once", "suspendtime", "powerdownonidle"),
-    *_rows(_NOT_HELD, "allowgroups", "exclusiveuser", "rootonly", "reqresv", "maxcpuspersocket", "alternate"),
+    *_rows(
+        _NOT_HELD,
+        "allowgroups",
+        "exclusiveuser",
+        "exclusivetopo",
+        "rootonly",
+        "reqresv",
+        "maxcpuspersocket",
+        "alternate",
+    ),
 )
 """Of a line PartitionName."""
 PARTITION_NO_EFFECT = frozenset(
@@ -351,7 +363,7 @@ LIMITS = (
     *_limit("maxjobsperaccount maxjobspa", "max_jobs_per_account", whole),
     *_limit("maxsubmitjobsperuser maxsubmitpu maxsubmitjobspu", "max_submit_jobs_per_user", whole, _NOT_APPLIED),
     *_limit("maxsubmitjobsperaccount maxsubmitpa maxsubmitjobspa", "max_submit_jobs_per_account", whole, _NOT_APPLIED),
-    *_limit("maxwall maxwalldurationperjob", "max_wall", seconds),
+    *_limit("maxwall maxwalldurationperjob maxwallduration", "max_wall", seconds),
     *_limit("grpwall", "grp_wall", seconds, _NOT_APPLIED),
     *_limit("grptres", "grp_tres", _tres),
     *_limit("grptresmins grptresmin", "grp_tres_mins", _tres),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -17,7 +18,17 @@ from procure.files.gpu_pools import joined_pools
 from procure.settings import complaint, problems
 from procure.site.accounting import read_accounting
 from procure.site.conf import Configuration, Record, read_folder
-from procure.site.gaps import GPU, gres_gaps, missing, no_rows, of_cores, reservation_gaps, unlisted
+from procure.site.gaps import (
+    GPU,
+    geometry,
+    gres_gaps,
+    missing,
+    no_rows,
+    node_gaps,
+    of_cores,
+    reservation_gaps,
+    unlisted,
+)
 from procure.site.model import (
     Latency,
     NodeEvent,
@@ -31,7 +42,7 @@ from procure.site.model import (
     Select,
     Site,
 )
-from procure.site.network import parse_slurm_topology
+from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
     NODE_NO_EFFECT,
     NODES,
@@ -112,17 +123,23 @@ def _resolve_node_sets(found: Configuration) -> None:
 def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame) -> Site:
     accounting = read_accounting(found.accounting)
     unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
-    unknown += accounting.not_understood + missing(found, accounting)
+    unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
         unknown += unlisted(record, NODES, NODE_NO_EFFECT, f"node {record['nodename'][:40]}") + gres_gaps(record, found)
     if len(set(nodes["threads_per_core"])) > 1:
         effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
         unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
     unknown += [
-        NotUnderstood(setting="file", where=name, effect="none of Slurm's files that are known: nothing of it is used")
+        NotUnderstood(
+            setting="file",
+            where=name,
+            effect="none of Slurm's files that are known, or not included: nothing of it is used",
+        )
         for name in found.unread_files
     ]
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
+    last = max((n for n, one in enumerate(partitions) if one.default), default=-1)  # Slurm keeps the last only
+    partitions = tuple(one.model_copy(update={"default": n == last}) for n, one in enumerate(partitions))
     flat, of_settings = taken(SETTINGS, found.settings, lambda name: found.where.get(name, "slurm.conf"))
     values: dict[str, Any] = {key: value for key, value in flat.items() if "." not in key}
     within: dict[str, dict[str, Any]] = {"priority": {}, "select": {}, "preemption": {}}
@@ -136,8 +153,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         "priority": _priority(found, within["priority"], unknown),
         "select": _select(found, within["select"], unknown),
         "preemption": _preemption(found, within["preemption"]),
-        # With an epilog every node reports the end of a job itself (slurm.conf, Epilog).
-        "latency": Latency(pass_at_end=1) if found.settings.get("epilog") else Latency(),
+        "latency": _latency(found, tz),
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
@@ -158,6 +174,14 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
     return Site(**values, not_understood=tuple(unknown))
+
+
+def _latency(found: Configuration, tz: str | None) -> Latency:
+    """Return when Slurm began, of a shown configuration; with an epilog every node reports an end itself (Epilog)."""
+    known: dict[str, Any] = {"pass_at_end": 1} if found.settings.get("epilog") else {}
+    with contextlib.suppress(ValueError):
+        known["booted"] = _moment(found.settings["boot_time"], tz) if "boot_time" in found.settings else None
+    return Latency(**known)
 
 
 def _past_events(
@@ -211,7 +235,7 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     """Name what a site's preemption has that is not simulated."""
     kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
     mode = found.settings.get("preemptmode", "OFF")
-    turns = _turns(partitions, kind, found.where.get("preemptmode", "")) if "gang" in words(mode) else []
+    turns = _turns(partitions, kind if "gang" in words(mode) else "none", found.where.get("preemptmode", ""))
     if kind == "none":
         return turns
     where, gaps = found.where.get("preempttype", ""), []
@@ -237,7 +261,7 @@ def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUn
     for each in partitions:
         word, _, most = each.oversubscribe.partition(":")
         if word in ("yes", "force") and most != "1":
-            effect = "time slices are not simulated: no two of its jobs take turns on a CPU (OverSubscribe=FORCE:1)"
+            effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
             told.append((f"partition {each.name} OverSubscribe", each.oversubscribe, effect))
     if kind == "partition_prio":
         reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions}
@@ -315,12 +339,15 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
         unknown.append(NotUnderstood(setting="SelectType", value=kind, effect=effect))
     if kind != "linear" and any(word.startswith("cr_cpu") for word in given):
         values["consume"] = "cpu"
-    values["memory"] = not given or any("memory" in word for word in given)
+    values["memory"] = (not given and kind != "linear") or any("memory" in word for word in given)
     values["pack_nodes"] = "cr_pack_nodes" in given
     values["lln"] = "cr_lln" in given
     if values["pack_nodes"]:
         effect = "nodes are chosen as without it: a job may get other ones"
         unknown.append(NotUnderstood(setting="SelectTypeParameters cr_pack_nodes", effect=effect))
+    if "cr_one_task_per_core" in given and any(node.get("threadspercore", "1") != "1" for node in found.nodes):
+        effect = "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"
+        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_one_task_per_core", effect=effect))
     for word in given:
         if not _KNOWN_SELECT.match(word) or "socket" in word:
             effect = "cores are taken in its place"
@@ -376,7 +403,10 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
     unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
-    return Partition(name=name, **values)
+    try:
+        return Partition(name=name, **values)
+    except ValidationError as error:
+        raise TableError(complaint(f"{record['_where']}, partition {name}", problems(error))) from None
 
 
 def _moment(text: str, tz: str | None) -> int:
@@ -408,7 +438,7 @@ def read_reservation(record: Record, tz: str | None) -> Reservation:
 
 _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
     ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
-    ("failing", "drain"),
+    ("failing", "drain"), ("invalid_reg", "drain"), ("inval", "drain"),
 )  # fmt: skip
 
 
@@ -430,7 +460,7 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         state = closed_as(record) or "down"
         events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
     for record in found.nodes:
-        names = expand_nodes(record["nodename"])
+        names = host_names(record["nodename"], record["_where"])
         if record.get("state", "").upper().startswith("FUTURE"):
             continue  # defined for later: no node of today
         row = _node(record)
@@ -464,12 +494,7 @@ def _place(part: str) -> tuple[int, bool, int | str]:
 
 def _node(record: Record) -> dict[str, Any]:
     given, _ = taken(NODES, record, lambda _: record["_where"], f"{record['nodename']} ")
-    sockets = given.get("sockets", given.get("boards", 1) * given.get("sockets_per_board", 1))
-    threads = given.get("threads_per_core", 1)
-    cores = sockets * given.get("cores", 1)
-    cpus = given.get("cpus") or cores * threads
-    if cpus == cores:  # then a CPU is a core, whatever threads it has (slurm.conf(5), CPUs)
-        threads = 1
+    cpus, threads = geometry(given)
     if "usable" in given:
         cpus = given["usable"]
     elif given.get("reserved_cores"):

@@ -44,15 +44,22 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         if not given:
             value = _BARE[name] if name in _BARE else left.pop(0) if left and left[0][:1] != "-" else ""
         found[name] = value
+        if name == "wrap" and " " not in value:
+            break  # Slurm keeps no quotation marks: the words that follow may be the wrapped command's
     return found
 
 
 def line_options(line: str) -> dict[str, str]:
     """Read the options of a command such as ``sbatch -n 16 --array=0-9%2 run.sh``; none of an empty or ``(null)`` one.
 
-    Quotation marks that do not match are a ValueError.
+    A quotation mark without its like is a letter: Slurm joins the words of a line as the shell gave them.
     """
-    return {} if line in ("", "(null)", "Unknown") else read_options(shlex.split(line)[1:])
+    if line in ("", "(null)", "Unknown"):
+        return {}
+    try:
+        return read_options(shlex.split(line)[1:])
+    except ValueError:
+        return read_options(line.split()[1:])
 
 
 def script_options(script: str) -> dict[str, tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 
@@ -103,6 +104,10 @@ def utc_text(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+_OFFSET = re.compile(r"[T ]\d\d[\d:.]*\s*(?:Z|[+-]\d\d(?::?\d\d)?)$")
+"""An offset behind a time: Z, +02:00, +0200 or +02."""
+
+
 def unix_seconds(
     text: pd.Series, column: str, ledger: Ledger, tz: str | None, not_before: np.ndarray | None = None
 ) -> np.ndarray:
@@ -136,17 +141,19 @@ def unix_seconds(
     if not dates.any():
         return digits
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
-    if bool(given.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$", na=False).any()):
-        first = second = _epoch(pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True))
-    else:
-        naive = pd.to_datetime(given, format="ISO8601", errors="coerce")
+    aware = given.str.contains(_OFFSET, na=False).to_numpy(bool)
+    read = pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True)
+    first = second = with_offset = _epoch(read)
+    if (dates & ~aware).any():
+        naive = read.dt.tz_localize(None)
         unsaid = "dates were read as UTC: state the zone of the log with --tz"
         ledger.note(f"dates were read as local times of {tz}" if tz else unsaid)
         place = naive.dt.tz_localize
-        first, second = (
+        twice = (
             _epoch(place(zone(tz or "UTC"), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"))
             for early in (True, False)
         )
+        first, second = (np.where(aware, with_offset, one) for one in twice)
     ledger.refuse(dates & np.isnan(first), column, text, "a date and time such as 2021-05-04T13:00:00, or Unix seconds")
     first, second = (np.where(one < _YEAR, np.nan, one) for one in (first, second))
     if not_before is not None:

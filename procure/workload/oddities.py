@@ -27,6 +27,9 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
     n, _ = marked(jobs["requested_time"] == 0)
     if 0 < n < len(jobs):
         found.append(f"{counted(n, 'job')} {of_all} {'has' if n == 1 else 'have'} a requested_time of 0: no limit")
+    n, row = marked(as_logged(jobs)["cpus_per_node"] == 0)
+    if n:
+        found.append(f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for no CPU, first in row {row + 1}")
     n, row = marked(jobs["submit_time"] < 0)
     if n:
         found.append(

@@ -25,6 +25,12 @@ def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
     for number, ad in _ads(text, found):
+        if _whole(ad, "JobUniverse") in (7, 12):
+            found.skip("of the scheduler's or the local universe: it ran where it was submitted")
+            continue
+        for name in ("RequestCpus", "RequestMemory", "RequestGpus", "RequestGPUs"):
+            if not re.fullmatch(r"[\d.]*", str(ad.get(name, ""))) and ad[name] != "undefined":
+                found.note(f"{name} that is an expression says no number: it counts as not asked for")
         start = _whole(ad, "JobCurrentStartDate") or _whole(ad, "JobStartDate")
         end = _whole(ad, "CompletionDate") or _whole(ad, "EnteredCurrentStatus")
         wall = _whole(ad, "RemoteWallClockTime")
@@ -54,7 +60,8 @@ def rows(text: str) -> Rows:
 def _ads(text: str, found: Rows) -> list[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] in "[{":
         try:
-            document = json.loads(text)
+            lines = text.split("\n{") if text.lstrip()[:1] == "{" else []  # -jsonl: an object each
+            document = [json.loads("{" * (n > 0) + one) for n, one in enumerate(lines)] or json.loads(text)
         except ValueError:
             found.bad(1, text[:60], "JSON as condor_history -json writes it")
             return []

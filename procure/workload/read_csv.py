@@ -174,6 +174,9 @@ def _amounts(log: _Log, cpus_per_node: int | None) -> dict[str, np.ndarray]:
         else:
             raw[field] = log.number(field)
     n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(log.frame))), nan=1.0), 1.0)
+    for field in ("n_nodes", "cpus_per_node", "gpus_per_node"):
+        if field in raw and (n := int(((np.nan_to_num(raw[field]) % 1 > 0) & log.ledger.keep).sum())):
+            log.ledger.note(f"{counted(n, 'job')} of {field} that is no whole number, as 1.600 is 1.6: rounded up")
     for field in AMOUNTS:
         log.ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
     if cpus_per_node is not None:

@@ -43,7 +43,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     hosts = fields[24 + n_asked : 24 + n_asked + n_hosts]
     rest = fields[24 + n_asked + n_hosts :]
     state, _, name, command = rest[:4]
-    cpus, index = int(fields[6]), int(rest[28]) if len(rest) > 28 and rest[28].isdigit() else 0
+    cpus, index = int(fields[6]), int(rest[29]) if len(rest) > 29 and rest[29].isdigit() else 0
     slots = Counter[str]()
     for host in hosts:
         times, star, one = host.partition("*")
@@ -55,7 +55,7 @@ def _take(found: Rows, number: int, line: str) -> None:
     each = int(gpus[1] or gpus[2]) * n_nodes if gpus else 0
     found.add(
         number,
-        JobID=f"{fields[3]}[{index}]" if index else fields[3],
+        JobID=f"{fields[3]}_{index}" if index else fields[3],
         JobName=name,
         User=fields[11],
         Account=rest[24] if len(rest) > 24 else "",

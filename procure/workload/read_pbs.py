@@ -9,9 +9,10 @@ import math
 import re
 from collections import Counter
 
-from procure.workload.rows import Rows, clock
+from procure.workload.rows import Rows, clock, duration
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];[^;]*;")
+_PAIR = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
 _MB = {"b": 1e-6, "kb": 1024 / 1e6, "mb": 1.048576, "gb": 1073.741824, "tb": 1099511.627776}
 _WORD_BYTES = 8
 
@@ -34,28 +35,32 @@ def _take(found: Rows, number: int, line: str) -> None:
     if kind != "E":
         found.skip(f"record {kind}, not the end of a job")
         return
-    told = dict(part.split("=", 1) for part in message.split() if "=" in part)
+    told = {name: value.strip('"') for name, value in _PAIR.findall(message)}
     hosts, slots = _hosts(told.get("exec_host", ""))
     asked = {name.removeprefix("Resource_List."): value for name, value in told.items()}
     n_nodes = len(hosts) or int(asked.get("nodect", 1))
     chunks = _chunks(asked.get("select", "") or asked.get("nodes", ""))
-    cpus = int(asked.get("ncpus", 0)) or sum(slots.values()) or n_nodes
+    # Torque writes its default ncpus=1 beside nodes=2:ppn=8.
+    ppn = 0 if asked.get("select") else sum(n * int(c.get("ppn", 1)) for n, c in chunks)
+    cpus = max(int(asked.get("ncpus", 0)), sum(slots.values()), ppn, n_nodes)
     gpus = int(asked.get("ngpus", 0)) or sum(n * int(c.get("ngpus", c.get("gpus", 0))) for n, c in chunks)
     memory = _memory(asked.get("mem", "")) or sum(n * _memory(c.get("mem", "")) for n, c in chunks)
     memory = memory or cpus * _memory(asked.get("pmem", ""))
+    if _unlike(chunks):
+        found.note("jobs of unlike chunks (select=1:ncpus=4+2:ncpus=8) are taken as of nodes alike, each of their mean")
     found.add(
         number,
         JobID=job_id,
         JobName=told.get("jobname", ""),
         User=told.get("user", ""),
-        Account=told.get("account", "").strip('"') or told.get("project", "").removeprefix("_pbs_project_default"),
+        Account=told.get("account", "") or told.get("project", "").removeprefix("_pbs_project_default"),
         Partition=told.get("queue", ""),
         Submit=told.get("ctime", told.get("qtime", "")),
         Eligible=told.get("etime", ""),
         Start=told.get("start", ""),
         End=told.get("end", ""),
-        ElapsedRaw=clock(told.get("resources_used.walltime", "")),
-        Timelimit=asked.get("walltime", ""),
+        ElapsedRaw=clock(told.get("resources_used.walltime", "")) or _between(told.get("start"), told.get("end")),
+        Timelimit=duration(clock(asked.get("walltime", ""))),
         State="COMPLETED" if told.get("Exit_status", "0") == "0" else "FAILED",
         NNodes=n_nodes,
         NodeList=",".join(hosts),
@@ -64,13 +69,17 @@ def _take(found: Rows, number: int, line: str) -> None:
     )
 
 
+def _between(start: str | None, end: str | None) -> str:
+    return str(int(end) - int(start)) if start and end else ""
+
+
 def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
     """Write what was asked for as a command line: each chunk is a task, or a node of its own where they are scattered.
 
     Chunks that are not alike have no such line.
     """
-    if len({tuple(sorted(what.items())) for _, what in chunks}) != 1:
-        return ""
+    if _unlike(chunks):
+        return "qsub --exclusive" if "excl" in place else ""
     n, what = sum(number for number, _ in chunks), chunks[0][1]
     words = [f"qsub --ntasks={n} --cpus-per-task={what.get('ncpus', '1')}"]
     words += ["--exclusive"] if "excl" in place else []
@@ -78,6 +87,10 @@ def _line(chunks: list[tuple[int, dict[str, str]]], place: str) -> str:
     memory, gpus = _memory(what.get("mem", "")), what.get("ngpus", "0")
     words += [f"--mem-per-task={math.ceil(memory)}M"] if memory else []
     return " ".join(words + [f"--gpus-per-task={gpus}"] * (gpus != "0"))
+
+
+def _unlike(chunks: list[tuple[int, dict[str, str]]]) -> bool:
+    return len({tuple(sorted(what.items())) for _, what in chunks}) > 1
 
 
 def _hosts(text: str) -> tuple[list[str], Counter[str]]:

@@ -76,7 +76,10 @@ class _Log(NamedTuple):
         found = self.pick(*names)
         if found is None:
             has = printable(", ".join(self.frame.columns))
-            raise TableError(f"{self.ledger.source}: column {' or '.join(names)} is missing; the file has {has}")
+            raise TableError(
+                f"{self.ledger.source}: column {' or '.join(names)} is missing; the file has {has}; "
+                "`procure workload import --print-sacct-command` prints the command that collects what is needed"
+            )
         return found
 
     def text(self, name: str) -> pd.Series:
@@ -215,6 +218,11 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
             "`procure workload import --print-sacct-command` prints"
         )
     delimiter = max("|;,^\t", key=(header if how.fields is None or not body else lines[body[0]]).count)
+    if delimiter not in (header if how.fields is None or not body else lines[body[0]]):
+        raise TableError(
+            f"{path}: none of | ; , ^ or a tab parts its columns; a table with spaces cuts its cells: collect it with "
+            "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
+        )
     names = [name.strip().lower() for name in header.split("," if how.fields is not None else delimiter)]
     split = [lines[number].split(delimiter) for number in body]
     if names[-1] == LAST_FIELD.lower():

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 
-from procure.workload.rows import Rows, clock
+from procure.workload.rows import Rows, clock, duration
 
-_FEWEST = 44
+_FEWEST = 43  # of version 6.1; later ones have more at the end
+_PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
 _MILLISECONDS = 10**12
 _WITH_PE = "jobs with a parallel environment: the log names their first node only, so each counts as of one node"
 
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
-    fields = lines[-1].split(":")
+    fields = next((line for line in reversed(lines) if not line.startswith("#")), "").split(":")
     return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 7, 8, 9, 10))
 
 
 def rows(text: str) -> Rows:
     """Return a row per job, or task of an array job."""
-    found = Rows(text).take(_take, "a record of 44 fields or more with : between them")
+    found = Rows(text).take(_take, "a record of 43 fields or more with : between them")
     found.note("whether a memory request is per slot or per job this log does not say: no job asks for memory here")
     return found
 
@@ -31,8 +32,10 @@ def _take(found: Rows, number: int, line: str) -> None:
     if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
         raise ValueError(line)
     submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
-    # The command's options may hold colons, too (-l h_rt=1:00:00): they stand before the last five fields.
-    options = ":".join(fields[39:-5])
+    if any(map(_PE_TASK.fullmatch, fields[41:46])):
+        found.skip("record of a part of a parallel job, whose own record counts")
+        return
+    options = ":".join(fields[39:])  # may hold colons, too (-l h_rt=1:00:00)
     slots, task = max(int(fields[34]), 1), fields[35]
     gpus = re.search(r"\b(?:gpu|gpus|ngpus|nvidia_gpu)=(\d+)", options)
     limit = re.search(r"\b[hs]_rt=([\d:]+)", options)
@@ -50,7 +53,7 @@ def _take(found: Rows, number: int, line: str) -> None:
         Submit=submit,
         Start=start if start else "",
         End=end,
-        Timelimit="" if not limit else _duration(clock(limit[1])),
+        Timelimit="" if not limit else duration(clock(limit[1])),
         State="COMPLETED" if fields[11] == fields[12] == "0" else "FAILED" if start else "CANCELLED",
         NNodes=1,
         NodeList=fields[1] if start else "",
@@ -63,8 +66,3 @@ def _seconds(text: str) -> int:
     """Return Unix seconds; Univa writes milliseconds."""
     value = int(text)
     return value // 1000 if value >= _MILLISECONDS else value
-
-
-def _duration(seconds: str) -> str:
-    value = int(seconds or 0)
-    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}"

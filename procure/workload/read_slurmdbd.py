@@ -35,14 +35,16 @@ def rows(text: str) -> Rows:
         if None in row or None in row.values():
             found.bad(number, str(row.get("id_job")), "a row with as many fields as the header")
             continue
+        row = {name: "" if text in ("NULL", "\\N") else text for name, text in row.items()}
         state = row.get("state", "")
         limit = row.get("timelimit", "")
         asked, got = (_tres(row.get(name, ""), row, found) for name in ("tres_req", "tres_alloc"))
         task = row.get("id_array_task", "")
-        array = row.get("id_array_job", "0")
+        array, het = row.get("id_array_job", "0"), row.get("het_job_id", "0")
+        job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
         found.add(
             number,
-            JobID=f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"],
+            JobID=f"{het}+{row.get('het_job_offset', '0')}" if het not in ("0", *_NO_VALUE) else job_id,
             JobName=row.get("job_name", ""),
             User=row.get("user", "") or row.get("id_user", ""),
             Account=row.get("account", ""),

@@ -73,3 +73,9 @@ def clock(text: str) -> str:
         return str(int(text) if text.isdigit() else int(clock_seconds(text)))
     except ValueError:
         return ""
+
+
+def duration(seconds: str) -> str:
+    """Return seconds as ``HH:MM:SS``; empty where there are none."""
+    value = int(seconds or 0)
+    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}" if value else ""

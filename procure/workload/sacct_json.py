@@ -30,7 +30,8 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TableError(f"{source}: begins with {{ and is no JSON: {str(error)[:100]}") from None
+        at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise TableError(f"{source}{at}: is no JSON from here on; was it cut? `sacct --json` writes it whole") from None
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
@@ -39,6 +40,8 @@ def json_rows(text: str, source: str) -> pd.DataFrame:
             f"{source}: is what `squeue --json` prints, the jobs of one moment; a log is what `sacct --json` prints. "
             "For the queue of now: procure queue predict --state"
         )
+    if jobs and not any("time" in job for job in jobs):
+        raise TableError(f"{source}: its jobs have no 'time': none of sacct's; `sacct --json` prints a log")
     if not jobs:
         raise TableError(f"{source}: holds no job")
     return pd.DataFrame([_row(job) for job in jobs], dtype=object).rename(columns=str.lower)

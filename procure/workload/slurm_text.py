@@ -181,10 +181,12 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
         elif key in ("cpu", "node", "gres/gpu") or key.startswith("gres/gpu:"):
             held = typed if ":" in key else found
             held[key.removeprefix("gres/gpu:")] = float(value) if value.replace(".", "", 1).isdigit() else math.nan
-    bad = (bool(text) and "=" not in text) or not all(map(math.isfinite, (*found.values(), *typed.values())))
+    bad = (bool(text) and "=" not in text) or not all(abs(n) < 2**53 for n in (*found.values(), *typed.values()))
+    if bad:
+        return math.nan, math.nan, math.nan, math.nan, "", True
     gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else math.nan
     cpu, mem, node = (found.get(name, math.nan) for name in ("cpu", "mem", "node"))
-    return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", bad
+    return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", False
 
 
 _GRES = re.compile(r"(?:gres[:/])?gpu(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
