@@ -21,8 +21,8 @@ BITS = 32
 """Nodes to a word. A word times a constant of 27 bits stays below 2^63, so plain Python counts alike."""
 EVERY = 1 << 59
 """As the units that a job asks for: look at every node that may hold any."""
-_PLACE = np.zeros(BITS, np.int64)
-_PLACE[(0x077CB531 << np.arange(BITS) & 0xFFFFFFFF) >> 27] = np.arange(BITS)
+_PLACE = np.argsort((0x077CB531 << np.arange(32) & 0xFFFFFFFF) >> 27)
+"""By the five highest bits of a word's lowest bit times the constant (de Bruijn's), which bit that is."""
 
 
 class Usable(NamedTuple):
