@@ -64,13 +64,8 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
         effect = "not modelled: jobs that ask for it start as if there were enough of it"
         gaps.append(NotUnderstood(setting=of, value=",".join(other), where=record["_where"], effect=effect))
     if "_shown" not in record and not any(item.startswith("gpu") for item in given):
-        listed = {
-            n
-            for each in found.gres
-            if each.get("name") == "gpu" and "nodename" in each
-            for n in expand_nodes(each["nodename"])
-        }
-        if listed & set(expand_nodes(record["nodename"])):
+        listed = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+        if any(each.get("name") == "gpu" for each in listed):
             effect = "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"
             gaps.append(NotUnderstood(setting=of, where=record["_where"], effect=effect))
     return gaps

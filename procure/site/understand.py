@@ -512,9 +512,8 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
     if set(kinds) == {""}:
         # Slurm counts the models of an untyped number as gres.conf lists them, and so for this node.
         typed: dict[str, int] = {}
-        for each in found.gres:
-            named = "nodename" not in each or name in expand_nodes(each["nodename"])
-            if named and each.get("name") == "gpu" and each.get("type"):
+        for each in (*found.gres_of.get("", ()), *found.gres_of.get(name, ())):
+            if each.get("name") == "gpu" and each.get("type"):
                 files = len(expand_nodes(each.get("file", "")))
                 typed[each["type"]] = typed.get(each["type"], 0) + (int(each.get("count", 0)) or files or kinds[""])
         if len(typed) == 1:
