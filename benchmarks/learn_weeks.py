@@ -2,7 +2,7 @@
 
 LOG is one file, or several with commas between, put together without repeated jobs.
 Trains as `procure learn train` does on the span TRAIN (``FIRST..LAST``), and judges on JUDGE as `procure learn
-evaluate` does, beside a random order, too; with another objective apart.
+evaluate` does, beside a random order, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +25,6 @@ from procure.run import label
 from procure.simulator.seams import order
 from procure.tables import JOB, read
 from procure.workload.importing import import_log
-
-VARIANTS = {"learned": {}, "for the wait": {"objective": "wait"}}
 
 
 @order
@@ -98,7 +95,6 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=Settings.generations)
     parser.add_argument("--untrained", action="store_true", help="judge the start of a search; TRAIN does not count")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--variants", default="learned")
     arguments = parser.parse_args()
     jobs = read_logs(arguments.log, arguments.preset)
     jobs, nodes = system(jobs, arguments.nodes, arguments.cpus, arguments.whole)
@@ -111,26 +107,25 @@ def main() -> None:
         print("\n".join(json.dumps(row, default=float) for row in found.policies.to_dict("records")), found.notes[0])
         return
     train = DayFilter(arguments.train, arguments.tz, min_jobs=50, min_wait=60.0)
-    for name in arguments.variants.split(","):
-        for seed in range(1, arguments.seeds + 1):
-            settings = Settings(generations=arguments.generations, seed=seed, processes=1, minutes=1e4)
-            began = time.process_time()
-            trained = learn_policy(jobs, nodes, train, replace(settings, **VARIANTS[name]))
-            seconds = time.process_time() - began
-            found = evaluate_policy(trained, jobs, nodes, DayFilter(arguments.judge, arguments.tz), rivals=rivals)
-            rivals = [one for one in rivals if label(one) == found.best_rival]  # the others once
-            for row in found.policies.to_dict("records"):
-                if row["policy"] == "learned":
-                    row |= {
-                        "variant": name,
-                        "seed": seed,
-                        "cpu_s": round(seconds, 1),
-                        "n_weeks": len(trained.trained["weeks"]),
-                    }
-                    row |= {"untrained": trained.trained["untrained"], "objective": trained.trained["objective"]}
-                    row |= {"weights": [round(float(w), 3) for w in trained.arrays["weights"]]}
-                print(json.dumps(row, default=float), flush=True)
-            print(found.notes[0], flush=True)
+    for seed in range(1, arguments.seeds + 1):
+        settings = Settings(generations=arguments.generations, seed=seed, processes=1, minutes=1e4)
+        began = time.process_time()
+        trained = learn_policy(jobs, nodes, train, settings)
+        seconds = time.process_time() - began
+        found = evaluate_policy(trained, jobs, nodes, DayFilter(arguments.judge, arguments.tz), rivals=rivals)
+        rivals = [one for one in rivals if label(one) == found.best_rival]  # the others once
+        for row in found.policies.to_dict("records"):
+            if row["policy"] == "learned":
+                row |= {
+                    "variant": "learned",
+                    "seed": seed,
+                    "cpu_s": round(seconds, 1),
+                    "n_weeks": len(trained.trained["weeks"]),
+                }
+                row |= {"untrained": trained.trained["untrained"], "objective": trained.trained["objective"]}
+                row |= {"weights": [round(float(w), 3) for w in trained.arrays["weights"]]}
+            print(json.dumps(row, default=float), flush=True)
+        print(found.notes[0], flush=True)
 
 
 if __name__ == "__main__":

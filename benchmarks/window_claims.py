@@ -19,7 +19,7 @@ from procure.topology.fat_tree import make_nodes
 from procure.window.compare import collect_windows
 from procure.window.policies import Windows
 from procure.window.problem import Window
-from procure.window.solve import make_solver, solve
+from procure.window.solve import solve
 from procure.workload.studies import read_released
 
 NODES = make_nodes(25, 4, 10)
@@ -48,12 +48,11 @@ def epoch_windows(jobs: pd.DataFrame, seed: int) -> list[Window]:
 
 def solved(windows: list[Window], method: str, steps: int = 0, **options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cost (code), cost (paper) and CPU seconds of each window."""
-    solver = make_solver(method)
-    solve(windows[0], solver, steps=1)
+    solve(windows[0], method, steps=1)
     rows = []
     for i, window in enumerate(windows):
         began = time.process_time()
-        found = solve(window, solver, seed=i, steps=steps, **options)
+        found = solve(window, method, seed=i, steps=steps, **options)
         rows.append((found.cost_code, found.cost_paper, time.process_time() - began))
     return tuple(np.array(rows, float).T)
 

@@ -56,7 +56,6 @@ from procure.sweep.choose_days import Probe as Probe
 from procure.sweep.choose_days import choose_days as choose_days
 from procure.sweep.results import load_results as load_results
 from procure.tables import check as check
-from procure.window.problem import read_window as read_window
 from procure.workload import describe as describe
 from procure.workload import generate as generate
 from procure.workload import import_log as import_log

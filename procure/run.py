@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from procure.errors import ArgumentError, TableError
@@ -29,6 +32,7 @@ from procure.simulator.arrays import (
     fits_empty,
     gpu_fields,
     gpu_type_bits,
+    in_queue_order,
     job_arrays,
     node_kinds,
     profiles,
@@ -50,6 +54,8 @@ from procure.workload.replay import check_warm_up
 from procure.workload.speedups import KINDS as KIND_SPEEDS
 from procure.workload.speedups import run_times_on
 
+_STEP = 1 << 18
+"""Jobs whose nodes are written out at a time."""
 _UNITS = {one.name: one.unit for one in METRICS if one.unit != "0 or 1"} | {"utilization_nodes": "share"}
 
 
@@ -59,9 +65,6 @@ class Run(Shown):
 
     Attributes
     ----------
-    schedule
-        The job table in its own row order with simulated ``start_time``, ``end_time`` (Unix seconds,
-        empty for unrunnable jobs) and ``node_ids``.
     metrics
         `procure.tables.METRICS` by name, and ``utilization_nodes``, the share of the nodes that run at least one job
         over the makespan; None where undefined.
@@ -71,17 +74,25 @@ class Run(Shown):
         bool[n_jobs] in the job table's order: ended at its limit.
     """
 
-    schedule: pd.DataFrame
     metrics: dict[str, Any]
     elapsed: float
     killed: np.ndarray
+    _schedule: Callable[[], pd.DataFrame]
 
     notes = ()
+
+    @functools.cached_property
+    def schedule(self) -> pd.DataFrame:
+        """The job table in its own row order with simulated ``start_time``, ``end_time`` and ``node_ids``.
+
+        Times in Unix seconds, empty for unrunnable jobs. Made when it is asked for.
+        """
+        return self._schedule()
 
     @property
     def title(self) -> str:
         """What was simulated."""
-        return f"simulated {counted(len(self.schedule), 'job')}"
+        return f"simulated {counted(len(self.killed), 'job')}"
 
     def shown(self) -> pd.DataFrame:
         """Return the metrics for people, with their units."""
@@ -160,6 +171,7 @@ def prepare_checked(
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     fields = gpu_fields(jobs, nodes)
     rows = job_arrays(jobs, bits, fields)
+    table = in_queue_order(jobs, rows.row)
     kinds, kind_of, speeds = node_kinds(nodes, bits, KIND_SPEEDS in jobs, fields)
     scaled = [run_times_on(jobs, logged_speed, *each) for each in speeds]
     # Rows that are equal become one: nearly always there is one speed, and GPUs do not change run times.
@@ -178,10 +190,10 @@ def prepare_checked(
     fits, classes = fits_empty(rows, kinds), class_of(jobs)[rows.row]
     return Prepared(
         *(rows, kinds, fits, took, user, due, usage, classes, kind_of, *switches(nodes)),
-        profiles=profiles(jobs)[:, rows.row],
+        profiles=profiles(table),
         counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
-        table=jobs.iloc[rows.row].reset_index(drop=True),
+        table=table,
         nodes=nodes,
     )
 
@@ -246,10 +258,9 @@ def simulate(
     found = run_prepared(ready, policy, parameters, given, fast_lane)
     killed = np.empty(len(jobs), dtype=bool)
     killed[ready.jobs.row] = found.killed
-    schedule = _schedule(jobs, nodes, ready.jobs, found)
     places = (found.start, found.end, found.node_list, found.node_first)
     metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*places, len(nodes))}
-    return Run(schedule, metrics, found.elapsed, killed)
+    return Run(metrics, found.elapsed, killed, lambda: _schedule(jobs, nodes, ready.jobs, found))
 
 
 def measured(ready: Prepared, found: Outcome) -> np.ndarray:
@@ -425,27 +436,26 @@ def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outc
     schedule = jobs.reset_index(drop=True).copy()
     for name, values in (("start_time", found.start), ("end_time", found.end)):
         schedule[name] = pd.arrays.IntegerArray(np.where(ran, values + first, 0)[back], ~ran[back])
-    names = nodes["node_id"].astype(str).to_numpy(dtype=object)
-    alone = ran & (np.diff(bounds) == 1)
-    node_ids = np.full(len(ran), "", dtype=object)
-    node_ids[alone] = names[flat[bounds[:-1][alone]]]
-    for job in np.flatnonzero(ran & ~alone).tolist():
-        node_ids[job] = ",".join(names[flat[bounds[job] : bounds[job + 1]]])
-    more: dict[str, Any] = {"node_ids": node_ids, **found.columns}
-    if found.node_units is not None:
-        more["node_tasks"] = _tasks_of_nodes(jobs, arrays, found)
+    names = pa.array(nodes["node_id"], pa.string())
+    more: dict[str, Any] = {"node_ids": _joined(names, np.maximum(flat, 0), bounds, ran), **found.columns}
+    if found.node_units is not None:  # a job of tasks that stand evenly runs as a job of nodes
+        n, units = (
+            task_columns(jobs)["n_tasks"][arrays.row],
+            np.add.reduceat(np.append(found.node_units, 0), bounds[:-1]),
+        )
+        each = np.repeat(np.where(ran, n // np.maximum(units, 1), 0), np.diff(bounds))
+        numbers = pa.array(range(int((found.node_units * each).max(initial=0)) + 1)).cast(pa.string())
+        more["node_tasks"] = _joined(numbers, found.node_units * each, bounds, ran & (n > 0))
     for name, said in more.items():
         schedule[name] = np.array(said, dtype=object)[back]
     return schedule
 
 
-def _tasks_of_nodes(jobs: pd.DataFrame, arrays: Jobs, found: Outcome) -> list[str]:
-    """Return the tasks of each job on each of its nodes, beside its ``node_ids``; empty of a job of nodes."""
-    assert found.node_units is not None
-    n = task_columns(jobs)["n_tasks"][arrays.row]
-    texts = []
-    for job, (first, last) in enumerate(zip(found.node_first[:-1], found.node_first[1:], strict=True)):
-        units = found.node_units[first:last]
-        each = n[job] // max(units.sum(), 1)  # a job of tasks that stand evenly runs as a job of nodes
-        texts.append(",".join(map(str, units * each)) if n[job] else "")
-    return texts
+def _joined(texts: pa.Array, which: np.ndarray, bounds: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Join each job's texts, those of ``which[bounds[job]:bounds[job + 1]]``, by commas; empty unless ``shown``."""
+    parts = []
+    for at in range(0, len(shown), _STEP):  # an array of Arrow's holds 2 GB of text
+        some = bounds[at : at + _STEP + 1]
+        lists = pa.ListArray.from_arrays(pa.array(some - some[0], pa.int32()), texts.take(which[some[0] : some[-1]]))
+        parts.append(pc.binary_join(lists, ",").to_numpy(zero_copy_only=False))
+    return np.where(shown, np.concatenate(parts), "")

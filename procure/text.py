@@ -244,7 +244,7 @@ def with_unit(value: float, unit: str = "") -> str:
     if value != value:
         return "unknown"
     if unit in ("s", "share"):
-        return format_value(value, unit)
+        return format_value(value, unit).replace("%", " %")
     whole = abs(value) >= 1000 or value == round(value)
     number = f"{value:,.0f}" if whole else f"{value:,.4g}"
     if unit.startswith("US$"):

@@ -876,6 +876,7 @@ class NaiveSlurm:
             return self.pick_leaf(usable, n)
         per_cpu = self.jobs["mem_per_cpu"][job]
         left = {node: min(free[0][node], free[1][node] // per_cpu) if per_cpu else free[0][node] for node in usable}
+        left = {node: n - n % self.jobs["step"][job] for node, n in left.items()}
         runs: list[list[int]] = []
         for node in usable:
             if runs and runs[-1][-1] == node - 1 and weight[node] == weight[runs[-1][0]]:

@@ -10,7 +10,7 @@ from policy_cases import job_table, node_table
 from small_study import QUOTES
 
 from procure.account.account import account_waits
-from procure.comparison.fidelity import replay
+from procure.comparison.waits import replay
 from procure.errors import TableError
 from procure.run import simulate
 from procure.schemas import JOB, NODE
@@ -145,7 +145,7 @@ def test_a_replay_to_the_second_errs_by_nothing() -> None:
     run = simulate(jobs, check(node_table(1, cpus=4), NODE), "fcfs")
     logged = jobs.assign(start_time=run.schedule["start_time"], eligible_time=[0, 40])
     assert run.schedule["start_time"].tolist() == [0, 100]
-    assert replay(logged, run)["mean_absolute_error"].tolist()[-1] == 0
+    assert replay(logged, run)["mean_error"].tolist()[-1] == 0
 
 
 def test_twenty_thousand_singletons_are_laid_out_at_once() -> None:

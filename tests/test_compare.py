@@ -16,7 +16,7 @@ from procure.cli.main import app
 from procure.comparison import compare, replay
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
-from procure.comparison.paired import anova, paired_tests
+from procure.comparison.paired import paired_tests
 from procure.comparison.report import _answer, mean_waits, write_report
 from procure.errors import TableError
 from procure.page.gantt import gantt_text
@@ -39,7 +39,6 @@ def test_paired_tests_are_scipys_and_the_interval_covers_the_mean():
     assert found["p_wilcoxon"] == pytest.approx(stats.wilcoxon(values["b"], values["a"]).pvalue)
     assert found["low"] < found["difference"] < found["high"] < 0
     assert paired_tests(values, "a").equals(paired_tests(values, "a"))
-    assert anova(values) == pytest.approx(stats.f_oneway(values["a"], values["b"]).pvalue)
 
 
 def test_bootstrap_interval_covers_as_often_as_it_says():
@@ -67,11 +66,9 @@ def test_no_significance_of_few_parts_or_of_copies_of_one_workload():
     values = pd.DataFrame({"a": [10.0, 20, 30, 40, 50, 60], "b": [9.0, 18, 28, 37, 46, 55]})
     few, enough = paired_tests(values.iloc[:5], "a").iloc[0], paired_tests(values, "a").iloc[0]
     assert few["difference"] == -2.4 and few[["low", "high", "p_t", "p_wilcoxon"]].isna().all()
-    assert np.isnan(anova(values.iloc[:5])) and not np.isnan(anova(values))
     assert enough["p_wilcoxon"] < 0.05 and enough["high"] < 0
     copies = compare(*workload(40), ["fcfs", "sjf"], seeds=6)
     assert copies.tests[["low", "high", "p_t", "p_wilcoxon"]].isna().all(axis=None)
-    assert all(np.isnan(p) for p in copies.anova.values())
     assert "not independent" in copies.caveat
 
 
@@ -89,7 +86,7 @@ def test_what_is_cut_at_its_limit_is_said(files, procure):
     said = procure("compare", *tables, "--policies", "fcfs,sjf", "--seeds", "2", "--report", report, "--format", "json")
     assert "6 under fcfs, 6 under sjf of 40 jobs are cut" in said[2]
     page = report.read_text()
-    assert "6 under fcfs" in page and "Boxes: 2 shaken copies of the workload" in page and "ANOVA" not in page
+    assert "6 under fcfs" in page and "Boxes: 2 shaken copies of the workload" in page
 
 
 def test_size_and_user_classes():
@@ -135,8 +132,8 @@ def test_replay_of_a_simulated_log_is_perfect():
     jobs, nodes = workload()
     run = simulate(jobs, nodes, "easy")
     fidelity = replay(run.schedule, simulate(run.schedule, nodes, "easy")).set_index("cpus")
-    assert fidelity.loc["all", "mean_absolute_error"] == 0
-    assert fidelity.loc["all", "within_10_min"] == 1
+    assert fidelity.loc["all", "mean_error"] == 0
+    assert fidelity.loc["all", "share_within"] == 1
     with pytest.raises(TableError, match="no start_time"):
         replay(jobs, run)
 
@@ -233,7 +230,7 @@ def test_compare_command_prints_one_json_list_and_one_html_file(files):
 def test_each_claim_of_the_report_links_to_what_it_rests_on(tmp_path):
     """The least wait to its spread, the first policy's to the tests against it, the ranking to the ranks."""
     table = pd.DataFrame({"policy": ["fcfs", "easy"], "mean_wait_time": [90.0, 30.0], "rank": [2, 1]})
-    for in_parts, sections in ((True, ["spread-1", "tests", "side"]), (False, ["side", "relative", "side"])):
+    for in_parts, sections in ((True, ["spread-1", "tests", "side"]), (False, ["side"] * 3)):
         assert [section for _, section in _answer(table, in_parts)] == sections
     jobs, nodes = workload(40)
     path = write_report(compare(jobs, nodes, ["fcfs", "easy"], seeds=2), tmp_path / "c.html", "")

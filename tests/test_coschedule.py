@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.coschedule.contention import Contention, fit, paces_of
+from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.learner import (
     ABOVE,
     IN_DANGER,
@@ -168,19 +168,6 @@ def test_paces_are_shares_and_fall_with_the_others_demand(quota, part, donor, gu
     assert more <= less + 1e-12
     heavier = paces_of(model, quota, part, donor, (guest[0], min(1.0, guest[1] + 0.2)))
     assert heavier[0] <= one + 1e-12
-
-
-def test_fit_finds_the_parameters_that_made_the_paces():
-    """Overhead and severity come back from paces that the model made."""
-    true = Contention(1, 0.07, 1.5)
-    rows = []
-    for quota in (0.25, 0.5, 0.75):
-        for cpu, band in ((1.0, 0.9), (0.5, 0.2), (0.3, 1.0)):
-            rows.append((quota, cpu, 1.0, band, 1.0, *paces_of(true, quota, 1.0, (cpu, band), (1.0, 1.0))))
-    found = fit(rows)
-    assert found.bandwidth == 1
-    assert (found.overhead, found.severity) == pytest.approx((0.07, 1.5))
-    assert fit([]) == Contention(0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("cores", CORES)

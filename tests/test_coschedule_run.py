@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from procure.coschedule.run import allocation, measure, prefix, run
+from procure.coschedule.run import allocation, prefix, run
 from procure.errors import TableError
 
 SPIN = [sys.executable, "-c", "while True: pass"]
@@ -91,23 +91,12 @@ def test_idle_guest_yields_and_outputs_are_marked(capfd):
     assert f"donor|policy {os.SCHED_OTHER}\n" in said and f"guest|policy {os.SCHED_IDLE}\n" in said
 
 
-@pytest.mark.slow
-def test_measure_of_two_commands():
-    """Alone each has its CPU, beside the donor an idle guest has next to nothing, and a model is fitted."""
-    found = measure(SPIN, SPIN, seconds=1, cpus=1)
-    assert found.rate == "cpu_seconds" and found.table["quota"].iloc[2] == "idle"
-    assert found.table["b_share"].iloc[2] < found.table["a_share"].iloc[2] and found.contention.overhead >= 0
-    assert bool(found.notes) != SYSTEMD
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda: run(SPIN, SPIN, cpus=10**6), "lets us use"),
         (lambda: run(["./no-such-command"], SPIN), "no-such-command"),
         (lambda: run(SPIN, [__file__]), "cannot be run"),
-        (lambda: measure(SPIN, SPIN, seconds=0), "1 s or more"),
-        (lambda: measure(["false"], SPIN, seconds=1, cpus=1), "exit code 1"),
         pytest.param(
             lambda: run(SPIN, SPIN, share=0.5), "systemd", marks=pytest.mark.skipif(SYSTEMD, reason="systemd runs")
         ),

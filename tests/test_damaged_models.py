@@ -189,8 +189,8 @@ def _part_altered(whole: bytes, rng: random.Random) -> bytes:
 TEXTS, WRONG = np.array(["x"] * len(FEATURES)), np.full((POSITIONS * FEATURES_SEEN, 16), np.nan, np.float32)
 FORGED = [
     ("policy", {"history": []}, {}),
-    ("policy", {"history": {"by_user": True, "as_of": "x"}}, {}),
-    ("policy", {"history": {"by_user": True}}, {}),
+    ("policy", {"history": {"as_of": "x"}}, {}),
+    ("policy", {"history": {"by_user": True, "as_of": 1}}, {}),
     ("policy", {"history": {"tables": []}}, {}),
     ("policy", {"trained": 5}, {}),
     ("policy", {"method": ["search"]}, {}),

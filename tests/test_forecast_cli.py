@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.forecast import PatternSettings
-from procure.forecast.forecaster import pattern_table
 from procure.schemas import JOB
 from procure.tables import check, read
 from tests.test_forecast import MONDAY, habits
@@ -37,7 +36,7 @@ def test_what_is_expected_is_a_job_table(jobs):
     moment = MONDAY + 15 * 86_400
     table = check(procure.forecast_jobs(read(jobs, JOB), 2, at=moment, confidence="hazard").table, JOB)
     assert len(table) and table["submit_time"].between(moment, moment + 2 * 86_400).all()
-    assert {"confidence", "submit_spread", "run_time_10", "run_time_90"} <= set(table)
+    assert {"confidence", "every", "burst"} <= set(table)
 
 
 def test_evaluate_gives_a_row_per_period_and_mode(jobs):
@@ -96,5 +95,5 @@ def test_days_follow_the_clock_of_the_zone(tmp_path):
 
     assert expected("Europe/Berlin") == {"a": "07:00", "b": "05:30"}
     assert expected(None) == {"a": "08:00", "b": "06:30"}
-    listed = pattern_table(procure.find_patterns(table, PatternSettings(tz="Europe/Berlin")), 3, "hazard")
+    listed = procure.find_patterns(table, PatternSettings(tz="Europe/Berlin")).table(3)
     assert {row.user: row.at for row in listed.itertuples() if row.every == "day"} == {"a": "09:00", "b": "08:30"}

@@ -75,10 +75,10 @@ def test_the_objective_is_the_mean_log_ratio_and_what_the_guarded_waits_grow_by(
     reference = np.full((3, len(FIGURES)), 1000.0)
     better = reference.copy()
     better[:, SLOWDOWN] /= 2
-    assert weekly_objective(reference, reference, "slowdown") == 0.0
-    assert np.isclose(weekly_objective(better, reference, "slowdown"), np.log(0.5))
+    assert weekly_objective(reference, reference) == 0.0
+    assert np.isclose(weekly_objective(better, reference), np.log(0.5))
     better[:, P95] *= 2
-    assert np.isclose(weekly_objective(better, reference, "slowdown"), np.log(0.5) + np.log(2060 / 1060))
+    assert np.isclose(weekly_objective(better, reference), np.log(0.5) + np.log(2060 / 1060))
 
 
 def test_inside_easy_a_wait_always_counts_for_a_job():

@@ -25,7 +25,7 @@ from procure.packages.quotes import check_quotes
 from procure.site.network import read_slurm_topology
 from procure.study import load_study
 from procure.study.existing import read_existing
-from procure.window.problem import read_window
+from procure.topology.fat_tree import FatTree
 from procure.workload.slurm_text import expand_nodes, node_names
 
 GB = 1_000_000_000
@@ -285,13 +285,9 @@ def offered(quotes: pd.DataFrame, **rules: object) -> PackageConstraints:
 
 
 def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
-    """A tree of 10^12 nodes in a window's file, and a topology.conf whose lines name ever more nodes."""
-    path = tmp_path / "window.json"
-    path.write_text(
-        '{"tree": {"pods": 10000, "leaves": 10000, "nodes": 60}, "idle": [1], "jobs": [{"id": "a", "n_nodes": 1}]}'
-    )
+    """A tree of 10^12 nodes, and a topology.conf whose lines name ever more nodes."""
     with pytest.raises(TableError, match="6,000,000,000 nodes; at most 10,000,000 are possible"):
-        read_window(path)
+        FatTree(10_000, 10_000, 60, uplinks=1, spines=1)
     lines = [f"SwitchName=s{n} Nodes=c{n}-[1-60000]" for n in range(1000)]
     (tmp_path / "topology.conf").write_text("\n".join(lines))
     with pytest.raises(TableError, match="line 17: with this line, more than 1,000,000 nodes are named in all"):

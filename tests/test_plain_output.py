@@ -26,7 +26,6 @@ from procure.sweep.lock import locked
 from procure.sweep.manifest import refuse_other_inputs
 from procure.tables import read, write
 from procure.text import printable
-from procure.window.problem import read_window
 
 EVIL = "\x1b]0;owned\x07\x9b31mc1\u202e"
 
@@ -124,17 +123,11 @@ def test_a_lock_that_is_none_of_ours_is_left_alone(tmp_path):
             assert lock.read_text().startswith(f"process {os.getpid()} on ")
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "window.json"])
-def test_json_nested_too_deep_is_one_error(tmp_path, name):
-    """Files that procure itself wrote, and windows, may be altered: no depth ends in a RecursionError."""
-    path = tmp_path / name
-    path.write_text('{"settings": ' + "[" * 100_000)
-    read = {
-        "manifest.json": lambda: refuse_other_inputs(SimpleNamespace(study=SimpleNamespace(folder=tmp_path))),
-        "window.json": lambda: read_window(path),
-    }[name]
+def test_json_nested_too_deep_is_one_error(tmp_path):
+    """Files that procure itself wrote may be altered: no depth ends in a RecursionError."""
+    (tmp_path / "manifest.json").write_text('{"settings": ' + "[" * 100_000)
     with pytest.raises(TableError, match=r"no manifest|nested too deep"):
-        read()
+        refuse_other_inputs(SimpleNamespace(study=SimpleNamespace(folder=tmp_path)))
 
 
 def test_charts_and_pages_hold_no_character_that_controls(tmp_path, recwarn):

@@ -25,11 +25,15 @@ def test_nobody_watches_by_default(capsys):
 
 
 def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
-    """The outermost step that can say how far it is is told in one line on stderr, and its end in another."""
+    """The outermost step that can say how far it is is told in one line on stderr, once, and its end in another."""
+    real = time.monotonic
     monkeypatch.setattr(progress, "_QUIET", 0.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 20 * real())
     with progress.shown(), step("reading"), step("counting", 2, "run") as one, step("within", 9, "run"):
         one.done = 1
-        until(lambda: capsys.readouterr().err.startswith("reading: counting: 1 of 2 runs"))
+        until(lambda: ": counting: 1 of 2 runs" in capsys.readouterr().err)
+        time.sleep(1.2)
+        assert capsys.readouterr().err == ""
         one.done = 2
     assert capsys.readouterr().err.startswith("counting: 2 of 2 runs")
 

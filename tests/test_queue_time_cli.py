@@ -91,17 +91,16 @@ def test_watch_and_update(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_boosters_are_trained_again_when_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --refit alone; where a fifth more waits are known, `train --update` and a caution say so."""
+def test_a_model_that_has_grown_old_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a fifth more waits are known, `train --update` and a caution say so."""
     monkeypatch.setattr(training, "Settings", lambda: QUICK)
     whole, site = busy_site(1000), str(folder / "cost.model")
     whole.iloc[:800].to_parquet(folder / "first.parquet")
     whole.iloc[700:].to_parquet(folder / "more.parquet")
     asked(folder, "train", "first.parquet", "--out", site)
     words = ["train", "more.parquet", "--update", site, "--out"]
-    assert "trained again on 1,000 jobs" in asked(folder, *words, str(folder / "again.model"), "--refit")
     told = asked(folder, *words, str(folder / "later.model"))
-    assert "trained again" not in told and "25% more waits are known" in told
+    assert "25% more waits are known" in told
     said = json.loads(ask(folder, "predict", "--model", str(folder / "later.model"), "--cpus", "4", "--time", "60",
                           "--state", str(folder / "squeue.txt"), "--format", "json"))  # fmt: skip
     assert any("25% more waits are known" in text for text in said["caution"])
@@ -129,8 +128,8 @@ def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
     words = ["--method", "gbt", "--format", "json"]
     rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), *words))
     keys = {
-        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse", "mse_log10",
-        "within_2x", "within_3x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
+        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse",
+        "within_2x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
         "brier_base",
     }  # fmt: skip
     assert keys <= set(rows[0])

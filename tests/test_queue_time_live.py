@@ -13,7 +13,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import store
 from procure.queue_time.explain import cautions
-from procure.queue_time.predict import Request, pending_waits, situations
+from procure.queue_time.predict import Request, pending_waits, situation
 from procure.queue_time.state import FIELDS, live_state
 from procure.queue_time.training import train
 from tests.test_queue_time_model import QUICK, busy_model, busy_site
@@ -161,7 +161,7 @@ def test_a_model_without_partitions_sees_the_whole_queue(squeue, partition: str)
     squeue(PRINTED.replace("103_[1-3%2]|alice|batch", "103_[1-3%2]|alice|long"))
     site, queue = train(busy_site(300).assign(partition=""), settings=QUICK), live_state()
     asked = Request(4, 3600, partition=partition, user="alice")
-    [here], _ = situations(site, [asked], queue)
+    here = situation(site, [asked], queue)
     assert here.features["partition_depth"].iloc[0] == 3 and here.features["cpus_in_use"].iloc[0] > 0
-    assert "no_partitions" in [one.code for one in cautions(site, asked, here, queue)]
+    assert "no_partitions" in [one.code for one in cautions(site, asked, here, 0, queue)]
     assert len(pending_waits(site, queue, "alice")) == 3

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import calibrate, evaluation, metrics, rival, splits, store, training, trend
+from procure.queue_time import calibrate, metrics, rival, splits, store, trend
 from procure.queue_time.answer import what_if
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
@@ -28,9 +28,9 @@ from procure.queue_time.predict import (
     Request,
     check_request,
     read_off,
-    situations,
+    situation,
 )
-from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.published import Published
 from procure.queue_time.training import growth, train, update
 from procure.schemas import JOB
 from procure.tables import check
@@ -103,11 +103,10 @@ def test_the_published_confusion_matrix() -> None:
 
 
 def test_metrics_by_hand() -> None:
-    """Pinball, within a factor and log error of numbers small enough to check."""
+    """Pinball and within a factor of numbers small enough to check."""
     wait = np.array([0.0, 100.0])
     assert metrics.pinball(wait, np.zeros((2, 5))) == pytest.approx(25.0)
-    assert metrics.within(wait, np.array([1.0, 200.0]), 2) == 1.0
-    assert metrics.mse_log10(wait, np.array([0.5, 10.0])) == pytest.approx(0.5)
+    assert metrics.within_2x(wait, np.array([1.0, 200.0])) == 1.0
 
 
 def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
@@ -124,7 +123,7 @@ def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
 
 @pytest.mark.slow
 def test_the_published_pipeline_fits_its_groups(tmp_path: Path) -> None:
-    """Groups of more than 100 rows get a model, and a number of groups is chosen."""
+    """Groups of more than 100 rows get a model."""
     rng = np.random.default_rng(5)
     features = pd.DataFrame({name: rng.integers(0, 5, 1200).astype(float) for name in PUBLISHED})
     features["cpus"] += np.repeat([0, 1000], 600)
@@ -132,10 +131,6 @@ def test_the_published_pipeline_fits_its_groups(tmp_path: Path) -> None:
     model = Published(2).fit(features, wait)
     assert len(model.boosters) == 2
     assert np.abs(model.predict(features) - wait).mean() < 50
-    seen: list[int] = []
-    curve = sweep_k(features, wait, [2, 3, 4], progress=lambda k, rmse: seen.append(k))
-    assert seen == [2, 3, 4] == curve["k"].to_list()
-    assert best_k(curve) in (2, 3, 4)
 
 
 @pytest.mark.slow
@@ -168,7 +163,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
     one, other = (
-        read_off(each.model.distribution(situations(each, [request])[1]), 0, 3600.0) for each in (again, site)
+        read_off(each.model.distribution(situation(each, [request]).features), 0, 3600.0) for each in (again, site)
     )
     assert one == other
     assert path.stat().st_size < 20e6
@@ -185,7 +180,7 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
 
 def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
     """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = read_off(site.model.distribution(situations(site, [Request(32, 86400, user="a")])[1]), 0, 3600.0)
+    said = read_off(site.model.distribution(situation(site, [Request(32, 86400, user="a")]).features), 0, 3600.0)
     ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
     assert ends == sorted(ends)  # type: ignore[type-var]
     assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]
@@ -267,23 +262,6 @@ def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame
 
 
 @pytest.mark.slow
-def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little a log overlaps what is known, all is learnt from, with what became of jobs that waited."""
-    seen = jobs.iloc[:1000].copy()
-    seen.loc[seen.index[-1], ["start_time", "end_time"]] = pd.NA
-    site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
-    given: list[pd.DataFrame] = []
-    monkeypatch.setattr(training, "train", lambda table, *_: (given.append(queue_jobs(table)), site)[1])
-    for first, n, n_waiting in ((1000, 1500, 1), (999, 1500, 0), (0, 1500, 0)):
-        training.continue_training(site, jobs.iloc[first:], again=True)
-        assert len(given[-1]) == n
-        assert int(given[-1]["start_time"].isna().sum()) == n_waiting
-    older = jobs.iloc[:10].assign(submit_time=lambda table: table["submit_time"] - 86400)
-    training.continue_training(site, pd.concat([older, jobs.iloc[1000:]]), again=True)
-    assert len(given[-1]) == 1510
-
-
-@pytest.mark.slow
 def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.DataFrame) -> None:
     """It may end before the model's own log does; one that tells of nothing that waited or ran is refused."""
     seen = jobs.iloc[:1000].copy()
@@ -331,9 +309,6 @@ def test_few_bursts_make_no_winner() -> None:
     assert beats(wait, near, far, burst) == 1 and beats(wait, far, near, burst) == 0
     mixed = Forecast(np.where(burst % 2 == 0, 100.0, -0.0))
     assert 0.1 < beats(wait, mixed, Forecast(np.full(40, 55.0)), burst) < 0.9
-    assert "too few to tell whether that is luck" in evaluation._told_apart(1.0, "gbt", 8)
-    assert "they tie" in evaluation._told_apart(0.6, "gbt", 400)
-    assert "gbt has less loss in 99%" in evaluation._told_apart(0.01, "gbt", 400)
 
 
 def test_a_job_joins_the_queue_when_it_may_start(jobs: pd.DataFrame) -> None:
@@ -356,14 +331,13 @@ def test_a_job_joins_the_queue_when_it_may_start(jobs: pd.DataFrame) -> None:
 
 
 def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -> None:
-    """Two months between the model's end and a log would pass for an empty queue; to train again on it is allowed."""
+    """Two months between the model's end and a log would pass for an empty queue."""
     site = train(jobs.iloc[:800], QUICK)
     later = jobs.iloc[800:].copy()
     for name in ("submit_time", "start_time", "end_time"):
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
         update(site, later)
-    assert training.continue_training(site, later, again=True).about["n_rows"] > len(later)
 
 
 def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
@@ -406,13 +380,6 @@ def test_the_rival_uses_nothing_that_comes_later() -> None:
     one, other = (rival.average(said, submit, each, 0) for each in (wait, later))
     np.testing.assert_array_equal(one[: at + rival.EVERY], other[: at + rival.EVERY])
     assert (one[-rival.EVERY :] != other[-rival.EVERY :]).any() and (np.diff(one, axis=1) >= 0).all()
-
-
-def test_a_refit_keeps_the_settings_of_the_model(jobs: pd.DataFrame) -> None:
-    """Boosters trained again are as many, and as large, as those of the model that is continued."""
-    site = train(jobs.iloc[:300], settings=QUICK)
-    again = training.continue_training(site, jobs.iloc[:400], again=True)
-    assert isinstance(again.model, QueueTimeModel) and again.model.settings == QUICK
 
 
 def test_a_trend_of_noise_is_called_noise() -> None:

@@ -101,13 +101,6 @@ def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
     assert sum(map(int, sizes)) == counted
 
 
-def test_ratios_have_no_unit(reports: dict[str, str]):
-    """What is divided by the best policy's is a plain number, whatever the metric's unit."""
-    part = reports["compare"].split("<h2>Relative to the best")[1].split("</table>")[0]
-    cells = re.findall(r'<td class="n">([^<]*)</td>', part)
-    assert cells and all(re.fullmatch(r"[\d.,]+|–", one) for one in cells)
-
-
 def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     """All pages begin with the same head but for title and width; only one template holds a document."""
     heads = {

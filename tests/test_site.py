@@ -631,6 +631,19 @@ def test_what_comes_within_a_second_comes_in_the_order_that_a_log_told(tmp_path)
     assert started(tmp_path, site, nodes, {"run_time": [50, 50]})["start_time"].tolist() == [0, 4]
 
 
+@pytest.mark.parametrize(("boot", "starts"), [("04:26:38", [0, 3]), ("04:26:39", [1, 4]), ("05:26:40", [2, 2])])
+def test_periodic_work_goes_by_the_boot_that_a_configuration_shows(boot, starts, tmp_path):
+    """It begins 1.5 s after BOOT_TIME: passes come each three seconds from then on, and by periods before it."""
+    shown = f"Configuration data as of 2026-11-29T04:40:00\nBOOT_TIME = 2026-11-29T{boot}\n"
+    (tmp_path / "slurm.conf").write_text("NodeName=n1 CPUs=8\nPartitionName=p Nodes=n1 Default=YES\n")
+    (tmp_path / "config.txt").write_text(shown + "PriorityType = priority/basic\n")
+    site = read_slurm(tmp_path).rules
+    first = int(pd.Timestamp("2026-11-29T04:26:42Z").timestamp())
+    jobs = {"run_time": [50, 50], "submit_time": [first, first + 2]}
+    found = started(tmp_path / "site", site, pd.DataFrame({"cpus": [8]}), jobs)
+    assert (found["start_time"] - first).tolist() == starts
+
+
 def test_limits_are_free_at_an_end_before_its_nodes_are(tmp_path):
     """An end at 497 ms lets the next job of its user start at 500, not on its own node, free 6 ms later."""
     latency = Latency(clock=-2.5, end_moments=(997, 997), pass_at_end=0, moments=(500,), backfill_moments=(600,))

@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from procure.comparison.site_check import site_check, verdict
+from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.model import Association, Limits, Partition, Qos, Site

@@ -38,7 +38,14 @@ MORE = {"n_tasks": 30, "cpus_per_task": 1}
         ({"n_tasks": 20}, "a,b,c", "8,8,4"),  # no node alone: the first of the run
         ({"n_tasks": 8, "min_nodes": 2, "max_nodes": 2}, "a,b", "7,1"),  # a task is left for the other node
         ({"n_tasks": 6, "min_nodes": 2, "max_nodes": 4}, "a,b,c,d", "3,1,1,1"),  # as many nodes as it may have
-        ({"n_tasks": 24, "max_nodes": 2}, "e,f", "16,8"),  # without the small ones, where these would be too many
+        (
+            {"n_tasks": 14, "min_nodes": 2, "max_nodes": 3},
+            "a,b,c",
+            "7,6,1",
+        ),  # of 8, 6 and 1, in turn while there is room
+        ({"n_tasks": 24, "max_nodes": 2}, "a,e", "8,16"),  # the last node that it may have holds all that is left
+        ({"n_tasks": 26, "max_nodes": 2}, "e,f", "16,10"),  # without the small ones, where these would be too many
+        ({"n_tasks": 6, "tasks_per_node": 4}, "a,b", "4,2"),  # two nodes at least, so that the run and not one is it
         ({"n_tasks": 10, "tasks_per_node": 4, "min_nodes": 3}, "a,b,c", "4,4,2"),
         ({"n_tasks": 3, "cpus_per_task": 3}, "e", "3"),
         ({"n_tasks": 3, "mem_mb_per_task": 9_000}, "e", "3"),
@@ -50,6 +57,23 @@ MORE = {"n_tasks": 30, "cpus_per_task": 1}
 def test_tasks_go_where_slurm_puts_them(row, nodes, tasks):
     """On an empty system; what is beside is another job of tasks, so that none is alone."""
     assert placed(row | {"exclusive": row.get("exclusive", False)}, MORE)[0] == (nodes, tasks)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "row", "nodes"),
+    [
+        ([8, 6], {"n_tasks": 2}, "b"),  # the fullest node, though each has room for all tasks
+        ([3, 2], {"n_tasks": 1, "cpus_per_task": 2}, "a"),  # a CPU that makes no task of two is none
+        ([5, 8, 1, 6, 6], {"n_tasks": 8, "tasks_per_node": 4, "min_nodes": 2, "max_nodes": 3}, "a,d,e"),
+    ],
+)
+def test_nodes_are_compared_by_their_room_though_the_job_has_fewer_tasks(cpus, row, nodes):
+    """As a real Slurm chose, the last with what is left of the run of the least room that is enough."""
+    table = check(pd.DataFrame({"node_id": list("abcde")[: len(cpus)], "cpus": cpus, "mem_mb": 1000}), NODE)
+    job = {"job_id": "0", "submit_time": 0, "run_time": 9} | row
+    more = {"job_id": "1", "submit_time": 5, "run_time": 9, "n_tasks": 4, "cpus_per_task": 1}  # so that none is alone
+    schedule = simulate(check(pd.DataFrame([job, more]), JOB), table, "slurm").schedule
+    assert schedule["node_ids"].iloc[0] == nodes
 
 
 def test_whole_nodes_are_not_shared():

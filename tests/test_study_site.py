@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import procure
-from procure.comparison.rule_waits import with_rules
+from procure.comparison.waits import with_rules
 from procure.errors import ArgumentError, TableError
 from procure.site.change import changed
 from procure.site.model import Limits, Partition, Priority, Qos, Scheduler, Site

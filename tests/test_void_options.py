@@ -13,7 +13,6 @@ from procure.policies import catalog
 from procure.policies.removed import REMOVED
 
 VOID = (
-    ("queue train log.swf --out m --refit", "--refit"),
     ("learn train --jobs j.csv --nodes n.csv --out p --method ppo-published --set generations=5", "generations"),
     ("learn train --jobs j.csv --nodes n.csv --out p --set steps=5", "steps"),
     ("learn evaluate p --jobs j.csv --nodes n.csv --set max_jobs=5", "max_jobs"),
@@ -34,6 +33,7 @@ def test_a_void_option_is_bad_usage(words: str, option: str) -> None:
     ("words", "instead"),
     [
         ("warm", "procure doctor --warm"),
+        ("queue train log.swf --out m --refit", "train anew"),
         ("study merge s.toml", "procure study status STUDY --merge"),
         ("window compare", "compare_windows"),
         ("search s.toml --stable-rounds 2", "--set search.stable_rounds=VALUE"),

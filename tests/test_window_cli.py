@@ -45,7 +45,7 @@ def test_compare_on_the_same_windows(files):
     """On the same windows the search never ends above the optimum of the static model; the wait is one."""
     jobs, nodes = read(files[0], JOB), read(files[1], NODE)
     methods, how = ["seq", "sa", "exact", "lns"], {"parameters": Windows(length=60), "most": 4, "steps": 50}
-    table = library.compare_windows(jobs, nodes, methods, **how).table.set_index("method")
+    table = library.compare_windows(jobs, nodes, methods, **how).set_index("method")
     costs = table.loc[["lns", "exact", "seq"], "mean_cost_code"].tolist()
     assert costs == sorted(costs) and costs[0] < costs[2]
     assert len(set(table["mean_wait"])) == 1

@@ -70,19 +70,17 @@ def test_windows_equal_their_slow_twin(method):
         names = nodes["node_id"].iloc[FatTree.from_nodes(nodes).rows].to_list()
         jobs = random_jobs(rng, len(tree))
         length, most, seed = int(rng.integers(1, 9)), int(rng.integers(1, 6)), int(rng.integers(99))
-        fixed, each = (int(x) for x in rng.integers(0, 4, 2)) if case % 2 else (0, 0)
+        fixed = int(rng.integers(0, 4)) if case % 2 else 0
 
         def place(idle, sizes, number, tree=tree, seed=seed):
             window = Window(tree, idle, tuple(map(str, range(len(sizes)))), sizes)
             return [own.tolist() for own in solve(window, method, seed=seed + number, steps=5).places]
 
         rows = jobs[["submit_time", "run_time", "n_nodes"]].to_numpy().tolist()
-        start, places = naive_window.slow_windows(
-            rows, len(tree), length, most, place, lambda n, fixed=fixed, each=each: fixed + each * n
-        )
+        start, places = naive_window.slow_windows(rows, len(tree), length, most, place, lambda n, fixed=fixed: fixed)
         parameters = Windows(
             method=method, length=length, most_jobs=most, seed=seed, steps=5,
-            solve_time=fixed, solve_time_per_job=each,
+            solve_time=fixed,
         )  # fmt: skip
         schedule = simulate(jobs, nodes, parameters).schedule
         assert schedule["start_time"].tolist() == start

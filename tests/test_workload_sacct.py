@@ -444,6 +444,13 @@ def test_a_job_of_tasks_has_what_its_command_line_asks_for(sacct, options, cpus,
         assert int(job[name]) == int(value), each
 
 
+def test_memory_of_a_task_is_not_more_for_the_rounding_of_its_nodes(sacct):
+    """16,000 MB by default for 16 tasks, on three nodes: 1,000 each, of which 16 fill a node of 16,000."""
+    of = {"ReqTRES": "cpu=16,mem=16000M,node=1", "AllocTRES": "cpu=16,mem=16000M,node=3", "ReqMem": "16000M"}
+    row = line(**of, ReqCPUS="16", NNodes="3", NodeList="c[1-3]") + "|sbatch -n 16 run.sh"
+    assert sacct(row, header=f"{HEADER}|SubmitLine").jobs["mem_mb_per_task"].tolist() == [1000]
+
+
 def test_what_asked_for_tasks_is_counted_by_core_hours(sacct):
     """Unreadable lines and lines that do not say it are unknown; --set asks=tasks says it for them."""
     rows = [

@@ -79,7 +79,7 @@ def train(
     if method is Method.SEARCH:
         common.refuse_set(settings, "it belongs to --method ppo-published", "steps", "reward")
     else:
-        of_search = ("objective", "generations", "processes", "min_jobs", "min_wait")
+        of_search = ("generations", "processes", "min_jobs", "min_wait")
         common.refuse_set(settings, "it belongs to --method search", *of_search)
     began = time.perf_counter()
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)

@@ -1,4 +1,4 @@
-"""What is being done and how far it is, on stderr: bars on a terminal, a line every ten seconds elsewhere."""
+"""What is being done and how far it is, on stderr: bars on a terminal, a line for each step elsewhere."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from procure.progress import Step, watching
 from procure.text import counted, printable
 
 _QUIET = 3.0
-"""Seconds within which nothing is said, for most commands end by then."""
-_EVERY = 10.0
+"""Seconds within which nothing is said of a step, for most end by then."""
+_LONG = 10.0
 _KNOWN_FROM = 10
 """%; from this share of the work on, the time that is left is told."""
 
@@ -37,11 +37,11 @@ class _Display:
     """Looks at the open steps twice a second, in a thread of its own, as long as there are any.
 
     On a terminal each has rich's bar, gone when all have ended, so that none stands between the lines of an answer.
-    Elsewhere there is a line every ten seconds, and one when runs that were counted are all done.
+    Elsewhere each step is told in one line, and when runs that were counted are all done in another.
     """
 
     def __init__(self) -> None:
-        self._open, self._began, self._last = list[Step](), time.monotonic(), -_EVERY
+        self._open, self._began, self._told = list[Step](), time.monotonic(), set[tuple[str, ...]]()
         self._said: Step | None = None
         self._bars: Any = None
         self._tasks: dict[int, Any] = {}
@@ -84,8 +84,11 @@ class _Display:
                 steps = telling(self._open)
                 if sys.stderr.isatty():
                     self._draw_bars(steps)
-                elif time.monotonic() - self._last >= _EVERY:
-                    self._last, self._said = time.monotonic(), steps[-1]
+                elif (what := tuple(one.what for one in steps)) not in self._told and (
+                    time.monotonic() - steps[-1].began >= _QUIET
+                ):
+                    self._told.add(what)
+                    self._said = steps[-1]
                     typer.echo(printable(": ".join(map(line, steps))), err=True)
 
     def _draw_bars(self, steps: Sequence[Step]) -> None:
@@ -120,7 +123,7 @@ def line(one: Step) -> str:
     took = time.monotonic() - one.began
     if not one.total or one.total == 1:
         so_far = f": {counted(one.done, one.unit)} so far" if one.done and one.unit else ""
-        return one.what + so_far + (f", for {took:,.0f} s" if took >= _EVERY else "")
+        return one.what + so_far + (f", for {took:,.0f} s" if took >= _LONG else "")
     how_far = f"{one.done} %" if one.unit == "%" else f"{one.done:,} of {counted(one.total, one.unit)}"
     rate = _rate(one)
     # The parts of a share of work are not alike, and what is loaded first is none of it: early, the pace is not known.

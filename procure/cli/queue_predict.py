@@ -88,8 +88,6 @@ def predict(
         choices = answers.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
         common.print_table(shown, output, "the same work, soonest first")
-        if output is common.Format.TABLE:
-            common.echo(answers.conclude(choices))
         return
     said = answers.predict_queue(site, request, queue, now=now, deadline=seconds)
     if output is common.Format.TABLE:

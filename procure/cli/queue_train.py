@@ -15,7 +15,6 @@ from procure.workload.log_settings import LogSettings
 
 
 def train(
-    context: typer.Context,
     log: LogArgument,
     out: Annotated[
         Path | None,
@@ -31,9 +30,6 @@ def train(
             help="Continue this model with a newer log: recent past and intervals.",
         ),
     ] = None,
-    refit: Annotated[
-        bool, typer.Option("--refit", help="--update: train anew on the history kept and the log given.")
-    ] = False,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a model of a site's waits on its job log, or continue one with what came since and warn of drift.
@@ -42,8 +38,6 @@ def train(
     procure queue train jobs.psv --set format=sacct --tz Europe/Berlin --out site.model
     procure queue train jobs-of-this-week.psv --set format=sacct --update site.model
     """
-    if model is None:
-        common.refuse_given(context, "it belongs to --update", "refit")
     if (out := out or model) is None:
         raise typer.BadParameter("a file is needed for the model", param_hint="--out")
     known = None if model is None else store.load(model)
@@ -52,7 +46,7 @@ def train(
     for text in left_out(jobs):
         common.note(text)
     if known is not None:
-        site = training.continue_training(known, jobs, again=refit, note=common.note)
+        site = training.continue_training(known, jobs, note=common.note)
     else:
         site = training.train(jobs)
     store.save(site, out)

@@ -13,9 +13,9 @@ from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
 from procure.comparison.owners import say_owners, what_each_got
 from procure.comparison.report import mean_waits, with_units, write_report
-from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
+from procure.comparison.waits import conclude, rule_waits, with_rules
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.policies import catalog
@@ -29,7 +29,7 @@ from procure.text import counted, duration, limit_note, listed
 from procure.workload.speed import exact_speed
 
 _WIDTH, _CHARTS = 120, (".svg", ".png", ".pdf", ".txt")
-_NO_TIMES = ("within_10_min", "rank_correlation")
+_NO_TIMES = ("share_within", "rank_correlation", "distance")
 NodesOption = Annotated[
     Path | None,
     typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."),
@@ -206,8 +206,6 @@ def _print_comparison(comparison: Comparison, output: common.Format) -> None:
     common.print_table(shown, output, "side by side")
     common.note(comparison.limits)
     if output is common.Format.TABLE:
-        ratios = dict.fromkeys(comparison.relative.columns, "")
-        common.print_table(comparison.relative, output, "relative to the best", ratios)
         _print_waits(mean_waits(comparison.by_size), "mean wait by CPUs of the job")
         _print_waits(mean_waits(comparison.by_user), "mean wait by class of user")
         if not comparison.tests.empty:

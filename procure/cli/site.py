@@ -11,7 +11,7 @@ import typer
 from procure.account.account import account_waits
 from procure.account.layout import check_started
 from procure.cli import common, lazy, site_options
-from procure.comparison.site_check import site_check, verdict
+from procure.comparison.waits import site_check, verdict
 from procure.fitting.fit import fit_site
 from procure.policies import catalog
 from procure.run import simulate

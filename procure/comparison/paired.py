@@ -50,17 +50,3 @@ def paired_tests(values: pd.DataFrame, baseline: str, n_resamples: int = N_RESAM
                     row["p_t"] = stats.ttest_1samp(difference, 0.0).pvalue
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def anova(values: pd.DataFrame) -> float:
-    """Return the p-value of a one-way ANOVA over the policies, as the compared papers use it.
-
-    It takes the parts of each policy as independent samples, which they are not: every policy saw the
-    same parts. The paired tests are the ones to believe.
-    """
-    from scipy import stats
-
-    complete = values.dropna()
-    if len(complete) < FEWEST_PAIRS or complete.shape[1] < 2 or np.ptp(complete.to_numpy()) == 0:
-        return float("nan")
-    return float(stats.f_oneway(*(complete[policy] for policy in complete)).pvalue)

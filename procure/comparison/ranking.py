@@ -80,11 +80,3 @@ def rank(criteria: pd.DataFrame, weights: Mapping[str, float], higher_is_better:
         pd.DataFrame(ratios, index=criteria.index, columns=criteria.index),
         float(eigenvalues[principal].real),
     )
-
-
-def relative_to_best(table: pd.DataFrame, higher_is_better: set[str]) -> pd.DataFrame:
-    """Divide each criterion by the best policy's: 1 is the best; below a best of 0, NaN."""
-    best = pd.Series(
-        {name: table[name].max() if name in higher_is_better else table[name].min() for name in table.columns}
-    )
-    return table / best.where(best > 0)

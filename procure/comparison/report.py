@@ -48,7 +48,7 @@ def _answer(table: pd.DataFrame, in_parts: bool) -> list[tuple[str, str]]:
     if waits.isna().all():
         return [("no job ran under any policy", "side")]
     best, first = table.loc[waits.idxmin()], table.iloc[0]
-    spread, apart = ("spread-1", "tests") if in_parts else ("side", "relative")
+    spread, apart = ("spread-1", "tests") if in_parts else ("side", "side")
     lines = [(f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", spread)]
     if best["policy"] != first["policy"]:
         lines.append((f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", apart))
@@ -92,7 +92,6 @@ def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
     return {
         "label": label,
         "drawn": _drawn(comparison.parts),
-        "anova": comparison.anova[metric],
         "chart": box_plots(
             values[list(comparison.table["policy"])], metric, label, comparison.table[metric].to_numpy(float)
         ),

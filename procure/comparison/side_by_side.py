@@ -12,9 +12,9 @@ import pandas as pd
 
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class, widest_wait
-from procure.comparison.fidelity import replay
-from procure.comparison.paired import FEWEST_PAIRS, anova, paired_tests
-from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
+from procure.comparison.paired import FEWEST_PAIRS, paired_tests
+from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank
+from procure.comparison.waits import replay
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.parameters import Parameters
@@ -35,7 +35,6 @@ _SHOWN = (
     *("widest_wait_time", "makespan", "utilization_cpu"),
     *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
 )
-_HIGHER = {"usage", "utilization_cpu", "resource_usage"}
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,12 @@ class Comparison(Shown):
         ``policy``, the metrics of a run on the whole workload, ``widest_wait_time`` (the mean wait of the jobs with
         at least the 95th percentile of CPUs, s), ``resource_usage``, ``elapsed``
         (kernel seconds), ``score`` and ``rank`` of the multi-criteria ranking (1 = best).
-    relative
-        Wait, slowdown, makespan and utilization divided by the best policy's.
     by_size, by_user
         Every metric per policy and class, as `procure.comparison.classes.metrics_by` says.
     parts
         A row per part (slice and seed) and policy, if there are parts.
     tests
         Paired tests per metric against the first policy, if there are parts.
-    anova
-        p-value per metric.
     fidelity
         Per policy and size class, if a replay was asked for.
     limits
@@ -70,12 +65,10 @@ class Comparison(Shown):
 
     table: pd.DataFrame
     ranking: Ranking
-    relative: pd.DataFrame
     by_size: pd.DataFrame
     by_user: pd.DataFrame
     parts: pd.DataFrame = field(default_factory=pd.DataFrame)
     tests: pd.DataFrame = field(default_factory=pd.DataFrame)
-    anova: dict[str, float] = field(default_factory=dict)
     fidelity: pd.DataFrame = field(default_factory=pd.DataFrame)
     limits: str = ""
     caveat: str = ""
@@ -197,20 +190,16 @@ def compare(
         if continuous
         else _parts(jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress)
     )
-    tests, p_values, caveat = _tests(repeated, labels[0])
+    tests, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
-    names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
-    relative = relative_to_best(table.set_index("policy")[names].astype(float), _HIGHER).reset_index()
     sizes, users = size_class(jobs), user_class(jobs)
     return Comparison(
         table,
         ranking,
-        relative,
         _stacked({name: metrics_by(run, nodes, sizes) for name, run in runs.items()}),
         _stacked({name: metrics_by(run, nodes, users) for name, run in runs.items()}),
         repeated,
         tests,
-        p_values,
         _stacked({name: replay(jobs, run) for name, run in runs.items()}) if with_replay else pd.DataFrame(),
         limit_note(options.get("kill_at_limit", True), killed, len(jobs)),
         caveat,
@@ -235,7 +224,7 @@ def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Rank
             "usage": table["resource_usage"],
         }
     ).astype(float)
-    ranking = rank(criteria.set_axis(table["policy"]), PUBLISHED_WEIGHTS, _HIGHER)
+    ranking = rank(criteria.set_axis(table["policy"]), PUBLISHED_WEIGHTS, {"usage"})
     table["score"] = ranking.score.to_numpy()
     table["rank"] = table["score"].round(12).rank(ascending=False, method="min").astype(int)
     return table, ranking
@@ -285,10 +274,10 @@ def _parts(
     return pd.DataFrame(rows)
 
 
-def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[str, float], str]:
+def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, str]:
     if repeated.empty:
-        return pd.DataFrame(), {}, ""
-    tests, p_values = [], {}
+        return pd.DataFrame(), ""
+    tests = []
     n_parts = repeated["part"].nunique()
     for metric in TESTED:
         values = repeated.astype({metric: float}).pivot_table(index=["part", "seed"], columns="policy", values=metric)
@@ -298,11 +287,10 @@ def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[st
         if n_parts == 1:
             found[["low", "high", "p_t", "p_wilcoxon"]] = np.nan
         tests.append(found)
-        p_values[metric] = float("nan") if n_parts == 1 else anova(values)
     if n_parts == 1:
         caveat = "no intervals or p values: shaken copies of one workload are not independent"
     elif n_parts < FEWEST_PAIRS:
         caveat = f"no intervals or p values: {n_parts} slices are too few, {FEWEST_PAIRS} are needed"
     else:
         caveat = "not corrected for several comparisons"
-    return pd.concat(tests, ignore_index=True), p_values, caveat
+    return pd.concat(tests, ignore_index=True), caveat

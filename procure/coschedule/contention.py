@@ -5,14 +5,11 @@ pace min(1, s / c) when it may use a share s; both run slower by 1 / (1 + overhe
 caches and switches. ``bandwidth``: besides, each is slowed by ``severity`` times the share of the memory
 bandwidth that it draws itself times the share that the other draws at its pace: who needs no memory
 neither disturbs nor is disturbed (the sensitivity and pressure of Mars et al., "Bubble-Up", 2011).
-`procure.coschedule.run.measure` fits ``overhead`` and ``severity`` to real commands.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-import numpy as np
 
 from procure.simulator.kernel import kernel
 
@@ -51,25 +48,3 @@ def paces_of(model, quota, part, donor, guest):
     slow = 1.0 + model.overhead
     product = model.bandwidth * model.severity * donor[1] * guest[1]
     return of_donor / (slow + product * of_guest * part), of_guest / (slow + product * of_donor)
-
-
-def fit(measured: list[tuple[float, float, float, float, float, float, float]]) -> Contention:
-    """Fit overhead and severity, both at least 0, to measured paces by least squares of the slowdowns.
-
-    Each observation is: quota, donor's and guest's CPU share alone, their bandwidth shares alone, and the paces that
-    were measured on the same CPUs. There is a bandwidth term if both draw bandwidth in any observation.
-    """
-    from scipy.optimize import nnls
-
-    rows, slow = [], []
-    for quota, cpu, guest_cpu, bandwidth, guest_bandwidth, pace, guest_pace in measured:
-        donor, guest = paces_of(Contention(0, 0.0, 0.0), quota, 1.0, (cpu, bandwidth), (guest_cpu, guest_bandwidth))
-        both = bandwidth * guest_bandwidth
-        for model, other, seen in ((donor, guest, pace), (guest, donor, guest_pace)):
-            if model > 0 and seen > 0:
-                rows.append([1.0, both * other])
-                slow.append(model / seen - 1.0)
-    if not rows:
-        return Contention(0, 0.0, 0.0)
-    overhead, severity = nnls(np.array(rows), np.array(slow))[0]
-    return Contention(int(any(row[1] > 0 for row in rows)), float(overhead), float(severity))

@@ -1,4 +1,4 @@
-"""Two real commands in one allocation: the guest at idle priority, or at a quota by systemd; what sharing costs them.
+"""Two real commands in one allocation: the guest at idle priority, or at a quota by systemd.
 
 The kernel ends all that a command started, in any session, when procure ends, however that happens: each command is
 the first process of a PID namespace (`unshare --kill-child`) that is bound to procure's life (`setpriv --pdeathsig`).
@@ -13,30 +13,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import pandas as pd
 import psutil
 
-from procure.coschedule.contention import IDLE, Contention, fit
 from procure.errors import ArgumentError, TableError
-from procure.progress import silent
-from procure.text import Shown
 from procure.workload.slurm_text import slurm_memory_limit
 
-QUOTAS = (0.25, 0.5, 0.75)
 BOUND = ("setpriv", "--pdeathsig", "KILL")
 TREE = ("unshare", "--pid", "--fork", "--kill-child")
 OF_USER = ("unshare", "--user", "--map-current-user", "--keep-caps")
 NO_RIGHTS = ("setpriv", "--ambient-caps=-all", "--inh-caps=-all")
 """What a user's namespace needs to make one of processes is given up before the command begins."""
 SETTLE = 0.5
-"""s after which counting begins, so that starting a command is not measured."""
-ENOUGH = 3
-"""Runs that a command ends while alone, for its runs per second to be its rate."""
+"""s that a command must last for its CPU share to be told."""
 POLL = 0.02
 
 
@@ -95,12 +88,12 @@ class Command:
         self.began = self.seconds = self.used = 0.0
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, quiet: bool = False) -> None:
-        """Start it; what it prints goes to standard error, marked by its name, or nowhere."""
+    def start(self) -> None:
+        """Start it; what it prints goes to standard error, marked by its name."""
         self.process = subprocess.Popen(
             self.words,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
@@ -196,120 +189,3 @@ def run(
         for each in pair
     ]
     return Ran(told[0], told[1], interrupted)
-
-
-@dataclass(frozen=True)
-class Measured(Shown):
-    """What sharing cost: a row for each command alone, one at idle priority, and one per quota where systemd runs.
-
-    ``table`` has ``quota`` (of the guest; empty alone, ``idle``), ``a_share b_share`` of the allocation's CPU time,
-    ``a_rate b_rate`` and ``a_pace b_pace`` (share of the rate alone); ``rate`` says what a rate counts, ``runs`` or
-    ``cpu_seconds`` per second; ``contention`` is the model that fits.
-    """
-
-    table: pd.DataFrame
-    rate: str
-    contention: Contention
-    notes: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """What was measured."""
-        return f"pace and share of the CPUs (rate: {self.rate}); fitted overhead {self.contention.overhead:.3f}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what scripts read."""
-        fitted = {"overhead": self.contention.overhead, "severity": self.contention.severity}
-        return {"rate": self.rate, **fitted, "rows": self.table.to_dict(orient="records")}
-
-
-def measure(
-    first: Sequence[str],
-    second: Sequence[str],
-    *,
-    seconds: float = 60.0,
-    cpus: int | None = None,
-    bandwidth: tuple[float, float] = (0.0, 0.0),
-    tell: Callable[[str], None] = silent,
-) -> Measured:
-    """Measure two commands: the first as donor, the second as guest; each is started again when it ends.
-
-    Parameters
-    ----------
-    seconds
-        Of each measurement.
-    bandwidth
-        The share of the memory bandwidth that each draws alone, 0 to 1, if known; the severity is fitted only then.
-
-    Raises
-    ------
-    ArgumentError, TableError
-        As `run`; or a command that fails.
-    """
-    if not seconds >= 1:
-        raise ArgumentError("seconds", f"{seconds} s was given; 1 s or more is allowed")
-    ours = allocation(cpus)
-    plain, idle = (prefix(ours, idle=one) for one in (False, True))
-    pairs: list[tuple[Any, dict[str, tuple[Sequence[str], list[str]]]]] = [
-        (None, {"a": (first, plain)}),
-        (None, {"b": (second, plain)}),
-        ("idle", {"a": (first, plain), "b": (second, idle)}),
-    ]
-    notes: tuple[str, ...] = ()
-    try:
-        for quota in QUOTAS:
-            a, b = (prefix(ours, idle=False, share=one) for one in (1.0 - quota, quota))
-            pairs.append((quota, {"a": (first, a), "b": (second, b)}))
-    except ArgumentError as error:
-        notes = (f"not measured at quotas: {error}",)
-    rows = []
-    for quota, pair in pairs:
-        counted = _count({name: Command(name, *one) for name, one in pair.items()}, seconds, len(ours))
-        rows.append({"quota": quota} | counted)
-        tell(f"{quota or 'alone'}: " + ", ".join(f"{name} {counted[f'{name}_share']:.1%} of the CPUs" for name in pair))
-    return _summarised(pd.DataFrame(rows), seconds, bandwidth, notes)
-
-
-def _count(pair: dict[str, Command], seconds: float, n_cpus: int) -> dict[str, float]:
-    """Run commands again and again for a time; return the CPU share and the runs per second of each."""
-    ended, used, before = dict.fromkeys(pair, 0), dict.fromkeys(pair, 0.0), dict.fromkeys(pair, 0.0)
-    try:
-        for each in pair.values():
-            each.start(quiet=True)
-        began, counts = time.monotonic(), False
-        while time.monotonic() - began < seconds + SETTLE:
-            for name, each in pair.items():
-                if not each.runs():
-                    if each.process is not None and each.process.returncode:
-                        raise TableError(f"{name}: ended with exit code {each.process.returncode}; nothing is measured")
-                    ended[name], used[name], each.used = ended[name] + counts, used[name] + each.used, 0.0
-                    each.start(quiet=True)
-            if not counts and time.monotonic() - began >= SETTLE:
-                counts, before = True, {name: used[name] + each.used for name, each in pair.items()}
-            time.sleep(POLL / 4)
-    finally:
-        for each in pair.values():
-            each.end()
-    return {
-        key: value
-        for name, each in pair.items()
-        for key, value in {
-            f"{name}_share": (used[name] + each.used - before[name]) / seconds / n_cpus,
-            f"{name}_runs": ended[name] / seconds,
-        }.items()
-    }
-
-
-def _summarised(raw: pd.DataFrame, seconds: float, bandwidth: tuple[float, float], notes: tuple[str, ...]) -> Measured:
-    alone = {"a": raw.iloc[0], "b": raw.iloc[1]}
-    rate = "runs" if all(alone[n][f"{n}_runs"] * seconds >= ENOUGH for n in "ab") else "cpu_seconds"
-    table = raw[["quota", "a_share", "b_share"]].copy()
-    for n in "ab":
-        table[f"{n}_rate"] = raw[f"{n}_runs" if rate == "runs" else f"{n}_share"]
-        table[f"{n}_pace"] = table[f"{n}_rate"] / alone[n][f"{n}_runs" if rate == "runs" else f"{n}_share"]
-    cpu = [float(alone[n][f"{n}_share"]) for n in "ab"]
-    rows = [
-        (IDLE if row["quota"] == "idle" else row["quota"], *cpu, *bandwidth, row["a_pace"], row["b_pace"])
-        for row in table.iloc[2:].to_dict("records")
-    ]
-    return Measured(table, rate, fit(rows), notes)  # type: ignore[arg-type]

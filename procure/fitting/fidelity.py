@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.comparison.site_check import compare_pairs, pair_waits
+from procure.comparison.waits import compare_pairs, pair_waits
 
 
 class Fidelity(NamedTuple):
@@ -44,7 +44,7 @@ class Fidelity(NamedTuple):
 
 
 def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
-    """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.site_check`."""
+    """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.waits`."""
     waits = pair_waits(jobs, schedule).dropna()
     if len(waits) < 2:
         return Fidelity(0.0, 0.0, 0.0)

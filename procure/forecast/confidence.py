@@ -61,7 +61,10 @@ def make_forecasts(patterns: Patterns, period: str) -> Forecasts:
     expected = from_local(b.local + PERIODS[period], settings.tz)
     known = expected + settings.tolerance[layer] + 1
     came = b.again[layer] >= 0
-    user, size = codes_of(patterns)
+    keys = patterns.keys
+    user = pd.factorize(keys.get("user", keys.index))[0].astype(np.int64)
+    cpus = keys["cpus"].to_numpy(np.int64) if "cpus" in keys else np.ones(len(keys), np.int64)
+    size = np.log2(np.maximum(cpus, 1)).astype(np.int64)
     return Forecasts(
         layer,
         np.arange(len(b.key)),
@@ -74,21 +77,6 @@ def make_forecasts(patterns: Patterns, period: str) -> Forecasts:
         size[b.key],
         b.length[layer],
     )
-
-
-def codes_of(patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:
-    """Return each key's user and size, int64[n_keys]: numbers from 0, and log2 of the CPUs."""
-    keys = patterns.keys
-    users = keys["user"] if "user" in keys else pd.Series(range(len(keys)))
-    cpus = keys["cpus"].to_numpy(np.int64) if "cpus" in keys else np.ones(len(keys), np.int64)
-    return pd.factorize(users)[0].astype(np.int64), np.log2(np.maximum(cpus, 1)).astype(np.int64)
-
-
-def confidence(forecasts: Forecasts, mode: str) -> np.ndarray:
-    """Return the confidence of each forecast under a mode without a model, float64[n] in [0, 1]."""
-    if mode == "hazard":
-        return hazard(forecasts)
-    return by_length(forecasts, survival=mode == "survival")
 
 
 def by_length(forecasts: Forecasts, survival: bool) -> np.ndarray:

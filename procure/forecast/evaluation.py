@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.forecast.confidence import MODES, Forecasts, make_forecasts
-from procure.forecast.forecaster import confidence_of
+from procure.forecast.boosted import confidence_of
+from procure.forecast.confidence import MODES, make_forecasts
 from procure.forecast.known import NEVER
-from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings, find_patterns
+from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
 from procure.progress import silent
 from procure.text import Shown
 
@@ -25,20 +25,9 @@ _LEAST_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Judged(Shown):
-    """What an evaluation gave.
-
-    Attributes
-    ----------
-    rows
-        A record per period and confidence mode, as `judge` says.
-    bins
-        Per period, mode and tenth of the confidence: ``n stated came``.
-    notes
-        Stated fallbacks.
-    """
+    """What an evaluation gave: a record per period and confidence mode, as `judge` says, and stated fallbacks."""
 
     rows: list[dict[str, Any]]
-    bins: pd.DataFrame
     notes: list[str]
 
     title = "forecasts judged by what came"
@@ -54,7 +43,6 @@ def evaluate(
     settings: PatternSettings | None = None,
     modes: Sequence[str] = MODES,
     *,
-    seed: int = 0,
     progress: Callable[[str], None] = silent,
 ) -> Judged:
     """Judge every forecast from the third period on whose outcome the log knows.
@@ -63,8 +51,6 @@ def evaluate(
     ----------
     jobs
         A checked job table.
-    seed
-        Of the negative controls.
 
     Raises
     ------
@@ -78,157 +64,80 @@ def evaluate(
     {'day'}
     """
     patterns = find_patterns(jobs, settings)
-    hours = cpu_hours(jobs, patterns)
-    shuffled = find_patterns(shuffle_days(jobs, seed, patterns.settings.tz), patterns.settings)
-    rows, bins, notes = [], [], list(patterns.notes)
+    hours = cpu_hours(patterns)
+    rows, notes = [], list(patterns.notes)
     for name in patterns.layers():
         f = make_forecasts(patterns, name)
-        judged = _judged(patterns, f, name)
+        judged = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[name])
+        came = f.came[judged]
         if not judged.any():
             notes.append(f"{name}: no forecast could be judged")
             continue
-        if f.came[judged].all() or not f.came[judged].any():
-            came = "came true" if f.came[judged].any() else "failed"
+        if came.all() or not came.any():
             notes.append(
-                f"{name}: all of {judged.sum()} forecasts {came}: there is nothing to rank, so no AUC and no gain"
+                f"{name}: all of {judged.sum()} forecasts {'came true' if came.any() else 'failed'}: there is nothing "
+                "to rank, so no AUC and no gain"
             )
         for mode in modes:
             progress(f"{name}: {mode}")
-            sure = confidence_of(patterns, f, mode)
-            row = {"period": name, "confidence": mode} | judge(sure[judged], f.came[judged], seed)
-            row |= reserved(sure, f, hours, judged)
-            row["auc_within"] = auc_within(sure[judged], f.came[judged], f.key[judged])
-            row |= _shuffled(shuffled, name, mode)
-            rows.append(row)
-            bins.append(calibration(sure[judged], f.came[judged]).assign(period=name, confidence=mode))
+            sure = confidence_of(patterns, f, mode)[judged]
+            row = {"period": name, "confidence": mode} | judge(sure, came)
+            rows.append(row | reserved(sure, came, hours[f.burst][judged]))
     if not rows:
         raise TableError("; ".join(notes) or "no forecast can be judged: the log holds no two periods")
     missing = [name for name in PERIODS if name not in patterns.layers()]
     if missing:
         notes.append(f"the log holds less than two periods of {', '.join(missing)}: not judged")
-    return Judged(rows, pd.concat(bins, ignore_index=True), notes)
+    return Judged(rows, notes)
 
 
-def _judged(patterns: Patterns, forecasts: Forecasts, name: str) -> np.ndarray:
-    return (forecasts.known < NEVER) & (forecasts.issued >= patterns.first + 2 * PERIODS[name])
-
-
-def _shuffled(patterns: Patterns, name: str, mode: str) -> dict[str, float]:
-    """Judge the ranking of the control, all in all and within each key."""
-    f = make_forecasts(patterns, name)
-    judged = _judged(patterns, f, name)
-    sure, came = confidence_of(patterns, f, mode)[judged], f.came[judged]
-    return {
-        "auc_days_shuffled": auc(sure, came),
-        "auc_within_days_shuffled": auc_within(sure, came, f.key[judged]),
-    }
-
-
-def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
+def judge(sure: np.ndarray, came: np.ndarray) -> dict[str, Any]:
     """Measure stated chances against outcomes.
 
     Returns
     -------
     dict
         ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for
-        all), ``brier_gain`` (share below the constant's), ``worst_tenth``, and ``auc_outcomes_shuffled``.
+        all), ``brier_gain`` (share below the constant's) and ``worst_tenth``, the largest difference of stated and
+        observed in a tenth of the confidence with at least 1 % of the forecasts.
     """
+    from sklearn.metrics import roc_auc_score  # takes a second to import
+
     base = float(came.mean())
     brier, constant = float(np.mean((sure - came) ** 2)), base * (1 - base)
-    mixed = np.random.default_rng(seed).permutation(came)
+    tenth = np.minimum((sure * 10).astype(int), 9)
+    n, above = np.bincount(tenth), np.bincount(tenth, sure - came)
+    enough = n >= max(1, _LEAST_SHARE * len(came))
     return {
         "n_forecasts": len(came),
         "n_hits": int(came.sum()),
         "base_rate": base,
-        "auc": auc(sure, came),
+        "auc": float(roc_auc_score(came, sure)) if constant else np.nan,
         "brier": brier,
         "brier_constant": constant,
         "brier_gain": 1 - brier / constant if constant else np.nan,
-        "worst_tenth": worst_tenth(sure, came),
-        "auc_outcomes_shuffled": auc(sure, mixed),
+        "worst_tenth": float(np.max(np.abs(above[enough]) / n[enough])),
     }
 
 
-def worst_tenth(sure: np.ndarray, came: np.ndarray) -> float:
-    """Return the largest difference of stated and observed in a tenth of the confidence with 1 % of the forecasts.
-
-    Of no forecasts it is NaN.
-    """
-    tenth = _tenth(sure)
-    n, above = np.bincount(tenth), np.bincount(tenth, sure - came)
-    enough = n >= max(1, _LEAST_SHARE * len(came))
-    return float(np.max(np.abs(above[enough]) / n[enough])) if enough.any() else float("nan")
-
-
-def auc(sure: np.ndarray, came: np.ndarray) -> float:
-    """Return the chance that a fulfilled forecast was surer than a missed one; ties count half."""
-    n, hits = len(came), int(came.sum())
-    if hits in (0, n):
-        return float("nan")
-    ranks = pd.Series(sure).rank().to_numpy()[np.asarray(came, bool)].sum()
-    return float((ranks - hits * (hits + 1) / 2) / (hits * (n - hits)))
-
-
-def auc_within(sure: np.ndarray, came: np.ndarray, group: np.ndarray) -> float:
-    """Return the same of the pairs within one group; who comes often then counts for nothing.
-
-    Parameters
-    ----------
-    group
-        int64[n].
-    """
-    order = np.lexsort((sure, group))
-    right = pairs = 0.0
-    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        hits = int(came[rows].sum())
-        if n := hits * (len(rows) - hits):
-            right += auc(sure[rows], came[rows]) * n
-            pairs += n
-    return right / pairs if pairs else float("nan")
-
-
-def calibration(sure: np.ndarray, came: np.ndarray) -> pd.DataFrame:
-    """Return, per tenth of the confidence: ``tenth n stated came``."""
-    frame = pd.DataFrame({"tenth": _tenth(sure), "stated": sure, "came": came.astype(float)})
-    found = frame.groupby("tenth").agg(n=("came", "size"), stated=("stated", "mean"), came=("came", "mean"))
-    return found.reset_index()
-
-
-def _tenth(sure: np.ndarray) -> np.ndarray:
-    return np.minimum((sure * 10).astype(int), 9)
-
-
-def cpu_hours(jobs: pd.DataFrame, patterns: Patterns) -> np.ndarray:
-    """Return the CPU-hours of each burst of these patterns, float64[n_bursts]."""
-    burst = Patterns(patterns.settings).extend(jobs)
+def cpu_hours(patterns: Patterns) -> np.ndarray:
+    """Return the CPU-hours of each burst, float64[n_bursts]."""
+    jobs = patterns.jobs
     cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.float64)
-    return np.bincount(burst, cpus * jobs["run_time"].to_numpy(np.float64) / 3600, len(patterns.bursts.key))
+    return np.bincount(patterns.burst_of, cpus * jobs["run_time"].to_numpy(np.float64) / 3600)
 
 
-def reserved(sure: np.ndarray, forecasts: Forecasts, hours: np.ndarray, judged: np.ndarray) -> dict[str, float]:
+def reserved(sure: np.ndarray, came: np.ndarray, size: np.ndarray) -> dict[str, float]:
     """Measure what reservations for these forecasts would have held.
 
-    A reservation is as large as the burst that is to come again was. Of the published borders: ``precision``
-    is the share of reserved CPU-hours whose burst came, ``recall`` the share of the CPU-hours of all bursts
-    that were followed by a like one; ``recall_all`` of all bursts, recurring or not.
+    A reservation is as large, in CPU-hours, as the burst that is to come again was. Of the published borders:
+    ``precision`` is the share of reserved CPU-hours whose burst came, ``recall`` the share of the CPU-hours of all
+    bursts that were followed by a like one.
     """
-    size, came = hours[forecasts.burst][judged], forecasts.came[judged]
-    total, again = size.sum(), size[came].sum()
-    found = {}
+    again, found = size[came].sum(), {}
     for name, border in (("soft", SOFT), ("hard", HARD)):
-        held = sure[judged] >= border
+        held = sure >= border
         hit = size[held & came].sum()
-        found[f"precision_{name}"] = float(hit / size[held].sum()) if size[held].sum() else float("nan")
-        found[f"recall_{name}"] = float(hit / again) if again else float("nan")
-        found[f"recall_all_{name}"] = float(hit / total) if total else float("nan")
+        found[f"precision_{name}"] = float(hit / size[held].sum()) if size[held].sum() else np.nan
+        found[f"recall_{name}"] = float(hit / again) if again else np.nan
     return found
-
-
-def shuffle_days(jobs: pd.DataFrame, seed: int, tz: str | None = None) -> pd.DataFrame:
-    """Put each user's day of jobs onto a random day of the log, the time of day kept: what recurs is chance."""
-    submit = jobs["submit_time"].to_numpy(np.int64)
-    day = (submit - submit.min()) // DAY
-    group = pd.factorize(pd.MultiIndex.from_arrays([jobs["user"].to_numpy(), day]))[0]
-    fresh = np.random.default_rng(seed).integers(0, day.max() + 1, group.max() + 1)
-    moved = jobs.assign(submit_time=submit + (fresh[group] - day) * DAY)
-    return moved.sort_values("submit_time", kind="stable").reset_index(drop=True)

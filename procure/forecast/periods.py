@@ -3,11 +3,12 @@
 After "Deep-learning-based scheduling of academic-purpose HPC systems", section III: the lowest layer
 are the jobs; like jobs shortly after one another are a burst; bursts that recur by day are a pattern, and
 such patterns that recur by week are a pattern of the next layer. All layers are found in one pass over the
-log, which a later log continues.
+log.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -73,22 +74,15 @@ def _no_bursts(n: int) -> Bursts:
 
 
 @njit(cache=True, nogil=True)
-def follow(jobs, rule, bursts, n_bursts, last_of, burst_of):
-    """Go on with the pass: put each job into a burst, and each new burst behind the one that it continues.
+def follow(jobs, rule, bursts, burst_of, n_keys):
+    """Put each job into a burst, and each new burst behind the one that it continues; returns how many there are.
 
     ``jobs`` are their keys and submissions, s, in Unix time and on the local clock; ``rule`` the gap between bursts,
-    and of each layer the period and its tolerance, s.
-
-    Modifies ``bursts`` from ``n_bursts`` on (and ``last``, ``n_jobs`` and ``again`` before), ``last_of``
-    int64[n_keys] and ``burst_of`` int64[n_rows].
-
-    Returns
-    -------
-    int
-        Bursts so far.
+    and of each layer the period and its tolerance, s. Modifies ``bursts`` and ``burst_of`` int64[n_rows].
     """
     key, submit, local = jobs
     gap, periods, tolerance = rule
+    last_of, n_bursts = np.full(n_keys, -1, np.int64), 0
     for row in range(key.size):
         k = key[row]
         b = last_of[k]
@@ -135,112 +129,40 @@ def _join(bursts, b, periods, tolerance):
                 break
 
 
+@dataclass(frozen=True)
 class Patterns:
-    """The pass over a log, which `extend` continues.
+    """What recurs in a log.
 
     Attributes
     ----------
-    settings : PatternSettings
-        As given, without the columns of ``by`` in which the first log knows nothing.
-    keys : pandas.DataFrame
-        What the jobs of a key have in common: the columns of ``by``, and ``first_row`` of the log.
-    bursts : Bursts
-    n_rows : int
-        Jobs so far.
-    first, last : int
-        s; first and last submission so far.
-    notes : list of str
+    settings
+        As given, without the columns of ``by`` in which the log knows nothing.
+    jobs
+        The job table in order of submission.
+    burst_of
+        int64[n_jobs], the burst of each.
+    keys
+        What the jobs of a key have in common: the columns of ``by``.
+    bursts
+        See there.
+    first, last
+        s; the first submission, and until when what came is known.
+    notes
         Stated fallbacks.
     """
 
-    def __init__(self, settings: PatternSettings | None = None) -> None:
-        """Begin without a job."""
-        self.settings = settings or PatternSettings()
-        self.keys = pd.DataFrame()
-        self.notes: list[str] = []
-        self.n_rows = self.first = self.last = 0
-        self._number: dict[tuple, int] = {}
-        self._last_of = np.zeros(0, np.int64)
-        self.bursts = _no_bursts(0)
+    settings: PatternSettings
+    jobs: pd.DataFrame
+    burst_of: np.ndarray
+    keys: pd.DataFrame
+    bursts: Bursts
+    first: int
+    last: int
+    notes: list[str]
 
-    def extend(self, jobs: pd.DataFrame) -> np.ndarray:
-        """Go on with further jobs of a checked job table, in any order, none before what was seen.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64[n_rows], the burst of each job, in the table's order.
-
-        Raises
-        ------
-        TableError
-            A job was submitted before the last one seen, or nothing that ``by`` names is known.
-        """
-        submit = jobs["submit_time"].to_numpy(np.int64)
-        order = np.argsort(submit, kind="stable")
-        if not self.n_rows:
-            self._drop_unknown(jobs)
-            self.first = int(submit.min()) if len(submit) else 0
-        elif len(submit) and submit[order[0]] < self.last:
-            raise TableError(
-                f"a job was submitted at {submit[order[0]]} s, before the last one seen, {self.last} s; "
-                "patterns go on with later jobs only"
-            )
-        key = self._keys_of(jobs.iloc[order])
-        n_old, n_new = len(self.bursts.key), len(order)
-        grown = _no_bursts(n_old + n_new)
-        for new, old in zip(grown, self.bursts, strict=True):
-            new[..., :n_old] = old
-        found = np.empty(n_new, np.int64)
-        local = to_local(submit[order], self.settings.tz)
-        periods = np.array(list(PERIODS.values()), np.int64)
-        n = follow(
-            (key, submit[order], local),
-            (self.settings.gap, periods, self.settings.tolerance),
-            grown,
-            n_old,
-            self._last_of,
-            found,
-        )
-        self.bursts = Bursts(*(np.ascontiguousarray(array[..., :n]) for array in grown))
-        self.n_rows += n_new
-        self.last = max(self.last, int(submit.max())) if n_new else self.last
-        burst_of = np.empty(n_new, np.int64)
-        burst_of[order] = found
-        return burst_of
-
-    def _drop_unknown(self, jobs: pd.DataFrame) -> None:
-        columns = {name: _column(jobs, name) for name in self.settings.by}
-        known = tuple(name for name, values in columns.items() if _says_something(name, values))
-        if not known:
-            raise TableError(
-                f"the log knows nothing of {', '.join(self.settings.by)}; name other columns: --set by=[…]"
-            )
-        if missing := [name for name in self.settings.by if name not in known]:
-            self.notes.append(f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}")
-        self.settings = self.settings.model_copy(update={"by": known})
-
-    def _keys_of(self, jobs: pd.DataFrame) -> np.ndarray:
-        """Number the keys of jobs in order, new ones after the known ones."""
-        columns = pd.DataFrame({name: _column(jobs, name) for name in self.settings.by})
-        group, distinct = pd.factorize(pd.MultiIndex.from_frame(columns))
-        first = np.unique(group, return_index=True)[1]
-        numbers = np.empty(len(distinct), np.int64)
-        fresh = []
-        for i, values in enumerate(distinct):
-            if values not in self._number:
-                self._number[values] = len(self._number)
-                fresh.append((*values, self.n_rows + int(first[i])))
-            numbers[i] = self._number[values]
-        rows = pd.DataFrame(fresh, columns=[*self.settings.by, "first_row"])
-        self.keys = pd.concat([self.keys, rows], ignore_index=True) if len(self.keys) else rows
-        self._last_of = np.concatenate([self._last_of, np.full(len(rows), -1, np.int64)])
-        return numbers[group]
-
-    def layers(self, until: int | None = None) -> list[str]:
-        """Name the layers of which the log holds at least two periods until a moment."""
-        span = (self.last if until is None else until) - self.first
-        return [name for name, period in PERIODS.items() if span >= 2 * period]
+    def layers(self) -> list[str]:
+        """Name the layers of which the log holds at least two periods."""
+        return [name for name, period in PERIODS.items() if self.last - self.first >= 2 * period]
 
     def table(self, fewest: int = 2) -> pd.DataFrame:
         """Return what recurs, a row per pattern of each layer, longest first.
@@ -253,63 +175,87 @@ class Patterns:
         Returns
         -------
         pandas.DataFrame
-            ``pattern every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``,
-            ``n_within`` (patterns of the layer below), ``jobs_per_burst`` (median), ``since``, ``last`` (s),
-            ``at`` (time of day of the last burst, HH:MM), ``next`` (s, one period after the last burst),
-            ``running`` (whether that is not yet missed) and ``burst``, the last burst's number.
+            ``every``, the columns of ``by``, ``length`` (periods in a row, the longest), ``n_bursts``,
+            ``jobs_per_burst`` (median), ``since``, ``last`` (s), ``at`` (time of day of the last burst, HH:MM),
+            ``next`` (s, one period after the last burst) and ``running`` (whether that is not yet missed).
         """
-        parts = [self._table_of(layer, fewest) for layer in range(3)]
-        shown = [part for part in parts if len(part)] or parts[:1]
-        return pd.concat(shown, ignore_index=True)
+        return pd.concat([self._table_of(layer, fewest) for layer in range(3)], ignore_index=True)
 
     def _table_of(self, layer: int, fewest: int) -> pd.DataFrame:
         b = self.bursts
         name, period = list(PERIODS.items())[layer]
-        frame = pd.DataFrame({"root": b.root[layer], "length": b.length[layer], "n_jobs": b.n_jobs, "start": b.start})
-        frame["below"] = b.root[layer - 1] if layer else np.arange(len(b.key))
-        groups = frame.groupby("root")
+        frame = pd.DataFrame({"length": b.length[layer], "n_jobs": b.n_jobs, "start": b.start})
+        groups = frame.groupby(b.root[layer])
         found = groups.agg(
             length=("length", "max"),
             n_bursts=("start", "size"),
-            n_within=("below", "nunique"),
             jobs_per_burst=("n_jobs", "median"),
             since=("start", "min"),
             last=("start", "max"),
         )
         found["burst"] = groups["length"].apply(lambda values: values.index[-1])
         found = found[found["length"] >= fewest].sort_values(["length", "n_bursts"], ascending=False, kind="stable")
-        burst = found["burst"].to_numpy(np.int64)
+        burst = found.pop("burst").to_numpy(np.int64)
+        clock = pd.to_datetime(b.local[burst], unit="s").strftime("%H:%M")
         expected = from_local(b.local[burst] + period, self.settings.tz)
-        found["next"] = expected
-        found["running"] = expected + self.settings.tolerance[layer] >= self.last
-        local = b.local[burst] % DAY
-        found["at"] = [f"{s // 3600:02}:{s % 3600 // 60:02}" for s in local.tolist()]
-        what = self.keys.iloc[b.key[burst]][list(self.settings.by)].set_index(found.index)
-        head = pd.DataFrame({"pattern": found.index, "every": name}, index=found.index)
-        return pd.concat([head, what, found], axis=1).reset_index(drop=True)
+        running = expected + self.settings.tolerance[layer] >= self.last
+        found = found.assign(at=clock, next=expected, running=running).reset_index(drop=True)
+        what = self.keys.iloc[b.key[burst]].reset_index(drop=True)
+        return pd.concat([what, found], axis=1).assign(every=name)
 
 
-def find_patterns(jobs: pd.DataFrame, settings: PatternSettings | None = None) -> Patterns:
+def recurrences(jobs: pd.DataFrame, settings: PatternSettings | None = None, at: int | None = None) -> Patterns:
+    """Make the pass over the jobs submitted by a moment, s; see `find_patterns`, which refuses short logs."""
+    settings = settings or PatternSettings()
+    if at is not None:
+        jobs = jobs[jobs["submit_time"] <= at]
+    jobs = jobs.sort_values("submit_time", kind="stable").reset_index(drop=True)
+    columns = {name: _column(jobs, name) for name in settings.by}
+    known = tuple(name for name, values in columns.items() if _says_something(name, values))
+    if not known:
+        raise TableError(f"the log knows nothing of {', '.join(settings.by)}; name other columns: --set by=[…]")
+    notes = []
+    if missing := [name for name in settings.by if name not in known]:
+        notes.append(f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}")
+        settings = settings.model_copy(update={"by": known})
+    key, distinct = pd.factorize(pd.MultiIndex.from_frame(pd.DataFrame(columns)[list(known)]))
+    keys = distinct.to_frame(index=False, name=list(known))
+    submit = jobs["submit_time"].to_numpy(np.int64)
+    grown, burst_of = _no_bursts(len(jobs)), np.empty(len(jobs), np.int64)
+    rule = (settings.gap, np.array(list(PERIODS.values()), np.int64), settings.tolerance)
+    n = follow((key.astype(np.int64), submit, to_local(submit, settings.tz)), rule, grown, burst_of, len(keys))
+    bursts = Bursts(*(np.ascontiguousarray(array[..., :n]) for array in grown))
+    last = int(submit[-1]) if at is None else at  # that nobody came since the last submission is known, too
+    return Patterns(settings, jobs, burst_of, keys, bursts, int(submit[0]), last, notes)
+
+
+def find_patterns(jobs: pd.DataFrame, settings: PatternSettings | None = None, at: int | None = None) -> Patterns:
     """Find what recurs in a checked job table; see `Patterns`.
+
+    Parameters
+    ----------
+    at
+        Unix seconds: only jobs submitted by then count; the last submission without.
 
     Raises
     ------
     TableError
-        The log is shorter than two days, or knows nothing of what ``by`` names.
+        Fewer than two days of the log lie before the moment, or it knows nothing of what ``by`` names.
 
     Examples
     --------
     >>> import procure
     >>> patterns = procure.find_patterns(procure.read_log("week.parquet").jobs)
-    >>> patterns.n_rows > 0
+    >>> len(patterns.burst_of) > 0
     True
     """
-    patterns = Patterns(settings)
-    patterns.extend(jobs)
-    if not patterns.layers():
-        span = patterns.last - patterns.first
-        raise TableError(f"the log spans {span / DAY:.1f} days; two periods, at least 2 days, are needed")
-    return patterns
+    first, last = (jobs["submit_time"].agg(which) for which in ("min", "max"))
+    span = (last if at is None else at) - first if len(jobs) else 0
+    if span < 2 * DAY:
+        raise TableError(
+            f"the log spans {max(span, 0) / DAY:.1f} days by then; two periods, at least 2 days, are needed"
+        )
+    return recurrences(jobs, settings, at)
 
 
 def _column(jobs: pd.DataFrame, name: str) -> np.ndarray:

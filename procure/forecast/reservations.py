@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from procure.files.kernels import njit
+from procure.forecast.boosted import confidence_of
 from procure.forecast.confidence import make_forecasts
-from procure.forecast.forecaster import confidence_of
-from procure.forecast.periods import Patterns, PatternSettings
+from procure.forecast.periods import Patterns, PatternSettings, recurrences
 from procure.simulator.state import FAR, State
 
 LAYERS = ("day", "week")
@@ -81,8 +81,8 @@ def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) ->
         }
     )
     settings = PatternSettings(day_tolerance=how.tolerance, week_tolerance=3 * how.tolerance, tz=tz)
-    patterns = Patterns(settings)
-    burst = patterns.extend(jobs)
+    patterns = recurrences(jobs, settings)
+    burst = patterns.burst_of
     parts = [_of_layer(patterns, name, how, began) for name in LAYERS]
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)

@@ -19,7 +19,6 @@ class Estimates(Parameters):
         NOTHING,
         description="a trained policy, whose history of run times estimates jobs; none = the requests",
     )
-    quantile: float = Field(0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean")
 
     @field_validator("estimates")
     @classmethod
@@ -29,9 +28,7 @@ class Estimates(Parameters):
         return file
 
     @model_validator(mode="after")
-    def _quantile_of_estimates(self) -> Estimates:
-        if self.quantile and self.estimates == NOTHING:
-            raise ValueError("quantile counts only with estimates")
+    def _only_one_estimates(self) -> Estimates:
         if self.estimates != NOTHING and self.last_two:
             raise ValueError("estimates and last_two both estimate run times; give one")
         return self
@@ -43,6 +40,6 @@ class Estimates(Parameters):
     def make(self, state: State) -> Policy:
         """Make the policy of one run; what is believed of its jobs is set before any is submitted."""
         if self.estimates != NOTHING:
-            expected = expected_before(state, load(self.estimates).history, self.quantile or None)
+            expected = expected_before(state, load(self.estimates).history)
             state.estimate[:] = np.clip(np.ceil(expected).astype(np.int64), 1, state.estimate)
         return super().make(state)

@@ -1,4 +1,4 @@
-"""How long a job will run, from past jobs of the same user, shape and requested time."""
+"""How long a job will run, from past jobs of the same shape and requested time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ LEVELS = (
     (),
     ("requested_time",),
     ("n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "requested_time"),
-    ("user", "requested_time"),
-    ("user", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "requested_time"),
 )
 """Groups of past jobs, from all to those most alike; each leans on the one before where it knows little."""
 PER_DECADE = 8
@@ -35,13 +33,12 @@ STRENGTH, HALF_LIFE = 3.0, 604_800.0
 
 @dataclass(frozen=True)
 class RunTimes:
-    """An estimator of run times: fit on past jobs, predict means and quantiles.
+    """An estimator of run times: fit on past jobs, predict means; by shape and request, for a run knows no user's name.
 
     Each group of `LEVELS` keeps a histogram of run time / requested time; a group of n jobs is smoothed with
     `STRENGTH` jobs that are distributed as the group above it. Without a limit, `NO_LIMIT` is taken.
     """
 
-    by_user: bool = True  # use the levels that name the user
     as_of: int = 0  # Unix s at which this was known; set by `fit`
     tables: tuple[Mapping[str, int], ...] = ()  # per level, from a key to a row of ``counts``
     counts: tuple[np.ndarray, ...] = field(default=(), repr=False)  # float64[n_groups, N_BINS] per level
@@ -55,10 +52,8 @@ class RunTimes:
             Unix seconds: only jobs that had ended by then are learnt from, i.e. whose ``end_time``, or without
             one whose submission plus run time, is not later. None = all.
         """
-        empty = RunTimes(self.by_user)
-        tables: tuple[Mapping[str, int], ...] = tuple({} for _ in empty.levels)
-        counts = tuple(np.zeros((0, N_BINS)) for _ in empty.levels)
-        return replace(empty, tables=tables, counts=counts).updated(jobs, ended_by)
+        counts = tuple(np.zeros((0, N_BINS)) for _ in LEVELS)
+        return RunTimes(tables=tuple({} for _ in LEVELS), counts=counts).updated(jobs, ended_by)
 
     def updated(self, jobs: pd.DataFrame, ended_by: int | None = None) -> RunTimes:
         """Return what is known when more jobs have ended; those that ended by ``as_of`` are known already."""
@@ -74,7 +69,7 @@ class RunTimes:
         faded, weight = 0.5 ** ((now - self.as_of) / HALF_LIFE), 0.5 ** ((now - end) / HALF_LIFE)
         bins = _bin_of(jobs["run_time"].to_numpy(np.float64) / _limit(jobs))
         tables, counts = [], []
-        for level, known, old in zip(self.levels, self.tables, self.counts, strict=True):
+        for level, known, old in zip(LEVELS, self.tables, self.counts, strict=True):
             groups, names = pd.factorize(_keys(jobs, level))
             table = dict(known)
             row = np.array([table.setdefault(str(name), len(table)) for name in names], np.int64)
@@ -85,54 +80,31 @@ class RunTimes:
             counts.append(held)
         return replace(self, as_of=now, tables=tuple(tables), counts=tuple(counts))
 
-    @property
-    def levels(self) -> tuple[tuple[str, ...], ...]:
-        """The groups that are used."""
-        return tuple(level for level in LEVELS if self.by_user or "user" not in level)
-
-    def _distribution(self, jobs: pd.DataFrame) -> np.ndarray:
-        """Return float64[n_jobs, N_BINS], whose rows sum to 1."""
+    def predict(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Return the expected run time: float64[n_jobs], s, never above the request; before `fit` a `TableError`."""
         if not self.tables:
             raise TableError("this estimator of run times has learnt nothing yet; call fit first")
         smooth = np.full((len(jobs), N_BINS), 1.0 / N_BINS)
-        for level, table, counts in zip(self.levels, self.tables, self.counts, strict=True):
+        for level, table, counts in zip(LEVELS, self.tables, self.counts, strict=True):
             row = np.array([table.get(key, -1) for key in _keys(jobs, level)], np.int64)
             found = np.zeros((len(jobs), N_BINS))
             found[row >= 0] = counts[row[row >= 0]]
             smooth = (STRENGTH * smooth + found) / (STRENGTH + found.sum(axis=1))[:, None]
-        return smooth
-
-    def predict(self, jobs: pd.DataFrame, quantile: float | None = None) -> np.ndarray:
-        """Return the expected run time, or a quantile of it: float64[n_jobs], s, never above the request.
-
-        Raises
-        ------
-        ArgumentError
-            The quantile does not lie between 0 and 1.
-        TableError
-            It has not been fitted.
-        """
-        smooth = self._distribution(jobs)
-        if quantile is None:
-            return smooth @ _CENTRES * _limit(jobs)
-        if not 0 < quantile < 1:
-            raise ArgumentError("quantile", f"a quantile lies between 0 and 1; {quantile} was given")
-        upper = _EDGES[1:][np.argmax(np.cumsum(smooth, axis=1) >= quantile - 1e-12, axis=1)]
-        return upper * _limit(jobs)
+        return smooth @ _CENTRES * _limit(jobs)
 
 
 def known_at(jobs: pd.DataFrame, moment: int, history: RunTimes | None = None) -> RunTimes:
-    """Return what a scheduler that knows no user's name can know at a moment, Unix s, from a history not later."""
+    """Return what a scheduler can know at a moment, Unix s, from a history not later."""
     past = jobs[jobs["submit_time"] < moment]
     if history is not None and history.as_of <= moment:
         return history.updated(past, moment)
-    return RunTimes(by_user=False).fit(past, moment)
+    return RunTimes().fit(past, moment)
 
 
-def expected_before(state: State | Jobs, history: RunTimes | None, quantile: float | None = None) -> np.ndarray:
-    """Return what each job was expected to run before the run, or a quantile: float64[n_jobs] in queue order, s.
+def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray:
+    """Return what each job was expected to run before the run: float64[n_jobs] in queue order, s.
 
-    A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
+    Without any history, `NO_HISTORY`.
 
     Raises
     ------
@@ -145,7 +117,7 @@ def expected_before(state: State | Jobs, history: RunTimes | None, quantile: flo
         return NO_HISTORY * np.where(state.requested > 0, state.requested, NO_LIMIT)
     columns = {"cpus_per_node": state.cpus, "mem_mb_per_node": state.mem, "gpus_per_node": state.gpus}
     jobs = pd.DataFrame({"n_nodes": state.n_nodes, **columns, "requested_time": state.requested})
-    return history.predict(jobs, quantile)
+    return history.predict(jobs)
 
 
 def _limit(jobs: pd.DataFrame) -> np.ndarray:
@@ -156,7 +128,7 @@ def _limit(jobs: pd.DataFrame) -> np.ndarray:
 def _keys(jobs: pd.DataFrame, level: tuple[str, ...]) -> np.ndarray:
     if not level:
         return np.full(len(jobs), "", object)
-    absent = {"user": "", "n_nodes": "1"}  # as `procure.tables.check` fills them
+    absent = {"n_nodes": "1"}  # as `procure.tables.check` fills them
     parts = [
         jobs[name].astype(str) if name in jobs else pd.Series(absent.get(name, "0"), index=jobs.index) for name in level
     ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,11 +20,9 @@ from procure.learn.order import NAME, PLACE, at_hand
 from procure.learn.run_times import known_at
 from procure.learn.store import SEARCHED, TrainedPolicy
 from procure.learn.weeks import (
-    MEAN_WAIT,
     P95,
     REFERENCE,
     SLOWDOWN,
-    USERS,
     WEEK,
     WIDEST,
     DayFilter,
@@ -51,9 +49,6 @@ PULL = 0.05
 FEWEST_AGE = 0.05
 """The weight of the age is at most minus this, so that every job is served first at last; a search begins there, with
 half the weight on the request and half on what is recent."""
-Objective = Literal["slowdown", "wait", "tail", "users"]
-OBJECTIVES = dict(zip(get_args(Objective), (SLOWDOWN, MEAN_WAIT, P95, USERS), strict=True))
-"""What is to be small: mean bounded slowdown, mean wait, its 95th percentile, or the mean over users of their waits."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +62,25 @@ class Settings:
     True
     """
 
+    REMOVED: ClassVar = {"objective": "the mean bounded slowdown is what a search makes small"}
     generations: Annotated[
         Count,
         Field(description="search: generations of candidates; the same number and seed give the same policy."),
     ] = 150
     minutes: Annotated[float, Field(ge=0.01, description="Longest training time in minutes.")] = 10.0
     seed: Annotated[Seed, Field(description="The same seed gives the same policy.")] = 1
-    objective: Annotated[
-        Objective,
-        Field(
-            description="search: what is to be small: mean bounded slowdown, mean wait, its 95th percentile, or the "
-            "mean of the users' mean waits."
-        ),
-    ] = "slowdown"
     processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES, description="search: processes that simulate.")] = 2
     population: int = 16
     weeks: int = 24
 
 
-def weekly_objective(figures: np.ndarray, references: np.ndarray, objective: str) -> float:
-    """Return the mean log ratio of what is to be small, and what the guarded waits grow by on the whole.
+def weekly_objective(figures: np.ndarray, references: np.ndarray) -> float:
+    """Return the mean log ratio of the mean bounded slowdown, and what the guarded waits grow by on the whole.
 
     No week rules by itself; in a single one the waits of two like policies differ by chance by a third and more.
     The figures, float64[n_weeks, len(FIGURES)], are of a candidate and of what it is held against.
     """
-    column = OBJECTIVES[objective]
-    floor = 0.0 if column == SLOWDOWN else 60.0
-    value = float(np.log((figures[:, column] + floor) / (references[:, column] + floor)).mean())
+    value = float(np.log(figures[:, SLOWDOWN] / references[:, SLOWDOWN]).mean())
     for guarded in GUARDED:
         grown = math.log((figures[:, guarded].mean() + 60.0) / (references[:, guarded].mean() + 60.0))
         value += max(grown, 0.0)
@@ -147,7 +134,7 @@ def search(
 
         def judged(numbers: np.ndarray) -> float:
             figures = figures_under([numbers], np.arange(len(weeks)))[0]
-            return weekly_objective(figures, references, settings.objective)
+            return weekly_objective(figures, references)
 
         best, least, n_simulations, generation = begin, judged(begin), 2 * len(weeks), 0
         curve, centres = [[0, least]], []
@@ -156,7 +143,7 @@ def search(
             asked = strategy.ask()
             chosen = rng.permutation(len(weeks))[: settings.weeks]
             rng.integers(0, 2**31, len(chosen))  # of no use since days are whole; the published figures drew them
-            values, simulated = _race(asked, chosen, references[chosen], figures_under, settings.objective)
+            values, simulated = _race(asked, chosen, references[chosen], figures_under)
             pulls = [PULL * float(((numbers - begin) ** 2).sum()) for numbers in asked]
             strategy.tell(asked, [value + pull for value, pull in zip(values, pulls, strict=True)])
             centres.append(strategy.mean.copy())
@@ -176,9 +163,6 @@ def _check(settings: Settings) -> None:
     for name, fewest in {"generations": 1, "population": 4, "processes": 1, "weeks": BLOCKS, "minutes": 0.01}.items():
         if not (value := getattr(settings, name)) >= fewest:
             raise ArgumentError(name, f"{name}: {value!r} was given; it must be at least {fewest}")
-    if settings.objective not in OBJECTIVES:
-        names = ", ".join(OBJECTIVES)
-        raise ArgumentError("objective", f"objective: {settings.objective!r} was given; {names} are known")
 
 
 def _figures(candidates: Sequence[TrainedPolicy], week: Period) -> np.ndarray:
@@ -192,7 +176,6 @@ def _race(
     chosen: np.ndarray,
     references: np.ndarray,
     figures_under: Callable[[Sequence[np.ndarray], np.ndarray], np.ndarray],
-    objective: str,
 ) -> tuple[list[float], int]:
     """Return the objective of each candidate on the chosen weeks, and how many weeks were simulated.
 
@@ -208,7 +191,7 @@ def _race(
         figures[going, part] = figures_under([asked[i] for i in going], chosen[part])
         simulated += len(going) * (stop - block * size)
         for i in going:
-            values[i] = weekly_objective(figures[i, :stop], references[:stop], objective)
+            values[i] = weekly_objective(figures[i, :stop], references[:stop])
         if stop == len(chosen):
             break
         going.sort(key=lambda i: (values[i], i))
@@ -270,7 +253,6 @@ def learn_policy(
     found = search(weeks, settings, say)
     about = {
         "reference": REFERENCE,
-        "judged_on": settings.objective,
         "seed": settings.seed,
         "n_jobs": sum(week.ready.n_counted for week in weeks),
         "nodes": len(nodes),

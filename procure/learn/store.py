@@ -14,10 +14,10 @@ from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.learn.class_features import FEATURES, RUN_TIME
 from procure.learn.published import shapes as published_shapes
-from procure.learn.run_times import N_BINS, RunTimes
+from procure.learn.run_times import LEVELS, N_BINS, RunTimes
 from procure.policies.parameters import NOTHING
 
-SCHEMA = "procure-learned-policy/2"
+SCHEMA = "procure-learned-policy/3"
 SEARCHED, PUBLISHED = METHODS = ("search", "ppo")
 
 
@@ -74,7 +74,7 @@ def write_policy(path: str | Path, policy: TrainedPolicy) -> None:
     if policy.method == SEARCHED:
         head["features"] = list(FEATURES)
     if policy.history is not None:
-        head["history"] = {"by_user": policy.history.by_user, "as_of": policy.history.as_of}
+        head["history"] = {"as_of": policy.history.as_of}
         for i, (table, counts) in enumerate(zip(policy.history.tables, policy.history.counts, strict=True)):
             arrays[f"history/{i}/keys"] = np.array(list(table), dtype=str)
             arrays[f"history/{i}/counts"] = counts
@@ -104,7 +104,7 @@ def read_policy(path: str | Path) -> TrainedPolicy:
         raise TableError(f"{path}: the method is {method!r}; {', '.join(METHODS)} are known; train it again")
     if method == SEARCHED and head.get("features") != list(FEATURES):
         raise TableError(f"{path}: made for other features than {', '.join(FEATURES)}; train it again")
-    kinds = {} if settings is None else {"by_user": bool, "as_of": int}
+    kinds = {} if settings is None else {"as_of": int}
     wrong = not isinstance(trained, dict) or not isinstance(settings, dict | None)
     if wrong or {name: type(value) for name, value in (settings or {}).items()} != kinds:
         raise TableError(f"{path}: what it says of its training is damaged; train it again")
@@ -113,7 +113,7 @@ def read_policy(path: str | Path) -> TrainedPolicy:
     shapes = {"weights": (len(FEATURES),), "trust": (1,)} if method == SEARCHED else shapes
     wanted = {f"policy/{name}": shape for name, shape in shapes.items()}
     tables: list[dict[str, int]] = []
-    for i in range(len(RunTimes(**settings).levels) if settings else 0):
+    for i in range(len(LEVELS) if settings else 0):
         keys = found.get(f"history/{i}/keys", np.array(0))
         tables.append({str(key): row for row, key in enumerate(keys if keys.ndim == 1 else ())})
         wanted[f"history/{i}/counts"] = (len(tables[-1]), N_BINS)

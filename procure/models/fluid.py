@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.files.kernels import njit
 from procure.packages.runnable import count_matrix, fits, node_types, request_shapes, shape_of
 from procure.schemas import as_logged
 
 STEP = 600
 """Seconds; work and jobs are counted per so long an interval."""
 _RESOURCES = {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}
-_CHUNK = 1 << 14
 
 
 def backlog_waits(
@@ -36,48 +36,46 @@ def backlog_waits(
     submit = jobs["submit_time"].to_numpy()
     slot = (submit - submit.min()) // STEP
     n_slots = int(slot.max()) + 1
-    inflow = [
-        _inflow(jobs, np.array([not (other & ~group).any() for other in groups])[of_job], slot, n_slots)
-        for group in groups
-    ]
-    n_jobs = np.stack([np.bincount(slot[of_job == g], minlength=n_slots) for g in range(len(groups))])
     counts = count_matrix(packages, quotes)
     counts = np.hstack([counts, np.ones((len(counts), len(types) - len(quotes)), dtype=np.int64)])
-    found = np.empty(len(counts))
-    for first in range(0, len(counts), _CHUNK):
-        rows = slice(first, first + _CHUNK)
-        found[rows] = _waited(counts[rows], types, groups, inflow, n_jobs) / len(jobs)
-    return found
+    holds = types[list(_RESOURCES)].to_numpy(dtype="float64")
+    found = np.zeros(len(counts))
+    for number, group in enumerate(groups):
+        nowhere_else = np.array([not (other & ~group).any() for other in groups])[of_job]
+        n_jobs = np.bincount(slot[of_job == number], minlength=n_slots)
+        found += _waited(counts @ (holds * group[:, None]), _inflow(jobs, nowhere_else, slot, n_slots), n_jobs)
+    return found / len(jobs)
 
 
-def _inflow(jobs: pd.DataFrame, chosen: np.ndarray, slot: np.ndarray, n_slots: int) -> dict[str, np.ndarray]:
-    """Return the work of the chosen jobs by slot, resource × seconds."""
+def _inflow(jobs: pd.DataFrame, chosen: np.ndarray, slot: np.ndarray, n_slots: int) -> np.ndarray:
+    """Return the work of the chosen jobs, resource × seconds, float64[resources, slots]."""
     jobs = as_logged(jobs)
     seconds = (jobs["run_time"] * jobs["n_nodes"]).to_numpy(dtype="float64")[chosen]
-    return {
-        name: np.bincount(slot[chosen], jobs[asked].to_numpy(dtype="float64")[chosen] * seconds, n_slots)
-        for name, asked in _RESOURCES.items()
-    }
+    return np.array(
+        [
+            np.bincount(slot[chosen], jobs[asked].to_numpy(dtype="float64")[chosen] * seconds, n_slots)
+            for asked in _RESOURCES.values()
+        ]
+    )
 
 
-def _waited(
-    counts: np.ndarray,
-    types: pd.DataFrame,
-    groups: np.ndarray,
-    inflow: list[dict[str, np.ndarray]],
-    n_jobs: np.ndarray,
-) -> np.ndarray:
-    total = np.zeros(len(counts))
-    for group, flows, jobs_at in zip(groups, inflow, n_jobs, strict=True):
-        wanted = {name: work for name, work in flows.items() if work.any()}
-        rate = {name: counts @ (types[name].to_numpy(dtype="float64") * group) for name in wanted}
-        left = {name: np.zeros(len(counts)) for name in wanted}
-        for t in range(len(jobs_at)):
-            delay = np.zeros(len(counts))
-            for name, work in wanted.items():
-                left[name] += work[t]
+@njit(cache=True, error_model="numpy")
+def _waited(rates, work, n_jobs):
+    """Add up delays of jobs, s, float64[packages], of a group that arrive by slot, as work flows in and is drained.
+
+    ``rates`` are float64[packages, resources], ``work`` float64[resources, slots], ``n_jobs`` int64[slots].
+    """
+    total = np.zeros(len(rates))
+    left = np.zeros(len(work))
+    for package in range(len(rates)):
+        left[:] = 0.0
+        for slot in range(len(n_jobs)):
+            delay = 0.0
+            for i in range(len(work)):
+                rate, behind = rates[package, i], left[i] + work[i, slot]
                 # A package without any such node cannot run these jobs at all; they are not waited for.
-                np.maximum(delay, left[name] / np.where(rate[name] > 0, rate[name], np.inf), out=delay)
-                left[name] = np.maximum(left[name] - rate[name] * STEP, 0.0)
-            total += jobs_at[t] * delay
+                if rate > 0:
+                    delay = max(delay, behind / rate)
+                left[i] = max(behind - rate * STEP, 0.0)
+            total[package] += n_jobs[slot] * delay
     return total

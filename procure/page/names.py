@@ -43,11 +43,11 @@ _UNITS = {
 }
 _UNITS |= COST_UNITS | {"usd": "US$"}
 _UNITS |= dict.fromkeys(
-    "mean_wait mae rmse elapsed logged_mean simulated_mean logged_median simulated_median mean_absolute_error seconds "
+    "mean_wait mae rmse elapsed logged_mean simulated_mean logged_median simulated_median mean_error seconds "
     "span".split(),
     "s",
 )
-_UNITS |= dict.fromkeys(("coverage", "covered", "accuracy", "resource_usage", "within_10_min"), "share")
+_UNITS |= dict.fromkeys(("coverage", "covered", "accuracy", "resource_usage", "share_within"), "share")
 
 
 def add_names(headings: Mapping[str, str], seconds: Iterable[str] = (), shares: Iterable[str] = ()) -> None:

@@ -15,6 +15,7 @@ from procure.simulator.kernel import part
 from procure.simulator.state import WAIT, State
 from procure.simulator.steps import holds
 from procure.simulator.tasks import n_answered, units_on
+from procure.simulator.usable import look_at
 
 
 class BestFitOwn(NamedTuple):
@@ -33,7 +34,9 @@ def _least_on(state, tasks, own, job, of_node):
     single = state.n_nodes[job] == 1
     if tasks is not None and not single:
         return _least_of_tasks(state, tasks, own, job, of_node)
-    for node in range(state.free_cpus.size):
+    rows = state.usable.rows
+    for i in range(look_at(state, tasks, state.shape[job], state.n_nodes[job])):
+        node = rows[i]
         if holds(state, node, job):
             left = margin(state, job, node, of_node)
             if not single:
@@ -53,9 +56,10 @@ def _least_on(state, tasks, own, job, of_node):
 @part
 def _least_of_tasks(state, tasks, own, job, of_node):
     """Do the same with several units, by `most_first`."""
-    shape, n_nodes = state.shape[job], state.free_cpus.size
+    shape, n_nodes, rows = state.shape[job], state.free_cpus.size, state.usable.rows
     found, left = 0, state.n_nodes[job]
-    for node in range(n_nodes):
+    for i in range(look_at(state, tasks, shape, left)):
+        node = rows[i]
         n = units_on(state, tasks, shape, node)
         if n > 0:
             state.chosen[found], tasks.units[node] = node, n
@@ -73,7 +77,7 @@ def _least_of_tasks(state, tasks, own, job, of_node):
 def _best_pair(state, own, of_node):
     n_jobs, tasks = state.submit.size, state.tasks
     least = np.inf
-    best = n_jobs
+    best = laid = n_jobs
     own.n_decisions[0] += 1
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
@@ -81,13 +85,14 @@ def _best_pair(state, own, of_node):
         first = own.looked_at[shape] != own.n_decisions[0]  # who is queued behind it would leave as much
         own.looked_at[shape] = own.n_decisions[0]
         if first and (not state.pool or state.n_nodes[job] <= state.n_idle[0]):
-            left = _least_on(state, tasks, own, job, of_node)
+            left, laid = _least_on(state, tasks, own, job, of_node), job
             if left < least:
                 least, best = left, job
         job = state.next_waiting[job]
     if best == n_jobs:
         return WAIT
-    _least_on(state, tasks, own, best, of_node)
+    if laid != best:
+        _least_on(state, tasks, own, best, of_node)
     lay_answer(state, tasks, n_answered(state, tasks, best), own.margins)
     return best
 

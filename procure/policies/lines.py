@@ -25,6 +25,7 @@ from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.reference import by_reference
 from procure.simulator.state import State
 from procure.simulator.tasks import units_in
+from procure.simulator.usable import count_units
 
 NEVER = 1 << 62
 """The estimate of a place in a line at which no job waits."""
@@ -205,12 +206,7 @@ def _quit(state, lines, job):
 @inlined
 def _count(state, lines, line):
     """Count the nodes on which a line's shape fits, of tasks those that fit."""
-    tasks, shape = state.tasks, lines.shape[line]
-    free_cpus, free_mem, free_gpus = lines.seen_cpus, lines.seen_mem, lines.seen_gpus
-    n = 0
-    for node in range(free_cpus.size):
-        n += units_in(state, tasks, shape, node, free_cpus[node], free_mem[node], free_gpus[node])
-    lines.n_fitting[line] = n
+    lines.n_fitting[line] = count_units(state, state.tasks, lines.shape[line])
 
 
 @inlined

@@ -8,7 +8,7 @@ import numpy as np
 
 from procure.policies import profile, timeline
 from procure.policies.names import BEST, FIRST, FITS
-from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread
+from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread, to_look_for
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
@@ -27,6 +27,7 @@ from procure.simulator.tasks import (
     units_on,
     units_to,
 )
+from procure.simulator.usable import EVERY, count_units, look_at
 
 FREE, IN_TIME, BESIDE = range(3)
 """What a job may take now: all that is free; that, before a reservation begins; or only what that leaves."""
@@ -52,6 +53,7 @@ class Nodes(NamedTuple):
 
     which: Any  # a named tuple that picks
     first: bool  # the first rows that hold a job will do
+    alike: bool  # idle nodes of a kind differ in their row alone
     spare_cpus: np.ndarray  # int64[n_nodes], what a reservation leaves free when it begins
     spare_mem: np.ndarray  # int64[n_nodes], MB
     spare_gpus: np.ndarray  # int64[n_nodes]
@@ -146,10 +148,11 @@ def make_nodes(state, which: Any, n_lines: int = 0) -> Nodes:
     """
     n_nodes = state.free_cpus.size
     cpus, mem, gpus = (np.zeros(n_nodes, np.int64) for _ in range(3))
-    first = isinstance(which, Fit) and which.rule == FIRST
+    alike = isinstance(which, Fit)
     return Nodes(
         which,
-        first,
+        alike and which.rule == FIRST,
+        alike,
         cpus,
         mem,
         gpus,
@@ -209,9 +212,9 @@ def _choose(state, tasks, job, place, spared):
     )
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
     chosen, first, masked, opened, guards = state.chosen, place.first, place.masked, place.open, state.guards
-    n_nodes = free_cpus.size
-    found = 0
-    for node in range(n_nodes):
+    found, rows = 0, state.usable.rows
+    for i in range(look_at(state, tasks, state.shape[job], to_look_for(state, place, job, spared))):
+        node = rows[i]
         if free_cpus[node] < cpus or free_mem[node] < mem or (node_types[node] & types) == 0:
             continue
         if not enough_gpus(free_gpus[node], gpus, guards):
@@ -281,7 +284,9 @@ def fits_beside(state, place, line, shape):
 def _units_beside(state, tasks, place, shape, left):
     """Say whether nodes hold so many units of a shape now and beside the reservation."""
     found, spare_cpus, spare_mem, spare_gpus = 0, place.spare_cpus, place.spare_mem, place.spare_gpus
-    for node in range(spare_cpus.size):
+    rows = state.usable.rows
+    for i in range(look_at(state, tasks, shape, EVERY)):
+        node = rows[i]
         n = units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
         if n > 0:
             n = min(n, units_on(state, tasks, shape, node))
@@ -358,12 +363,11 @@ def shadow_on_nodes(state, place, head):
     """
     tasks, shape = state.tasks, state.shape[head]
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
-    fitting = 0
+    fitting = count_units(state, tasks, shape)
     for node in range(spare_cpus.size):
         spare_cpus[node] = state.free_cpus[node]
         spare_mem[node] = state.free_mem[node]
         spare_gpus[node] = state.free_gpus[node]
-        fitting += units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
     i = 0
     shadow = state.now[0]
     while i < state.n_running[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,11 @@ from procure.queue_time.predict import (
     check_request,
     partition_of,
     read_off,
-    situations,
+    situation,
     usual_partition,
     widened,
 )
 from procure.queue_time.store import SiteModel, load
-from procure.text import counted, roughly
 
 
 def predict_queue(
@@ -55,7 +54,7 @@ def predict_queue(
     -------
     dict
         ``median``, ``lower_50``, ``upper_50``, ``lower_90``, ``upper_90``, seconds from now; ``p_before_deadline``; and
-        lists of sentences: ``because``, what moved the prediction, and ``caution``.
+        lists of sentences: ``because``, what stands behind it, and ``caution``.
 
     Raises
     ------
@@ -74,29 +73,9 @@ def predict_queue(
     """
     site = model if isinstance(model, SiteModel) else load(Path(model))
     check_request(site, request, queue)
-    found = forecasts(site, [request], queue, now)
-    said = read_off(found.said, 0, deadline)
-    return said | {"because": because(site, found.here[0]), "caution": [one.text for one in found.cautions[0]]}
-
-
-@dataclass(frozen=True)
-class Forecasts:
-    """What is said of several requests.
-
-    Attributes
-    ----------
-    here, features
-        Each in the queue, and a row of features each.
-    cautions
-        What the model does not know of each.
-    said
-        The distributions, as much wider as the cautions ask.
-    """
-
-    here: list[Situation]
-    features: pd.DataFrame
-    cautions: list[list[Caution]]
-    said: Distribution
+    here, [careful], said = forecasts(site, [request], queue, now)
+    [why] = because(site, here)
+    return read_off(said, 0, deadline) | {"because": why, "caution": [one.text for one in careful]}
 
 
 def forecasts(
@@ -105,12 +84,15 @@ def forecasts(
     state: pd.DataFrame | None = None,
     now: int | None = None,
     log: Log | None = None,
-) -> Forecasts:
-    """Forecast jobs that are submitted now, each without the others; see `predict.situations`."""
-    here, features = situations(site, requests, state, now, log)
-    careful = [cautions(site, asked, one, state) for asked, one in zip(requests, here, strict=True)]
+) -> tuple[Situation, list[list[Caution]], Distribution]:
+    """Forecast jobs that are submitted now, each without the others, see `predict.situation`.
+
+    Beside them stand what the model does not know of each, and the distributions, as much wider as that asks.
+    """
+    here = situation(site, requests, state, now, log)
+    careful = [cautions(site, asked, here, place, state) for place, asked in enumerate(requests)]
     doubts = np.array([doubt_of(one) for one in careful])
-    return Forecasts(here, features, careful, widened(site.model.distribution(features), doubts))
+    return here, careful, widened(site.model.distribution(here.features), doubts)
 
 
 def what_if(
@@ -144,39 +126,10 @@ def what_if(
         if one == request
         or (can_run(site, one, state) and one.requested_time <= longest.get(partition_of(site, one.partition), 0))
     ]
-    found = forecasts(site, choices, state, now)
+    _, _, said = forecasts(site, choices, state, now)
     rows = []
     for place, choice in enumerate(choices):
-        expected = read_off(found.said, place, deadline)
+        expected = read_off(said, place, deadline)
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
-
-
-def conclude(choices: pd.DataFrame) -> str:
-    """Say in a sentence which of the ways of `what_if` to take.
-
-    Another way is worth naming where it cuts the median wait by a fifth, a minute or more, and three in four such jobs
-    are to start before the median of the job as asked. Of the ways that do, the soonest is named.
-    """
-    asked = choices[choices["as_asked"]].iloc[0]
-    saves = asked["median"] - choices["median"]
-    worth = (saves >= max(60, 0.2 * asked["median"])) & ~(choices["upper_50"].astype(float) >= asked["median"])
-    if not worth.any():
-        return (
-            f"Ask as you did, to start {_when(asked)}: no other way to do the same work is likely to start much sooner."
-        )
-    best = choices[worth].iloc[0]
-    less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
-    limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
-    limit += ", if your job ends by then" if less else ""
-    where = f" in {best['partition']}" if best["partition"] != asked["partition"] else ""
-    return (
-        f"Ask for {counted(int(best['cpus']), 'CPU')}{where}{limit}: expected to start {_when(best)}, "
-        f"{roughly(asked['median'] - best['median'])} sooner than as asked."
-    )
-
-
-def _when(choice: pd.Series) -> str:
-    text = roughly(choice["median"])
-    return text if text == "at once" else f"in about {text}"

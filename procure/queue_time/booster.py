@@ -59,13 +59,6 @@ class Booster:
         said = [value[at].astype(float) for value, at in zip(values, leaves.T, strict=True)]
         return np.asarray(base + np.sum(said, axis=0), np.float32)
 
-    def contributions(self, features: np.ndarray) -> np.ndarray:
-        """Return what each feature adds to each row's sum, (n, m), of a booster with one sum."""
-        import xgboost
-
-        rows = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
-        return np.asarray(self._fitted.predict(rows, pred_contribs=True))[:, :-1]
-
 
 def fit_chances(features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""

@@ -12,21 +12,18 @@ from procure.progress import silent
 from procure.queue_time import rival
 from procure.queue_time.baselines import naive
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import Outcomes, queue_jobs, wait_times
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, beats, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.published import Published
 from procure.queue_time.splits import Split, bursts, chronological, random_split
 from procure.text import counted, duration
 
 METHODS = ("procure", "kmeans-gbt", "gbt", "rival")
 """What `evaluate` compares: ours, the published ones, and the simplest that comes close to ours."""
 SPLITS = ("random", "chronological")
-COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
-"""The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 HELD_BACK = 0.15
 """The share of the training rows on which the rival's errors are learnt."""
 FEW_BURSTS = 30
@@ -37,8 +34,8 @@ FEW_BURSTS = 30
 class Evaluation:
     """The result of an evaluation.
 
-    ``rows`` is one row per split, method and deadline; ``forecasts`` of the test rows by (split, method); ``curves``
-    the validation RMSE over k, and ``stated`` what our mixture said of all rows from the cut on, by split.
+    ``rows`` is one row per split, method and deadline; ``forecasts`` of the test rows by (split, method);
+    ``stated`` what our mixture said of all rows from the cut on, by split.
     """
 
     jobs: pd.DataFrame
@@ -47,7 +44,6 @@ class Evaluation:
     rows: list[dict] = field(default_factory=list)
     splits: dict[str, Split] = field(default_factory=dict)
     forecasts: dict[tuple[str, str], tuple[np.ndarray, Forecast]] = field(default_factory=dict)
-    curves: dict[str, pd.DataFrame] = field(default_factory=dict)
     stated: dict[str, tuple[np.ndarray, Stated]] = field(default_factory=dict)
 
 
@@ -59,7 +55,7 @@ def evaluate(
     seed: int = 0,
     last: int | None = None,
     test_from: int | None = None,
-    k: int | None = None,
+    k: int = 57,
     settings: Settings | None = None,
     every: float = 0,
     progress: Callable[[str], None] = silent,
@@ -79,7 +75,7 @@ def evaluate(
     test_from
         Unix seconds from which jobs are test rows, for the chronological split.
     k
-        Number of groups of the published pipeline; None chooses on a validation part.
+        Number of groups of the published pipeline; 57 is the published one.
     settings
         Of our model.
     every
@@ -126,12 +122,9 @@ def _deadlines(found: Evaluation, split: Split) -> dict[str, float]:
     return mean | {f"{hours}h": hours * 3600.0 for hours in HOURS}
 
 
-def _published(found: Evaluation, split: Split, k: int | None, seed: int) -> Forecast:
-    features, wait = found.features.iloc[split.train], found.wait[split.train]
-    if k is None:
-        found.curves[split.name] = sweep_k(features, wait, COARSE_KS, seed)
-        k = best_k(found.curves[split.name])
-    said = Published(k, seed).fit(features, wait).predict(found.features.iloc[split.test])
+def _published(found: Evaluation, split: Split, k: int, seed: int) -> Forecast:
+    fitted = Published(k, seed).fit(found.features.iloc[split.train], found.wait[split.train])
+    said = fitted.predict(found.features.iloc[split.test])
     return Forecast(said, about={"k": k})
 
 
@@ -189,34 +182,19 @@ def verdict(found: Evaluation) -> str:
     """Say in a sentence a split how ours compares with the best other method, and whether bursts tell them apart."""
     said = []
     for split in found.splits:
-        own = {method: (rows, one) for (name, method), (rows, one) in found.forecasts.items() if name == split}
-        table = pd.DataFrame([row for row in found.rows if row["split"] == split]).groupby("method").first()
-        loss, error = (table[name].sort_values(kind="stable") for name in ("pinball", "mae"))
-        if "procure" not in own or len(loss) < 2:
-            said.append(f"{split}: {error.index[0]} has the least error, {duration(error.iloc[0])} on average.")
+        table = pd.DataFrame([row for row in found.rows if row["split"] == split])
+        loss = table.groupby("method")["pinball"].first().sort_values(kind="stable")
+        if "procure" not in loss or len(loss) < 2:
+            said.append(f"{split}: {loss.index[0]} has the least pinball loss, {duration(loss.iloc[0])}.")
             continue
-        rows, ours = own["procure"]
-        best, nearest_ = loss.drop("procure").index[0], error.drop("procure").index[0]
+        best = loss.drop("procure").index[0]
+        (rows, ours), (_, theirs) = (found.forecasts[split, method] for method in ("procure", best))
         burst = bursts(found.jobs)[rows]
-        words = (
+        n, share = len(np.unique(burst)), beats(found.wait[rows], ours, theirs, burst)
+        luck = f"it is less in {share:.0%} of draws of the {n:,} bursts"
+        few = f"{counted(n, 'burst')} cannot tell whether that is luck"
+        said.append(
             f"{split}: procure's pinball loss is {duration(loss['procure'])}, that of {best}, the best other, "
-            f"{duration(loss[best])}; its mean error {duration(error['procure'])}, that of {nearest_} "
-            f"{duration(error[nearest_])}. Its 90 % interval held {table.loc['procure', 'coverage_90']:.0%} of the "
-            f"waits. {_told_apart(beats(found.wait[rows], ours, own[best][1], burst), best, len(np.unique(burst)))}"
+            f"{duration(loss[best])}; {few if n < FEW_BURSTS else luck}."
         )
-        if split in found.stated:
-            mean = found.stated[split][1].weights.mean(axis=0)
-            top = [f"{NAMES[i]} {mean[i]:.0%}" for i in np.argsort(-mean, kind="stable")[:3]]
-            words += f" It went by {', '.join(top)}."
-        said.append(words)
     return "\n".join(said)
-
-
-def _told_apart(share: float, best: str, n: int) -> str:
-    """Say what draws of the test part's bursts tell of two methods; ``share`` of them are for ours."""
-    if n < FEW_BURSTS:
-        return f"The jobs judged lie in {counted(n, 'burst')}, too few to tell whether that is luck."
-    if 0.05 <= share <= 0.95:
-        return f"Which of the two is better is a matter of which of the {n:,} bursts came: by pinball loss they tie."
-    better, often = ("procure", share) if share > 0.5 else (best, 1 - share)
-    return f"Over draws of the {n:,} bursts {better} has less loss in {often:.0%}."

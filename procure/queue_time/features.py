@@ -34,63 +34,60 @@ BACKLOG = "expected_backlog"
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature: its name, the topic that it is explained with (`explain.TEMPLATES`), and how it is computed.
+    """A feature: its name, and how it is computed.
 
     ``compute`` gets a `View` and ``args``, and returns (n,) values, or None where the log knows nothing of it; it may
     read the features above it.
     """
 
     name: str
-    topic: str
     compute: Callable[..., Any]
     args: tuple[Any, ...] = ()
 
 
-_TOPIC = {"all": "lately", "partition": "lately", "user": "user", "shape": "like", "like": "like"}
-"""Of the waits of a group's jobs."""
 _REQUEST = [
-    Feature("cpus", "request", lambda v: v.ask.cpus),
-    Feature("mem_mb", "request", lambda v: v.ask.mem),
-    Feature("gpus", "request", lambda v: v.ask.gpus),
-    Feature("nodes", "request", lambda v: v.ask.nodes),
-    Feature("minutes", "request", lambda v: v.ask.limit / 60),
-    Feature("log_cpu_seconds", "request", lambda v: np.log1p(v.ask.work)),
-    Feature("hour", "clock", lambda v: (v.now + v.ask.origin) // HOUR % 24),
-    Feature("weekday", "clock", lambda v: ((v.now + v.ask.origin) // DAY + 3) % 7),
-    Feature("owns_resources", "priority", lambda v: v.ask.optional.get("owns_resources", 0.0)),
-    Feature("priority", "priority", lambda v: v.ask.optional.get("priority")),
-    Feature("fair_share", "priority", lambda v: v.ask.optional.get("fair_share")),
+    Feature("cpus", lambda v: v.ask.cpus),
+    Feature("mem_mb", lambda v: v.ask.mem),
+    Feature("gpus", lambda v: v.ask.gpus),
+    Feature("nodes", lambda v: v.ask.nodes),
+    Feature("minutes", lambda v: v.ask.limit / 60),
+    Feature("log_cpu_seconds", lambda v: np.log1p(v.ask.work)),
+    Feature("hour", lambda v: (v.now + v.ask.origin) // HOUR % 24),
+    Feature("weekday", lambda v: ((v.now + v.ask.origin) // DAY + 3) % 7),
+    Feature("owns_resources", lambda v: v.ask.optional.get("owns_resources", 0.0)),
+    Feature("priority", lambda v: v.ask.optional.get("priority")),
+    Feature("fair_share", lambda v: v.ask.optional.get("fair_share")),
 ]
 _RUNNING = [
-    Feature("n_running", "in_use", View.running, ("n",)),
-    Feature("running_cpu_seconds", "in_use", lambda v: np.maximum(v.promised("until") - v.promised("cpus") * v.now, 0)),
-    Feature("running_mean_remaining", "in_use", lambda v: v["running_cpu_seconds"] / np.maximum(v.promised("cpus"), 1)),
-    Feature("capacity_seen", "in_use", View.whole, ("cpus",)),
+    Feature("n_running", View.running, ("n",)),
+    Feature("running_cpu_seconds", lambda v: np.maximum(v.promised("until") - v.promised("cpus") * v.now, 0)),
+    Feature("running_mean_remaining", lambda v: v["running_cpu_seconds"] / np.maximum(v.promised("cpus"), 1)),
+    Feature("capacity_seen", View.whole, ("cpus",)),
 ]
 _WAITING = [
-    Feature("queue_depth", "ahead", View.waiting, ("all", "n")),
-    Feature("queued_cpus", "ahead", View.waiting, ("all", "cpus")),
-    Feature("queued_cpu_seconds", "ahead", View.waiting, ("all", "work")),
-    Feature("queued_gpu_seconds", "ahead", View.waiting, ("all", "gpu_seconds")),
-    Feature("queued_mem", "ahead", View.waiting, ("all", "mem")),
-    Feature("queue_mean_age", "ahead", View.mean_age),
-    Feature("queue_oldest_age", "ahead", lambda v: v.queue("all").oldest_age()),
+    Feature("queue_depth", View.waiting, ("all", "n")),
+    Feature("queued_cpus", View.waiting, ("all", "cpus")),
+    Feature("queued_cpu_seconds", View.waiting, ("all", "work")),
+    Feature("queued_gpu_seconds", View.waiting, ("all", "gpu_seconds")),
+    Feature("queued_mem", View.waiting, ("all", "mem")),
+    Feature("queue_mean_age", View.mean_age),
+    Feature("queue_oldest_age", lambda v: v.queue("all").oldest_age()),
     Feature(
-        "backlog_seconds", "ahead",
+        "backlog_seconds",
         lambda v: (v["queued_cpu_seconds"] + v["running_cpu_seconds"]) / v["capacity_seen"],
     ),
 ]  # fmt: skip
 _USER = [
-    Feature("user_running_cpus", "usage", View.running, ("cpus", "user")),
-    Feature("user_running_n", "usage", View.running, ("n", "user")),
+    Feature("user_running_cpus", View.running, ("cpus", "user")),
+    Feature("user_running_n", View.running, ("n", "user")),
 ]
 _WORK_AHEAD = [
     Feature(
-        "user_drain_running", "ahead",
+        "user_drain_running",
         lambda v: v["user_queued_cpu_seconds"] / np.maximum(v["user_running_cpus"], 1),
     ),
-    Feature("work_ahead_seconds", "ahead", lambda v: v["shorter_queued_cpu_seconds"] / v["capacity_seen"]),
-    Feature(BACKLOG, "ahead", View.expected_backlog),
+    Feature("work_ahead_seconds", lambda v: v["shorter_queued_cpu_seconds"] / v["capacity_seen"]),
+    Feature(BACKLOG, View.expected_backlog),
 ]  # fmt: skip
 
 
@@ -104,43 +101,42 @@ def _since_start(v: View, label: str, n_last: int) -> np.ndarray:
 
 def _in_use() -> Iterator[Feature]:
     for name in ("cpus", "mem", "gpus"):
-        yield Feature(f"{name}_in_use", "in_use", View.running, (name,))
-        yield Feature(f"{name}_in_use_share", "in_use", lambda v, name: v.running(name) / v.whole(name), (name,))
-        yield Feature(f"{name}_free_after", "in_use", _free_after, (name,))
+        yield Feature(f"{name}_in_use", View.running, (name,))
+        yield Feature(f"{name}_in_use_share", lambda v, name: v.running(name) / v.whole(name), (name,))
+        yield Feature(f"{name}_free_after", _free_after, (name,))
 
 
 def _queues() -> Iterator[Feature]:
     for label in (*GROUPS, *LEVEL):
-        yield Feature(f"{label}_depth", "ahead", View.waiting, (label, "n"))
+        yield Feature(f"{label}_depth", View.waiting, (label, "n"))
         if label != "like":
-            yield Feature(f"{label}_queued_cpu_seconds", "ahead", View.waiting, (label, "work"))
+            yield Feature(f"{label}_queued_cpu_seconds", View.waiting, (label, "work"))
         if label in GROUPS:
-            yield Feature(f"{label}_oldest_age", "ahead", lambda v, label: v.queue(label).oldest_age(), (label,))
+            yield Feature(f"{label}_oldest_age", lambda v, label: v.queue(label).oldest_age(), (label,))
 
 
 def _flow() -> Iterator[Feature]:
     for hours in (1, 6, 24):
         s, of = hours * HOUR, ("submit", "all")
-        yield Feature(f"started_{hours}h", "flow", View.within, ("starts", "all", "n", s))
-        yield Feature(f"log_wait_mean_{hours}h", "lately", View.typical_wait, (s,))
-        yield Feature(f"started_cpu_seconds_{hours}h", "flow", View.within, ("starts", "all", "work", s))
-        yield Feature(f"submitted_{hours}h", "flow", View.within, (*of, "n", s))
-        yield Feature(f"submitted_cpu_seconds_{hours}h", "flow", View.within, (*of, "work", s))
+        yield Feature(f"started_{hours}h", View.within, ("starts", "all", "n", s))
+        yield Feature(f"log_wait_mean_{hours}h", View.typical_wait, (s,))
+        yield Feature(f"started_cpu_seconds_{hours}h", View.within, ("starts", "all", "work", s))
+        yield Feature(f"submitted_{hours}h", View.within, (*of, "n", s))
+        yield Feature(f"submitted_cpu_seconds_{hours}h", View.within, (*of, "work", s))
     for hours in (1, 24):
-        yield Feature(f"user_submitted_{hours}h", "usage", View.within, ("submit", "user", "n", hours * HOUR))
+        yield Feature(f"user_submitted_{hours}h", View.within, ("submit", "user", "n", hours * HOUR))
 
 
 def _recent_waits() -> Iterator[Feature]:
     counts_of = {"all": (5, 20, 100), "user": (1, 5, 20), "shape": (1, 5, 20), "like": (1, 5), "partition": (1, 5, 20)}
     for label, counts in counts_of.items():
         for n in counts:
-            yield Feature(f"{label}_log_wait_{n}", _TOPIC[label], View.mean, ("starts", label, "log_wait", n))
+            yield Feature(f"{label}_log_wait_{n}", View.mean, ("starts", label, "log_wait", n))
             if n > 1:
-                yield Feature(f"{label}_wait_{n}", _TOPIC[label], View.mean, ("starts", label, "wait", n))
+                yield Feature(f"{label}_wait_{n}", View.mean, ("starts", label, "wait", n))
             if n == counts[0]:
                 yield Feature(
                     f"{label}_since_start",
-                    _TOPIC[label],
                     lambda v, *last: v.now - v.mean("starts", last[0], "at", last[1]),
                     (label, n),
                 )
@@ -150,16 +146,16 @@ def _jobs_before() -> Iterator[Feature]:
     for label, steps in (("all", (1, 5)), ("user", (1, 2, 4)), ("like", (1, 3)), ("shape", (1, 3))):
         for step in steps:
             for what in ("so_far", "waits", "ago"):
-                yield Feature(f"{label}_before_{step}_{what}", "before", View.job_before, (label, step, what))
+                yield Feature(f"{label}_before_{step}_{what}", View.job_before, (label, step, what))
 
 
 def _habits() -> Iterator[Feature]:
     for prefix, label, n in (("user_", "user", 5), ("", "all", 100)):
-        yield Feature(f"{prefix}limit_used", "habits", View.mean, ("ends", label, "share", n))
-        yield Feature(f"{prefix}log_run", "habits", View.mean, ("ends", label, "run", n))
+        yield Feature(f"{prefix}limit_used", View.mean, ("ends", label, "share", n))
+        yield Feature(f"{prefix}log_run", View.mean, ("ends", label, "run", n))
     for days in (1, 7):
-        yield Feature(f"user_used_{days}d", "usage", View.within, ("ends", "user", "used", days * DAY))
-        yield Feature(f"user_share_{days}d", "usage", View.share_used, (days * DAY,))
+        yield Feature(f"user_used_{days}d", View.within, ("ends", "user", "used", days * DAY))
+        yield Feature(f"user_share_{days}d", View.share_used, (days * DAY,))
 
 
 def _drains() -> Iterator[Feature]:
@@ -167,7 +163,7 @@ def _drains() -> Iterator[Feature]:
         for days in (1, 7) if label in ("all", "user") else (7,):
             for amount in ("n", "work"):
                 name = f"{'queue' if label == 'all' else label}_drain_{amount}_{days}d"
-                yield Feature(name, "ahead", View.drain, (label, amount, days))
+                yield Feature(name, View.drain, (label, amount, days))
 
 
 def _recent_quantiles() -> Iterator[Feature]:
@@ -175,7 +171,6 @@ def _recent_quantiles() -> Iterator[Feature]:
         for place, name in enumerate(recent.columns(kind)):
             yield Feature(
                 name,
-                {"shape": "like", "user": "user"}.get(kind, "lately"),
                 lambda v, kind, place: v.quantiles(kind)[:, place],
                 (kind, place),
             )
@@ -185,7 +180,7 @@ FEATURES: list[Feature] = [
     *_REQUEST, *_in_use(), *_RUNNING, *_WAITING, *_queues(), *_flow(), *_recent_waits(), *_jobs_before(), *_habits(),
     *_USER, *_drains(), *_WORK_AHEAD, *_recent_quantiles(),
 ]  # fmt: skip
-"""Every feature, in the order of a table's columns: a row more is in the model and in its explanation.
+"""Every feature, in the order of a table's columns: a row more is in the model.
 
 Names say what is counted: first whose jobs, of `GROUPS` or `LEVEL` (``narrower``: that ask for no more CPUs,
 ``shorter``: for no longer a limit); ``log_`` is the natural logarithm of 1 + seconds; a last number of how many jobs or

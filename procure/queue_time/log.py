@@ -108,10 +108,6 @@ class Log:
             moments[label] = np.array([known.get(one, len(known)) for one in common], np.int64)
         return replace(ask, shape=moments["shape"], like=moments["like"])
 
-    def one(self, place: int) -> Log:
-        """Return one of several questions."""
-        return self._rows(np.array([place]))
-
     def without(self, left_out: np.ndarray) -> Log:
         """Leave out jobs, (n,) bool."""
         kept = self._rows(np.flatnonzero(~left_out))

@@ -45,15 +45,10 @@ def by_burst(value: np.ndarray, burst: np.ndarray) -> np.ndarray:
     return np.asarray(np.bincount(number, value) / size)
 
 
-def within(wait: np.ndarray, point: np.ndarray, factor: float) -> float:
-    """Return the share with max(predicted, 1 s) / max(wait, 1 s) in [1/factor, factor]."""
+def within_2x(wait: np.ndarray, point: np.ndarray) -> float:
+    """Return the share with max(predicted, 1 s) / max(wait, 1 s) in [1/2, 2]."""
     ratio = np.maximum(point, 1) / np.maximum(wait, 1)
-    return float(((ratio >= 1 / factor) & (ratio <= factor)).mean())
-
-
-def mse_log10(wait: np.ndarray, point: np.ndarray) -> float:
-    """Return the mean squared difference of log10 max(·, 1 s)."""
-    return float(np.mean((np.log10(np.maximum(wait, 1)) - np.log10(np.maximum(point, 1))) ** 2))
+    return float(((ratio >= 0.5) & (ratio <= 2)).mean())
 
 
 def covered(wait: np.ndarray, interval: np.ndarray) -> np.ndarray:
@@ -128,9 +123,7 @@ def judge(
     common = {
         "mae": float(error.mean()),
         "rmse": float(np.sqrt(np.mean(error**2))),
-        "mse_log10": mse_log10(wait, point),
-        "within_2x": within(wait, point, 2),
-        "within_3x": within(wait, point, 3),
+        "within_2x": within_2x(wait, point),
         "pinball": pinball(wait, quantiles),
         "coverage_90": None if inside is None else float(inside.mean()),
         "coverage_90_by_burst": None if inside is None else float(by_burst(inside, burst).mean()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -113,66 +113,44 @@ def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
     return max(int(times.max()) for times in known if len(times)) + 1
 
 
-@dataclass(frozen=True)
-class Situation:
-    """A job that comes to the queue as it is.
+class Situation(NamedTuple):
+    """Jobs that come to the queue as it is, each without the others."""
 
-    Attributes
-    ----------
-    request, now
-        What it asks for, and Unix seconds.
-    log
-        All jobs that are known, laid out for the features.
-    ask
-        The job as a question to it.
-    features
-        Of this job at its submission; one row.
-    """
-
-    request: Request
-    now: int
-    log: Log
-    ask: Log
-    features: pd.DataFrame
+    requests: list[Request]  # one without a partition goes to the most used one
+    now: int  # Unix seconds
+    log: Log  # all jobs that are known
+    ask: Log  # the jobs as questions to it
+    features: pd.DataFrame  # at their submission, a row each
 
 
-def situations(
+def situation(
     site: SiteModel,
     requests: Sequence[Request],
     state: pd.DataFrame | None = None,
     now: int | None = None,
     log: Log | None = None,
-) -> tuple[list[Situation], pd.DataFrame]:
-    """Put jobs that are submitted now into the queue, each without the others.
+) -> Situation:
+    """Put jobs that are submitted now into the queue.
 
     Parameters
     ----------
     site
         The model, whose history stands for the recent past.
     requests
-        The jobs; one without a partition goes to the most used one.
+        The jobs.
     state
         The queue now, of `state.read_state`; without it the end of the model's history is now.
     now
         Unix seconds; by default `moment_of`.
     log
         All jobs that are known, if they are laid out already.
-
-    Returns
-    -------
-    tuple
-        The jobs in the queue, and their features, a row each.
     """
     now = moment_of(site, state) if now is None else now
     if log is None:
         log = site.laid_out if state is None else read_jobs(_known(site, state))
-    requests = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
-    ask = log.asking(now, [one.amounts for one in requests])
-    features = features_of(log, ask, site.seen)
-    found = [
-        Situation(one, now, log, ask.one(place), features.iloc[place : place + 1]) for place, one in enumerate(requests)
-    ]
-    return found, features
+    placed = [replace(one, partition=partition_of(site, one.partition)) for one in requests]
+    ask = log.asking(now, [one.amounts for one in placed])
+    return Situation(placed, now, log, ask, features_of(log, ask, site.seen))
 
 
 def knows_partitions(site: SiteModel) -> bool:
@@ -290,8 +268,8 @@ def pending_waits(
         waited = max(now - int(submit[row]), 0)
         request = Request.of(next(table.iloc[[log.order[row]]].itertuples()))
         others = log.without(waits & (submit > submit[row]) | (np.arange(log.n) == row))
-        _, fresh = situations(site, [request], now=now, log=others)
-        curve = rest(site.model, submitted.iloc[[place]], fresh, waited).curve
+        fresh = situation(site, [request], now=now, log=others)
+        curve = rest(site.model, submitted.iloc[[place]], fresh.features, waited).curve
         curve = soonest[request.kind] = np.maximum(curve, soonest.get(request.kind, 0.0))
         about = {"job_id": names[row], "cpus": request.cpus, "requested_time": request.requested_time}
         about |= {"partition": request.partition, "waited": waited}

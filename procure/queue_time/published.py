@@ -7,7 +7,6 @@ five-fold cross-validation searched an empty grid, so that it never changed a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ class Published:
         self.base: Any = None
         self.boosters: dict[int, Booster] = {}
 
-    def fit(self, features: pd.DataFrame, wait: np.ndarray, base: Any = None) -> Published:
+    def fit(self, features: pd.DataFrame, wait: np.ndarray) -> Published:
         """Fit on rows of features and their waits in seconds.
 
         Parameters
@@ -48,13 +47,11 @@ class Published:
             The columns `PUBLISHED`, further ones unused.
         wait
             (n,) seconds.
-        base
-            A base booster fitted before on the same rows, to save its time in a sweep over k.
         """
         in_use = features[PUBLISHED[:2]].to_numpy(dtype=float)
         self.low, self.high = in_use.min(axis=0), in_use.max(axis=0)
         matrix = self._scaled(features)
-        self.base = base if base is not None else fit_published(matrix, wait)
+        self.base = fit_published(matrix, wait)
         self.boosters = {}
         if self.k:
             k = min(self.k, len(np.unique(matrix, axis=0)))
@@ -87,47 +84,3 @@ class Published:
             member = group == value
             predicted[member] = self.boosters.get(value, self.base).predict_in_doubles(matrix[member])
         return predicted
-
-
-def sweep_k(
-    features: pd.DataFrame,
-    wait: np.ndarray,
-    ks: Sequence[int],
-    seed: int = 1,
-    progress: Callable[[int, float], None] | None = None,
-) -> pd.DataFrame:
-    """Measure the published pipeline for many k on a validation part of its own training rows.
-
-    Parameters
-    ----------
-    features, wait
-        The training rows; a random fifth of them is set aside to judge each k by. Test rows have no say.
-    ks
-        Which numbers of groups.
-    seed
-        Of the split and of k-means.
-    progress
-        Called with each k and its RMSE.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``k, n_groups, rmse``: the elbow curve.
-    """
-    validation = np.random.default_rng(seed).random(len(wait)) < 0.2
-    train, train_wait = features[~validation], wait[~validation]
-    base, rows = None, []
-    for k in ks:
-        model = Published(k, seed).fit(train, train_wait, base)
-        base = model.base
-        error = model.predict(features[validation]) - wait[validation]
-        rows.append({"k": k, "n_groups": len(model.boosters), "rmse": float(np.sqrt(np.mean(error**2)))})
-        if progress is not None:
-            progress(k, rows[-1]["rmse"])
-    return pd.DataFrame(rows)
-
-
-def best_k(curve: pd.DataFrame) -> int:
-    """Return the elbow: the smallest k whose validation RMSE is within 1 % of the least."""
-    within = curve[curve["rmse"] <= 1.01 * curve["rmse"].min()]
-    return int(within["k"].min())

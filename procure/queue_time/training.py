@@ -99,7 +99,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
     if gap > NEEDED_SECONDS:
         raise TableError(
             f"the log begins {roughly(gap)} after the model's ends: what came between is not known; give the log from "
-            "then on, or train again on it with --refit"
+            "then on, or train anew on it"
         )
     joined = _joined(site.history, jobs, _new(site, jobs))
     fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
@@ -116,17 +116,13 @@ def update(site: SiteModel, jobs: pd.DataFrame, now: float | None = None) -> tup
     return made, drifts(site.about["bounds"], features), len(fresh)
 
 
-def continue_training(
-    site: SiteModel, jobs: pd.DataFrame, *, again: bool = False, note: Callable[[str], None] = silent
-) -> SiteModel:
-    """Continue a model from a newer log as `update` does, or train its boosters again on its history and a whole log.
+def continue_training(site: SiteModel, jobs: pd.DataFrame, *, note: Callable[[str], None] = silent) -> SiteModel:
+    """Continue a model from a newer log as `update` does.
 
     Parameters
     ----------
     site, jobs
         The model; a checked job table that follows its log.
-    again
-        Train the boosters again.
     note
         Called with what was done and with warnings of drift.
 
@@ -138,17 +134,10 @@ def continue_training(
     >>> procure.update_queue(model, ran).about["n_rows"] > 300
     True
     """
-    if again:
-        jobs = queue_jobs(jobs)
-        both = _joined(site.history, jobs, np.ones(len(jobs), bool))
-        waits = both["start_time"].isna() & both["end_time"].isna()
-        site = train(both.assign(state=np.where(waits, "PENDING", "")), site.model.settings)
-        note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
-        return site
     more = growth(site, jobs)
     site, unlike, n_new = update(site, jobs)
     if more >= GROWN:
-        note(f"{more:.0%} more waits are known than the boosters learnt from; --refit with the whole log trains again")
+        note(f"{more:.0%} more waits are known than the boosters learnt from; train anew on the whole log")
     for text in unlike:
         note(f"careful: {text}")
     note(f"{n_new:,} newer jobs")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.comparison.site_check import compare_pairs, is_near, pair_waits
+from procure.comparison.waits import compare_pairs, is_near, pair_waits
 from procure.errors import TableError
 from procure.files import Archive, code_digest, keep
 from procure.packages.nodes import package_nodes

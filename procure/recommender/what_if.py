@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.comparison.rule_waits import conclude, rule_waits, with_rules
+from procure.comparison.waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError, argument
 from procure.models import WorkloadWaits
 from procure.packages.nodes import package_ids
@@ -117,7 +117,7 @@ class WhatIf(Shown):
     p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``; with several changes
     the last row is all of them. ``warnings`` say how close a replay comes to the log and, under changed rules, what
     these do: ``waits`` are then those by class, QOS and partition before and after
-    (`procure.comparison.rule_waits.rule_waits`). ``notes`` say, too, how many jobs are cut at their limit.
+    (`procure.comparison.waits.rule_waits`). ``notes`` say, too, how many jobs are cut at their limit.
     """
 
     title: str

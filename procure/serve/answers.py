@@ -12,16 +12,15 @@ import pandas as pd
 from procure.errors import TableError
 from procure.queue_time.answer import forecasts
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.features import picked
+from procure.queue_time.explain import because
 from procure.queue_time.log import read_jobs
 from procure.queue_time.metrics import LEVELS
 from procure.queue_time.predict import Request, check_request, pending_waits
 from procure.queue_time.store import SiteModel
 from procure.serve.closed import Closed
 from procure.serve.ledger import DEADLINES, read_off
-from procure.text import be, counted, nearest, printable, roughly
+from procure.text import counted, nearest, printable, roughly
 
-_SEEN = ["partition_depth", "user_depth", "partition_drain_n_7d"]
 FEW = 1000
 """Waits learnt from, below which a model is young."""
 MOST_PENDING = 20
@@ -73,13 +72,11 @@ class Snapshot:
         check_request(self.site, request, self.partitions)
 
     def _answers(self, given: list[Request]) -> list[Answer]:
-        told = forecasts(self.site, given, self.partitions, self.now, self.log)
-        asked = [one.request for one in told.here]
-        said = Distribution(self.closed.held(told.said.curve, [(one, self.now) for one in asked]))
-        rows = pd.DataFrame(read_off(self.site, told.features, said)).to_dict("records")
-        seen_of = picked(told.features, _SEEN).tolist()
+        here, careful, said = forecasts(self.site, given, self.partitions, self.now, self.log)
+        said = Distribution(self.closed.held(said.curve, [(one, self.now) for one in here.requests]))
+        rows = pd.DataFrame(read_off(self.site, here.features, said)).to_dict("records")
         found = []
-        for request, row, seen, doubts in zip(asked, rows, seen_of, told.cautions, strict=True):
+        for request, row, seen, doubts in zip(here.requests, rows, because(self.site, here), careful, strict=True):
             shut = self.closed.cautions(request, self.now, row["upper_90"])
             first = [self.beginning] if self.beginning else []
             found.append(
@@ -88,7 +85,7 @@ class Snapshot:
                     "interval_s": [row["lower_90"], row["upper_90"]],
                     "interval_50_s": [row["lower_50"], row["upper_50"]],
                     "chance": {name: row[f"chance_{name}"] for name in DEADLINES},
-                    "because": because(seen, row["week_median"], request),
+                    "because": " ".join(seen),
                     "caution": [*first, *shut, *(one.text for one in doubts)],
                     "partition": request.partition,
                 }
@@ -154,17 +151,6 @@ class Snapshot:
         limit = running["requested_time"].to_numpy()
         until = running["start_time"].to_numpy(dtype=float) + np.where(limit > 0, limit, np.inf)
         return [{"hour": hour, "cpus": int(cpus[until > self.now + 3600 * hour].sum())} for hour in range(hours + 1)]
-
-
-def because(seen: list[float], week: float, request: Request) -> str:
-    """Say in a sentence what stands behind a forecast: who is ahead, and how long jobs have waited there lately."""
-    ahead, own, lasts = int(seen[0]), int(seen[1]), seen[2]
-    where = f"in {request.partition}" if request.partition else "in the queue"
-    mine = f", {'all' if own >= ahead else f'{own:,}'} of your own" if request.user and own and ahead else ""
-    first = f"{counted(ahead, 'job')} {be(ahead)} ahead {where}{mine}" if ahead else f"Nobody is ahead {where}"
-    lately = "mostly started at once" if week < 2.5 else f"waited {roughly(week)} at the median"
-    pace = f", which the last week's pace clears within {roughly(lasts)}" if ahead and 60 <= lasts < 7 * 86_400 else ""
-    return f"{first}{pace}; this week's jobs there {lately}."
 
 
 def lines_of(answer: Answer) -> list[str]:

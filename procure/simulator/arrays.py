@@ -181,11 +181,18 @@ def profiles(jobs: pd.DataFrame) -> np.ndarray:
 
     NaN where the CPU share is unknown; where only another is, it is taken to be 100.
     """
+    if "cpu_percent" not in jobs:
+        return np.broadcast_to(np.nan, (3, len(jobs)))
     found = np.full((3, len(jobs)), np.nan)
     for i, name in enumerate(("cpu_percent", "mem_percent", "bandwidth_percent")):
         if name in jobs:
             found[i] = pd.to_numeric(jobs[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
     return np.where(np.isnan(found[0]), np.nan, np.where(np.isnan(found), 100.0, found))
+
+
+def in_queue_order(jobs: pd.DataFrame, row: np.ndarray) -> pd.DataFrame:
+    """Return the rows of a job table in another order; the table itself where it stands so."""
+    return jobs if (row == np.arange(len(row))).all() else jobs.iloc[row].reset_index(drop=True)
 
 
 def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None = None) -> Jobs:
@@ -201,7 +208,7 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None =
         From `gpu_fields`.
     """
     order = np.argsort(jobs["submit_time"].to_numpy(np.int64), kind="stable")
-    ordered = jobs.iloc[order]
+    ordered = in_queue_order(jobs, order)
     submit = ordered["submit_time"].to_numpy(np.int64)
     gpus = gpus_of(ordered)
     types = np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE)
@@ -340,4 +347,4 @@ def durations(jobs: Jobs, scaled_run_times: list[np.ndarray], kill_at_limit: boo
     full = np.stack([run_time[jobs.row] for run_time in scaled_run_times])
     limit = jobs.requested if kill_at_limit else np.zeros_like(jobs.requested)
     killed = (limit > 0) & (full > limit)
-    return Durations(np.where(killed, limit, full), killed, full, limit)
+    return Durations(np.where(killed, limit, full) if killed.any() else full, killed, full, limit)

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.arrays import Jobs, Kinds, guards_of
+from procure.simulator.arrays import Jobs, Kinds, guards_of, numbered
 from procure.simulator.asks import least_nodes
 from procure.simulator.pools import POOL_BITS
 from procure.simulator.tasks import Tasks
+from procure.simulator.usable import Usable, keep_none_apart, make_usable
 
 WAIT = -1
 """A policy's answer when no job is to start now."""
@@ -116,6 +117,7 @@ class State(NamedTuple):
     pool: int  # 1 if any waiting job can take any idle node, or idle unit, and no two share one: only counts matter
     n_idle: np.ndarray  # int64[1], idle nodes, or units where jobs ask for tasks; kept only in a pool
     touched: Touched
+    usable: Usable
     accounts: Accounts
     options: Options
     tasks: Tasks | None  # None = no job asks for tasks, or for whole nodes where others share theirs
@@ -152,6 +154,7 @@ def share_cpus(state: State, n: int) -> None:
     Memory and GPUs stay what they are.
     """
     state.free_cpus[:] = n * state.total_cpus
+    keep_none_apart(state.usable)
 
 
 def waiting(state: State):
@@ -239,6 +242,11 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
     return tasks, n_units
 
 
+def _writable(column: np.ndarray) -> np.ndarray:
+    """Return a column as kernels take it: one of a frame may be read-only, for which they would be compiled anew."""
+    return np.require(column, requirements=["C", "W"])
+
+
 def build(
     jobs: Jobs,
     kinds: Kinds,
@@ -285,8 +293,7 @@ def build(
     node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
     if tasks is not None:
         tasks = tasks._replace(node_units=np.zeros(int(node_first[-1]), np.int64))
-    # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
-    jobs = Jobs(*map(np.array, jobs[:-1]))  # type: ignore[arg-type]
+    jobs = Jobs(*map(_writable, jobs[:-1]))  # type: ignore[arg-type]
     longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
     n_users = int(user.max(initial=0)) + 1
@@ -342,15 +349,16 @@ def build(
         pool=int(n_units >= 0 if tasks else is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
         n_idle=counter(n_units if tasks else n_nodes),
         touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
+        usable=make_usable(numbered(*totals, kinds.types[kind_of]), jobs.shape_cpus),
         accounts=Accounts(np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)),
         options=options,
         tasks=tasks,
         chosen=np.zeros(n_nodes, np.int64),
     )
     world = World(
-        durations=np.array(durations, order="C"),
-        full=np.array(durations if full is None else full, order="C"),
-        limit=np.zeros(n_jobs, np.int64) if limit is None else np.array(limit),
+        durations=_writable(durations),
+        full=_writable(durations if full is None else full),
+        limit=np.zeros(n_jobs, np.int64) if limit is None else _writable(limit),
         speed_of_node=kinds.speed[kind_of],
         runnable=holds[jobs.shape_of],
         end=np.full(n_jobs, -1, np.int64),

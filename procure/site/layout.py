@@ -52,6 +52,7 @@ class Requests(NamedTuple):
     even: np.ndarray  # int64[n_jobs], 1 = a node has room for that many, or none (--ntasks-per-node)
     node_mem: np.ndarray  # int64[n_jobs], MB of each node beside that of its tasks
     node_gpus: np.ndarray  # int64[n_jobs], GPUs likewise
+    step: np.ndarray  # int64[n_jobs], CPUs of a task
     mem_per_cpu: np.ndarray  # int64[n_jobs], MB; 0 = its memory is per node
     gpus: np.ndarray  # int64[n_jobs], per node, packed likewise
     whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
@@ -217,6 +218,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         cpus=n_cpus,
         mem=memory * int(site.select.memory),
         **tasks._replace(node_mem=tasks.node_mem * int(site.select.memory))._asdict(),
+        step=np.maximum(task_columns(jobs)["cpus_per_task"], 1),
         mem_per_cpu=known.memory_per_cpu() * int(site.select.memory) * ~flexible,
         gpus=units.words,
         whole=whole.astype(np.int64),
@@ -307,7 +309,7 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     if asks is None:
         return Units(n, cpus, mem, gpus, words.copy(), none), TaskColumns(none, n, n, n, n, none + 1, none, none, none)
     flexible = (asks.most > 1).astype(np.int64)
-    least = np.where(flexible, asks.min_nodes, n)
+    least = np.where(flexible, np.maximum(asks.min_nodes, -(-n // asks.most)), n)
     want = np.where(flexible & (of["max_nodes"] > 0), asks.max_nodes, least)
     even = flexible * (of["tasks_per_node"] > 0)
     return Units(n, cpus, mem, gpus, words.copy(), asks.node_gpus), TaskColumns(

@@ -226,6 +226,10 @@ class Latency(Settings):
         description="when the periodic work of scheduler and priorities began, s after the first submission; its "
         "fraction is the moment at which it comes within a second",
     )
+    booted: Moment | None = Field(
+        default=None,
+        description="when slurmctld was started (BOOT_TIME of scontrol show config), Unix s: decides clock, by periods",
+    )
     backfill_clock: float | None = Field(
         default=None,
         le=0,

@@ -40,8 +40,8 @@ def holds(own, job, node, free, n_on):
 
 @part
 def room_on(own, job, node, free, n_on):
-    """Return how many tasks of a job a node has room for; of so many on each node all or none."""
-    jobs, nodes, most = own.jobs, own.nodes, own.jobs.most[job]
+    """Return how many tasks a node has room for, though the job has fewer; 0 if it wants more of them on each node."""
+    jobs, nodes = own.jobs, own.nodes
     cpus, mem, gpus = free[0, node], free[1, node], free[2, node]
     if jobs.whole[job]:
         if n_on[node] > 0:
@@ -49,12 +49,12 @@ def room_on(own, job, node, free, n_on):
         cpus, mem, gpus = nodes.cpus[node], nodes.mem[node], nodes.gpus[node]
     if mem < jobs.node_mem[job] or not enough_gpus(gpus, jobs.node_gpus[job], nodes.guards):
         return 0
-    n = min(most, cpus // max(jobs.cpus[job], 1))
+    n = cpus // max(jobs.cpus[job], 1)
     if jobs.mem[job] > 0:
         n = min(n, (mem - jobs.node_mem[job]) // jobs.mem[job])
     while n > 0 and not enough_gpus(gpus, n * jobs.gpus[job], nodes.guards):
         n -= 1
-    return 0 if jobs.even[job] and n < min(most, jobs.units[job]) else n
+    return 0 if jobs.even[job] and n < min(jobs.most[job], jobs.units[job]) else n
 
 
 @part
@@ -90,11 +90,11 @@ def _best_run(own, n_runs, left, nodes_left):
 @part
 def _only_node(own, job, run, left, nodes_left):
     """Return the place of the fullest node of a run that has room for all that is left, if one will do; else −1."""
-    room, only = own.work.run_left, -1
+    room, most, only = own.work.run_left, own.jobs.most[job], -1
     if nodes_left > 1:
         return only
     for i in range(own.work.run_first[run], own.work.run_first[run + 1]):
-        if room[i] >= left and (only < 0 or room[i] < room[only]):
+        if min(room[i], most) >= left and (only < 0 or room[i] < room[only]):
             only = i
     return only
 
@@ -114,17 +114,29 @@ def _spread(own, job, n_usable):
         for i in range(work.run_first[run], work.run_first[run + 1]):
             if (left <= 0 and n >= wanted) or n == jobs.spread[job] or (only >= 0 and i != only):
                 continue
-            units = work.run_left[
-                i
-            ]  # with --ntasks-per-node all of these on each node, though the last has fewer tasks
+            units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
             if not jobs.even[job]:
-                units = min(units, left - max(wanted - n - 1, 0))
-            if units <= 0:
+                units = min(units, max(left - max(jobs.least[job] - n - 1, 0), 1))
+            if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
                 continue
             work.chosen[n], work.chosen_units[n] = work.usable[i], units
             left -= units
             n += 1
     return n if left <= 0 and n >= jobs.least[job] else 0
+
+
+@part
+def _deal(own, job, n):
+    """Give each of the chosen nodes a task in turn as long as it has room: the fullest ones, last first, give back."""
+    units, more = own.work.chosen_units, -own.jobs.units[job]
+    for i in range(n):
+        more += units[i]
+    for _ in range(more if n > 0 else 0):
+        fullest = 0
+        for i in range(1, n):
+            if units[i] >= units[fullest]:
+                fullest = i
+        units[fullest] -= 1
 
 
 @part
@@ -149,6 +161,8 @@ def _pick_tasks(own, job, n_usable, free, n_on):
             work.chosen[j], work.chosen_units[j] = work.chosen[j - 1], work.chosen_units[j - 1]
             j -= 1
         work.chosen[j], work.chosen_units[j] = node, units
+    if not own.jobs.even[job]:
+        _deal(own, job, n)
     for i in range(n):
         work.in_choice[work.chosen[i] // WORD] |= 1 << (work.chosen[i] % WORD)
     return n
@@ -214,6 +228,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
     Of it, who asks for one node more and for no GPU takes the fullest node, others the first ones.
     """
     usable, nodes, asked, per_cpu = own.work.usable, own.nodes, own.jobs.cpus[job], own.jobs.mem_per_cpu[job]
+    step = own.jobs.step[job]
     first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
     n_runs, before, weight, total = 0, -2, 0, 0
     for i in range(n_usable):
@@ -227,6 +242,7 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
         left[i] = free[0, node]
         if per_cpu > 0:  # CPUs without memory are none
             left[i] = min(left[i], free[1, node] // per_cpu)
+        left[i] -= left[i] % step  # nor are those that make no task
         total += left[i]
     cpus[n_runs - 1] = total
     first[n_runs] = n_usable

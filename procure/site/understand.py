@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -152,8 +153,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         "priority": _priority(found, within["priority"], unknown),
         "select": _select(found, within["select"], unknown),
         "preemption": _preemption(found, within["preemption"]),
-        # With an epilog every node reports the end of a job itself (slurm.conf, Epilog).
-        "latency": Latency(pass_at_end=1) if found.settings.get("epilog") else Latency(),
+        "latency": _latency(found, tz),
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
@@ -174,6 +174,14 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
     return Site(**values, not_understood=tuple(unknown))
+
+
+def _latency(found: Configuration, tz: str | None) -> Latency:
+    """Return when Slurm began, of a shown configuration; with an epilog every node reports an end itself (Epilog)."""
+    known: dict[str, Any] = {"pass_at_end": 1} if found.settings.get("epilog") else {}
+    with contextlib.suppress(ValueError):
+        known["booted"] = _moment(found.settings["boot_time"], tz) if "boot_time" in found.settings else None
+    return Latency(**known)
 
 
 def _past_events(

@@ -24,6 +24,8 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
+STARTED = 1.5
+"""s from the second of a boot (BOOT_TIME) until the periodic work of scheduler and priorities begins, as measured."""
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -309,6 +311,16 @@ def backfill_clock(site: Site) -> float:
     return site.latency.clock - BEFORE if site.latency.backfill_clock is None else site.latency.backfill_clock
 
 
+def clocked(site: Site, began: int) -> Site:
+    """Return a site with the clock of its last boot, by periods; ``began`` = first submission, Unix s, 0 = no dates."""
+    booted = site.latency.booted
+    if booted is None or not began:
+        return site
+    period = math.lcm(site.priority.calc_period, site.scheduler.bf_interval, site.scheduler.sched_interval)
+    clock = -((began - booted - STARTED) % period)
+    return site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
+
+
 def moment_of(clock: float) -> int:
     """Return at which ms of each second a periodic work comes that began at some time."""
     return math.floor(clock % 1 * 1000)
@@ -334,6 +346,7 @@ def _ends(site: Site, n_jobs: int) -> tuple[np.ndarray, np.ndarray]:
 
 def own_of(site: Site, layout: Layout, began: int) -> Own:
     """Lay out what a run of policy slurm needs."""
+    site = clocked(site, began)
     n_jobs, n_nodes = len(layout.jobs.submit), len(layout.nodes.cpus)
     n_words, n_rows, n_tree = -(-n_nodes // WORD), len(layout.limits.bound), len(layout.tree.parent)
     n_partitions, n_arrays = len(layout.partition_nodes), len(layout.jobs.array_limit)

@@ -5,14 +5,3 @@ fat-tree. After Lan, Xu, Huang, Huang and Feng, "Optimization of topology-aware 
 high-performance computing cluster by neural simulated annealing", whose model, program and annealing
 stand here beside an exact dynamic program and a large-neighbourhood search.
 """
-
-from procure.page.names import add_names
-
-add_names(
-    {
-        "mean_cost_code": "mean cost (code)",
-        "mean_cost_paper": "mean cost (paper)",
-        "p95_ms": "95 % solved within, ms",
-        "mean_ms": "mean solving time, ms",
-    },
-)

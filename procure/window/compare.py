@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,44 +13,9 @@ from procure.progress import silent
 from procure.run import Run, simulate
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
-from procure.text import Shown, counted
 from procure.window.policies import Windows
 from procure.window.problem import Window
-from procure.window.solve import make_solver, solve
-
-
-@dataclass(frozen=True)
-class Comparison(Shown):
-    """What a comparison gave.
-
-    Attributes
-    ----------
-    table
-        A row per method: ``method``, ``mean_cost_code`` and ``mean_cost_paper`` (sum of the costs of a
-        window's jobs, mean over windows), ``mean_wait`` (s, over all jobs; of the driving run, and the
-        same for every method, because a window's jobs start whoever places them), ``p95_seconds``,
-        ``mean_seconds`` (of the solver).
-    costs
-        A row per window and a column per method: cost in the profile ``code``.
-    n_jobs
-        Jobs of several nodes in all windows.
-    """
-
-    table: pd.DataFrame
-    costs: pd.DataFrame
-    n_jobs: int
-
-    notes = ()
-
-    @property
-    def title(self) -> str:
-        """How many windows and jobs."""
-        return f"{counted(len(self.costs), 'window')} with {counted(self.n_jobs, 'job')} of several nodes"
-
-    def shown(self) -> pd.DataFrame:
-        """Return the table as people read it: the solver's time in milliseconds."""
-        names = {"p95_seconds": "p95_ms", "mean_seconds": "mean_ms"}
-        return self.table.assign(**{name: 1000 * self.table[name] for name in names}).rename(columns=names)
+from procure.window.solve import check_method, make_solver, solve
 
 
 class Collected(NamedTuple):
@@ -99,9 +63,8 @@ def compare_methods(
     parameters: Windows | None = None,
     steps: int = 0,
     most: int | None = None,
-    time_limit: float | None = None,
     progress: Callable[[str], None] = silent,
-) -> Comparison:
+) -> pd.DataFrame:
     """Solve the same windows by each method.
 
     Parameters
@@ -112,10 +75,16 @@ def compare_methods(
         Of every method that takes steps; 0 = as many as is usual.
     most
         Number of windows to compare on, evenly spread over the run.
-    time_limit
-        Seconds for a MIP on one window.
     progress
         Called with a line for each method.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per method: ``method``, ``mean_cost_code`` and ``mean_cost_paper`` (sum of the costs of a
+        window's jobs, mean over windows), ``mean_wait`` (s, over all jobs; of the driving run, and the
+        same for every method, because a window's jobs start whoever places them), ``p95_seconds``,
+        ``mean_seconds`` (of the solver).
 
     Raises
     ------
@@ -128,35 +97,30 @@ def compare_methods(
     --------
     >>> import procure
     >>> jobs, nodes = procure.read_log("wide.parquet").jobs, procure.fat_tree(2, 2, 4)
-    >>> procure.compare_windows(jobs, nodes, ["seq", "greedy"], most=2).table["method"].to_list()
+    >>> procure.compare_windows(jobs, nodes, ["seq", "greedy"], most=2)["method"].to_list()
     ['seq', 'greedy']
     """
     if len(set(methods)) < len(methods) or not methods:
         raise ArgumentError("methods", "name at least one method, and each only once")
-    solvers = {name: make_solver(name) for name in methods}
+    for name in methods:
+        check_method(name)
     parameters = parameters or Windows.model_validate({})
     progress(f"{parameters.method} drives the system, a window every {parameters.length} s")
     windows, _, run = collect_windows(jobs, nodes, parameters, most)
-    wait = run.metrics["mean_wait_time"]
-    rows, costs = [], {}
-    for name, solver in solvers.items():
+    rows = []
+    for name in methods:
         progress(f"{name} on {len(windows):,} windows")
-        solve(windows[0], solver, seed=parameters.seed, steps=1, time_limit=time_limit)  # compiling is not measured
-        found = [
-            solve(window, solver, seed=parameters.seed + i, steps=steps, time_limit=time_limit)
-            for i, window in enumerate(windows, 1)
-        ]
-        costs[name] = [each.cost_code for each in found]
-        seconds = np.array([each.seconds for each in found])
+        solve(windows[0], name, seed=parameters.seed, steps=1)  # compiling is not measured
+        found = [solve(one, name, seed=parameters.seed + i, steps=steps) for i, one in enumerate(windows, 1)]
+        of = pd.DataFrame([(each.cost_code, each.cost_paper, each.seconds) for each in found], columns=[*"cps"])
         rows.append(
             {
                 "method": name,
-                "mean_cost_code": float(np.mean(costs[name])),
-                "mean_cost_paper": float(np.mean([each.cost_paper for each in found])),
-                "mean_wait": wait,
-                "p95_seconds": float(np.quantile(seconds, 0.95)),
-                "mean_seconds": float(seconds.mean()),
+                "mean_cost_code": of["c"].mean(),
+                "mean_cost_paper": of["p"].mean(),
+                "mean_wait": run.metrics["mean_wait_time"],
+                "p95_seconds": of["s"].quantile(0.95),
+                "mean_seconds": of["s"].mean(),
             }
         )
-    n_jobs = sum(len(window.ids) for window in windows)
-    return Comparison(pd.DataFrame(rows), pd.DataFrame(costs), n_jobs)
+    return pd.DataFrame(rows)

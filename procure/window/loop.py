@@ -30,7 +30,6 @@ class WindowOwn(NamedTuple):
     length: int  # s
     most_jobs: int  # of several nodes
     solve_time: int  # s
-    solve_time_per_job: int  # s
     links: Links
     idle: np.ndarray  # int64[n_places], room for the places of the idle nodes
     n_ended: np.ndarray  # int64[1], jobs that have ended
@@ -87,7 +86,7 @@ def close_window(state, own):
     n_taken = notes[N_PICKED] + notes[N_ALONE]
     if n_taken > 0:
         notes[N_WINDOWS] += 1
-        notes[START_AT] = now + own.solve_time + own.solve_time_per_job * n_taken
+        notes[START_AT] = now + own.solve_time
     return notes[N_PICKED] > 0
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from procure.errors import TableError
 from procure.policies.easy import Easy
 from procure.policies.parameters import OneOf, in_folder
 from procure.policies.queue import make_queue, strict
@@ -33,7 +34,7 @@ from procure.window.loop import (
 )
 from procure.window.network import read_network
 from procure.window.problem import Window
-from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method, make_solver
+from procure.window.solve import COMPILED, STEPS, TOO_LARGE, Solver, check_method, make_solver
 
 
 def _method(method: str, info: ValidationInfo) -> str:
@@ -80,7 +81,6 @@ class Windows(OnSharedLinks):
     steps: int = Field(0, ge=0, le=MOST_COUNTED, description="of a method that takes steps; 0 = as many as is usual")
     seed: int = Field(0, ge=0, le=LAST_SEED, description="of the random numbers; each window adds 1")
     solve_time: int = Field(0, ge=0, le=LARGEST, description="s that a window's jobs wait for the solver")
-    solve_time_per_job: int = Field(0, ge=0, le=LARGEST, description="s more for each of them")
 
     def files(self) -> tuple[str, ...]:
         """Return the name of the method's network, if it has one."""
@@ -93,11 +93,13 @@ class Windows(OnSharedLinks):
         Raises
         ------
         TableError
-            As `OnSharedLinks.make_tree`; or the method's network cannot be read or is of another tree.
+            As `OnSharedLinks.make_tree`; the method's network cannot be read or is of another tree; too many jobs.
         """
         tree = self.make_tree(state)
         small = len(tree) << min(self.most_jobs, 60) <= MOST_CELLS
-        if self.method in COMPILED and (small or self.method != "exact"):
+        if self.method == "exact" and not small:
+            raise TableError(f"{TOO_LARGE} on this tree: lower most_jobs or take method=lns")
+        if self.method in COMPILED:
             return CompiledPolicy(window, window_loop, self._own(state, tree, small))
         return self.follow(state, make_solver(self.method))
 
@@ -115,7 +117,7 @@ class Windows(OnSharedLinks):
                 problem = Window(tree, idle, tuple(map(str, picked.tolist())), state.n_nodes[picked])
                 seed = self.seed + int(own.notes[N_WINDOWS])
                 board = make_board(tree.shape, idle, problem.sizes, seed)
-                solver.solve(board, problem, Options(seed, self.steps))
+                solver(board, problem, seed, self.steps)
                 watch(problem, int(state.now[0]))
                 note_places(state, own, board.first, board.held)
             return next_start(state, own)
@@ -132,7 +134,6 @@ class Windows(OnSharedLinks):
             length=self.length,
             most_jobs=self.most_jobs,
             solve_time=self.solve_time,
-            solve_time_per_job=self.solve_time_per_job,
             links=make_links(state, tree, self.slowdown, self.exponent),
             idle=np.zeros(tree.size, np.int64),
             n_ended=np.zeros(1, np.int64),

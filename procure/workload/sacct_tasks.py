@@ -103,7 +103,8 @@ def _tasks(columns: dict[str, Any], asked: dict[str, np.ndarray], seen: Seen, ta
     got = np.where(seen.given > 0, seen.given, np.maximum(nodes, asked["min_nodes"]))
     cpus = np.ceil(n_tasks * asked["cpus_per_task"] / got)
     said = (asked["mem_mb_per_task"] > 0) | (asked["mem_mb_per_node"] >= 0)
-    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node, 0, np.ceil(memory * nodes / n_tasks)))
+    total = np.maximum(memory * nodes - (nodes - 1), 0)  # at least: each node's part of it was rounded up
+    each = np.where(said, asked["mem_mb_per_task"], np.where(seen.per_node, 0, np.ceil(total / n_tasks)))
     of_node = np.where(said, np.maximum(asked["mem_mb_per_node"], 0), np.where(each > 0, 0, memory))
     gpus_said = asked["gpus_per_task"] + asked["gpus_per_node"] > 0
     gpus = np.where(gpus_said, asked["gpus_per_node"], columns["gpus_per_node"])
