@@ -118,8 +118,8 @@ def _kind(path: Path, text: str) -> str:
     head = " ".join(lines[:3])
     if re.search(r"^Configuration data as of", head):
         return "shown"
-    if path.name == "gres.conf":
-        return "gres"
+    if path.name in ("slurm.conf", "gres.conf"):
+        return "gres" if path.name == "gres.conf" else "conf"
     if is_slurm_topology(path):
         return "topology"
     if _NO_SLURM_CONF.match(path.name):

@@ -47,7 +47,14 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
         )
         gaps.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
     if found.topology[0] and plugin in ("tree", ""):
-        tops = parse_slurm_topology(found.topology[1], found.topology[0]).n_tops
+        network = parse_slurm_topology(found.topology[1], found.topology[0])
+        known, tops = set(network.nodes["node_id"]), network.n_tops
+        alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
+        if alone:
+            effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
+            gaps.append(
+                NotUnderstood(setting="topology", value=",".join(alone)[:80], where=found.topology[0], effect=effect)
+            )
         if tops > 1:
             effect = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
             gaps.append(NotUnderstood(setting="topology", where=found.topology[0], effect=effect))

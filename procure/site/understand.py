@@ -367,6 +367,10 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     if "switchasnoderank" in get("topologyparam", "").lower():
         effect = "nodes are taken in the order of their names, not of their switches"
         unknown.append(NotUnderstood(setting="TopologyParam SwitchAsNodeRank", effect=effect))
+    for word in words(get("topologyparam", "")):
+        if word not in ("switchasnoderank", "routepart", "routetree"):
+            effect = "not modelled: which nodes a job gets may differ"
+            unknown.append(NotUnderstood(setting=f"TopologyParam {word}", effect=effect))
     return Select(**values)
 
 
