@@ -16,7 +16,7 @@ from procure.site.model import Mode, NotUnderstood
 from procure.workload.slurm_text import slurm_duration, slurm_memory
 
 TOGETHER = "*"
-_NEVER = 100 * 365 * 86_400
+_NEVER = 1_000_000_000
 """s; an age that no job reaches."""
 UNSET = re.compile(r"|-\d+|0( sec| min)?|all|no|infinite|unlimited|(.*/)?none")
 """Values, in lower case, by which a setting that is not modelled changes nothing."""
