@@ -296,7 +296,7 @@ def as_logged(jobs: pd.DataFrame, rows: Any = True) -> pd.DataFrame:
     """
     if "n_tasks" not in jobs:
         return jobs
-    table, rows = jobs.copy(), (jobs["n_tasks"].to_numpy() > 0) & rows
+    table, rows = jobs.copy(deep=False), (jobs["n_tasks"].to_numpy() > 0) & rows
     on_each = -(-table["n_tasks"] // table["n_nodes"])
     for node, task in (("mem_mb_per_node", "mem_mb_per_task"), ("gpus_per_node", "gpus_per_task")):
         table[node] = table[node].where(~(rows & (table[task] > 0).to_numpy()), on_each * table[task])

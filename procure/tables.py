@@ -64,10 +64,16 @@ _KINDS = {"int": "i", "float": "f"}
 
 
 def _listed(values: pd.Series) -> list:
-    """Return the values; Arrow itself takes them out of its memory, and refuses text that is none as such."""
+    """Return the values; Arrow itself takes them out of its memory, equal ones once, and refuses text that is none."""
     if isinstance(values.dtype, pd.StringDtype):
-        return list(pa.array(values.array).to_pylist())
+        coded = pa.chunked_array([pa.array(values.array)]).combine_chunks().dictionary_encode()
+        each = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+        return list(each[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
     return values.tolist() if values.dtype == object else list(values)
+
+
+def _may_be_text(values: pd.Series) -> bool:
+    return bool(values.dtype == object or pd.api.types.is_string_dtype(values.dtype))
 
 
 def _gone(values: pd.Series, given: list | None, nothing: set[str]) -> np.ndarray:
@@ -119,7 +125,7 @@ def _is_right(values: pd.Series, column: Column) -> bool:
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if _is_right(values, column):
         return values if values.dtype == column.pandas_dtype else values.astype(column.pandas_dtype)
-    maybe_text = values.dtype == object or pd.api.types.is_string_dtype(values.dtype)
+    maybe_text = _may_be_text(values)
     given = _listed(values) if maybe_text or column.dtype == "str" else None
     missing = _gone(values, given if maybe_text else None, {""} if column.dtype == "str" else _NOTHING)
 
@@ -269,7 +275,7 @@ def _with_nodes(frame: pd.DataFrame) -> pd.DataFrame:
         ("cpus_per_node", np.ceil(tasks / number("n_nodes", 0).clip(nodes)) * each),
     ):
         given = frame[name] if name in frame else pd.Series(None, index=frame.index, dtype=object)
-        empty = (tasks > 0) & _gone(given, [*given], _NOTHING)
+        empty = (tasks > 0) & _gone(given, [*given] if _may_be_text(given) else None, _NOTHING)
         if empty.any():
             filled[name] = given.astype(object).where(~empty, values)
     return frame.assign(**filled)

@@ -251,44 +251,13 @@ def _laid_out(jobs, n_nodes):
     return Watched.kept[-1]
 
 
-class Dated(Composed):
-    """The same policy, which keeps what it lays out under a zone's clock."""
-
-    kept: ClassVar[list] = []
-
-    def make_with(self, state, facts):
-        for tz in (None, "Europe/Prague"):
-            self.kept.append(lay_out(state, How("hazard", 7200), began=facts.began if tz else 0, tz=tz))
-        return super().make_with(state, facts)
-
-
-def test_days_follow_the_local_clock():
-    """A daily job at nine is expected at nine after the clock was set forward, 23 hours later; without a zone, 24."""
-    clock = pd.date_range("2026-03-20 09:00", periods=12, freq="D", tz="Europe/Prague")
-    jobs = job_table(submit_time=clock.tz_convert("UTC").as_unit("s").asi8.tolist(), run_time=60)
-    simulate(jobs, node_table(1), Dated())
-    plain, local = Dated.kept[-2:]
-    submit = jobs["submit_time"].to_numpy() - jobs["submit_time"].iloc[0]
-    daily = local.tolerance == 7200
-    assert local.moment[daily][:-1].tolist() == submit[1:].tolist()
-    late = plain.moment[daily][:-1] - submit[1:]
-    assert late[late != 0].tolist() == [3600]  # of the 29th, from the 28th on
-
-
-def test_a_zone_needs_dates():
-    """A zone is refused where times are seconds of the log's own clock, and one that does not exist always."""
-    jobs = job_table(submit_time=[0, 5], run_time=60)
-    with pytest.raises(TableError, match="tz=Europe/Prague was given, and the times of the jobs are no dates"):
-        simulate(jobs, node_table(1), "forecast:tz=Europe/Prague")
-    with pytest.raises(TableError, match=r"unknown time zone 'Europe/Prag'; did you mean"):
-        catalog.spec("forecast:tz=Europe/Prag")
-
-
 def test_bad_parameters_are_one_error():
     """Bands out of order and unknown modes are refused with what is allowed."""
     with pytest.raises(TableError, match=r"a is at most b; a=0\.5 and b=0\.2 were given"):
         catalog.spec("forecast:a=0.5,b=0.2")
     with pytest.raises(TableError, match=r"'pfd' is not known; did you mean"):
         catalog.spec("forecast:confidence=pfd")
+    with pytest.raises(TableError, match="counted from the first"):
+        catalog.spec("forecast:tz=Europe/Prague")
     with pytest.raises(TableError, match="b: '2' was given; at most 1"):
         catalog.spec("forecast:b=2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 NEVER = 1 << 41
 """A time, s, that never comes."""
@@ -46,16 +47,10 @@ def _place(group: np.ndarray, moment: np.ndarray) -> np.ndarray:
 
 
 def since_last(group: np.ndarray, moment: np.ndarray, most: int) -> np.ndarray:
-    """Return the seconds since the group's event before each event, at most ``most``, int64[n]."""
-    order = np.lexsort((moment, group))
-    gap = np.full(len(group), most, np.int64)
-    same = group[order][1:] == group[order][:-1]
-    gap[order[1:]] = np.where(same, np.diff(moment[order]), most)
-    return np.clip(gap, 0, most)
+    """Return the seconds since the group's event before each of the events, which are in order; at most ``most``."""
+    return pd.Series(moment).groupby(group).diff().fillna(most).clip(0, most).to_numpy(np.int64)
 
 
 def since_first(group: np.ndarray, moment: np.ndarray) -> np.ndarray:
     """Return the seconds since the group's first event, int64[n]."""
-    first = np.full(int(group.max(initial=-1)) + 1, NEVER, np.int64)
-    np.minimum.at(first, group, moment)
-    return moment - first[group]
+    return moment - pd.Series(moment).groupby(group).transform("min").to_numpy(np.int64)

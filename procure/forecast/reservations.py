@@ -62,28 +62,21 @@ class How(NamedTuple):
     eta: float = 0.0  # by how much a border moves
 
 
-def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) -> Expected:
-    """Make the forecasts of a run.
-
-    Parameters
-    ----------
-    began
-        Unix s of the first submission, for ``tz``, the zone whose clock the days follow; without a zone days
-        are counted from the first submission.
-    """
+def lay_out(state: State, how: How) -> Expected:
+    """Make the forecasts of a run; days are counted from the first submission."""
     jobs = pd.DataFrame(
         {
             "user": state.user.astype(str),
-            "submit_time": state.submit + began,
+            "submit_time": state.submit,
             "requested_time": state.requested,
             "n_nodes": state.n_nodes,
             "cpus_per_node": state.cpus,
         }
     )
-    settings = PatternSettings(day_tolerance=how.tolerance, week_tolerance=3 * how.tolerance, tz=tz)
+    settings = PatternSettings(day_tolerance=how.tolerance, week_tolerance=3 * how.tolerance)
     patterns = recurrences(jobs, settings)
     burst = patterns.burst_of
-    parts = [_of_layer(patterns, name, how, began) for name in LAYERS]
+    parts = [_of_layer(patterns, name, how) for name in LAYERS]
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
@@ -102,16 +95,16 @@ def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) ->
     )  # fmt: skip
 
 
-def _of_layer(patterns: Patterns, name: str, how: How, began: int) -> pd.DataFrame:
+def _of_layer(patterns: Patterns, name: str, how: How) -> pd.DataFrame:
     f = make_forecasts(patterns, name)
     again = patterns.bursts.again[f.layer]
     return pd.DataFrame(
         {
-            "issued": f.issued - began,
-            "moment": f.expected - began,
+            "issued": f.issued,
+            "moment": f.expected,
             "tolerance": int(patterns.settings.tolerance[f.layer]),
             "sure": confidence_of(patterns, f, how.mode),
-            "came": np.where(f.came, again - began, FAR),
+            "came": np.where(f.came, again, FAR),
             "key": f.key,
             "burst": f.burst,
         }

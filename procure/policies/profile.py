@@ -21,7 +21,7 @@ class Plan(NamedTuple):
     """When waiting jobs are planned to start and, unless in a pool, where; and what all plans leave."""
 
     start: np.ndarray  # int64[n_jobs], s; −1 = not planned
-    nodes: np.ndarray  # int64[sum of n_nodes], as `State.node_list`
+    nodes: np.ndarray  # int32[sum of n_nodes], as `State.node_list`
     soonest: np.ndarray  # int64[1], s; no waiting job is planned to start from now until then
     jobs: np.ndarray  # int64[n_jobs], room for jobs in an order
     scores: np.ndarray  # float64[n_jobs], room for their scores
@@ -34,7 +34,7 @@ def make_plan(state) -> Plan:
     n_jobs = state.submit.size
     return Plan(
         start=np.full(n_jobs, -1, np.int64),
-        nodes=np.full(state.node_list.size, -1, np.int64),
+        nodes=np.full(state.node_list.size, -1, np.int32),
         soonest=np.full(1, FAR, np.int64),
         jobs=np.zeros(n_jobs, np.int64),
         scores=np.zeros(n_jobs),

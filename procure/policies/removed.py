@@ -6,6 +6,7 @@ REMOVED = {
     "as-logged": "its learned holds told 2 to 8 % of the waiting of later jobs; rules has what a fit keeps",
     **dict.fromkeys(("conservative:quantile", "easy:quantile"), "estimates are means of the history; leave it out"),
     "forecast:control": "exact and shuffled forecasts were controls of a measurement; leave it out",
+    "forecast:tz": "days are counted from the first submission, within the tolerance; leave it out",
     "forecast:seed": "nothing is shuffled any more; leave it out",
     "learned:ahead": "looking ahead made no wait shorter; leave it out",
     "window:solve_time_per_job": "give the usual time of the solver as solve_time",

@@ -182,15 +182,21 @@ def utilization_nodes(
     float or None
         None where nothing ran or the makespan is 0.
     """
-    ran = np.repeat(start >= 0, np.diff(node_first))
     makespan = int(end[start >= 0].max(initial=0))
     if makespan <= 0:
         return None
-    job = np.repeat(np.arange(len(start)), np.diff(node_first))[ran]
-    # Nodes one behind the other on one axis, so that the latest end so far is never another node's.
-    shift = node_list[: len(ran)][ran].astype(np.int64) * (makespan + 1)
-    begin, last = start[job] + shift, end[job] + shift
-    order = np.argsort(begin, kind="stable")
-    begin, latest = begin[order], np.maximum.accumulate(last[order])
-    begin[1:] = np.maximum(begin[1:], latest[:-1])
-    return float(np.maximum(last[order] - begin, 0).sum() / (n_nodes * makespan))
+    order = np.argsort(start, kind="stable")
+    return float(_busy(order, start, end, node_list, node_first, np.zeros(n_nodes, np.int64)) / (n_nodes * makespan))
+
+
+@njit(cache=True, nogil=True)
+def _busy(order, start, end, node_list, node_first, latest):
+    """Sum the seconds in which each node runs a job; ``latest`` is room for the latest end on each so far."""
+    total = 0
+    for job in order:
+        if start[job] >= 0:
+            for i in range(node_first[job], node_first[job + 1]):
+                node = node_list[i]
+                total += max(end[job] - max(start[job], latest[node]), 0)
+                latest[node] = max(latest[node], end[job])
+    return total

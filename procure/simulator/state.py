@@ -103,7 +103,7 @@ class State(NamedTuple):
     asked_pace: np.ndarray  # int64[n_jobs], −1 = none was asked
     n_asked: np.ndarray  # int64[1]
     node_first: np.ndarray  # int64[n_jobs + 1]
-    node_list: np.ndarray  # int64[], job j's nodes: node_list[node_first[j]:node_first[j + 1]], the first `n_held`
+    node_list: np.ndarray  # int32[], job j's nodes: node_list[node_first[j]:node_first[j + 1]], the first `n_held`
     total_cpus: np.ndarray  # int64[n_nodes]
     total_mem: np.ndarray  # int64[n_nodes], MB
     total_gpus: np.ndarray  # int64[n_nodes], likewise
@@ -234,7 +234,7 @@ def make_tasks(jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.nda
         units=np.zeros(n_nodes, np.int64),
         n_chosen=np.zeros(1, np.int64),
         n_used=np.zeros(n_jobs, np.int64),
-        node_units=np.zeros(0, np.int64),
+        node_units=np.zeros(0, np.int32),
         rows=np.zeros(n_nodes, np.int64),
         keys=np.zeros(n_nodes),
         enters=np.zeros(n_nodes, np.int64),
@@ -292,7 +292,7 @@ def build(
     most_nodes = jobs.n_nodes if tasks is None else np.minimum(tasks.max_nodes[jobs.shape_of], n_nodes)
     node_first = np.concatenate([[0], np.cumsum(most_nodes)]).astype(np.int64)
     if tasks is not None:
-        tasks = tasks._replace(node_units=np.zeros(int(node_first[-1]), np.int64))
+        tasks = tasks._replace(node_units=np.zeros(int(node_first[-1]), np.int32))
     jobs = Jobs(*map(_writable, jobs[:-1]))  # type: ignore[arg-type]
     longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
@@ -335,7 +335,7 @@ def build(
         asked_pace=np.full(n_jobs, -1, np.int64),
         n_asked=counter(),
         node_first=node_first,
-        node_list=np.full(int(node_first[-1]), -1, np.int64),
+        node_list=np.full(int(node_first[-1]), -1, np.int32),
         total_cpus=totals[0],
         total_mem=totals[1],
         total_gpus=totals[2],

@@ -30,7 +30,7 @@ class Tasks(NamedTuple):
     units: np.ndarray  # int64[n_nodes]: of an answer, the units on each node in ``chosen``; before, what it may hold
     n_chosen: np.ndarray  # int64[1]: of an answer, the nodes in ``chosen``; 0 if there is no room
     n_used: np.ndarray  # int64[n_jobs], nodes that a job which started has; of one that waits, that it is planned on
-    node_units: np.ndarray  # int64[], units on each node of `State.node_list`; of one that waits, likewise
+    node_units: np.ndarray  # int32[], units on each node of `State.node_list`; of one that waits, likewise
     rows: np.ndarray  # int64[n_nodes], room for nodes
     keys: np.ndarray  # float64[n_nodes], room
     enters: np.ndarray  # int64[n_nodes], room

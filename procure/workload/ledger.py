@@ -112,7 +112,10 @@ class Ledger:
         self.note(f"unreadable row, first: {problem}")
 
     def finish(self, columns: dict[str, object], clock: str, strict: bool, origin: int = 0) -> Imported:
-        """Return the rows that are kept, checked; dropping a row is an error if ``strict``."""
+        """Return the rows that are kept, checked; dropping a row is an error if ``strict``.
+
+        ``columns`` is emptied, for memory's sake.
+        """
         account = "; ".join(f"{reason}: {count:,}" for reason, count in self.dropped.items())
         if strict and self.dropped:
             raise TableError(
@@ -122,7 +125,10 @@ class Ledger:
         if not self.keep.any():
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
             raise TableError(f"{self.source}: holds no job; {why}")
+        for name, values in columns.items():
+            columns[name] = _as_whole(values)
         frame = pd.DataFrame(columns, index=range(len(self.keep)), copy=False)
+        columns.clear()
         frame = frame if self.keep.all() else frame.loc[self.keep]
         for later, earlier, one, more in _DISORDER:
             known = {later, earlier} <= set(frame.columns)
@@ -135,12 +141,21 @@ class Ledger:
             if n := int((limits >= LONGEST_LIMIT).sum()):
                 self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
         jobs = with_clock(check(frame, JOB, self.source), clock)
+        del frame
         work = jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"].astype(float)
         work = work if work.any() else work + 1
         asked = np.broadcast_to(self.shape, len(self.keep))[self.keep]
         shape = {name: float(work[asked == name].sum() / work.sum()) for name in ("tasks", "nodes", "unknown")}
         warnings = [*self.warnings, *oddities(jobs)]
         return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings, shape, self.unknown)
+
+
+def _as_whole(values: object) -> object:
+    """Return integers where all values are whole amounts, so that the check needs no second column beside."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+        return values
+    whole = ((values >= 0) & (values < 2.0**53) & (values == np.floor(values))).all()
+    return values.astype(np.int64) if whole else values
 
 
 _DISORDER = (

@@ -13,7 +13,7 @@ _YEAR = 365 * 86_400
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
     """Say in a sentence each what looks wrong in a checked job table: repeated ids, limits of 0, years of run time."""
-    found, of_all = [], f"of {len(jobs):,}"
+    found, of_all, logged = [], f"of {len(jobs):,}", as_logged(jobs)
 
     def marked(rows: pd.Series) -> tuple[int, int]:
         return int(rows.sum()), int(np.argmax(rows.to_numpy())) if len(rows) else 0
@@ -27,7 +27,7 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
     n, _ = marked(jobs["requested_time"] == 0)
     if 0 < n < len(jobs):
         found.append(f"{counted(n, 'job')} {of_all} {'has' if n == 1 else 'have'} a requested_time of 0: no limit")
-    n, row = marked(as_logged(jobs)["cpus_per_node"] == 0)
+    n, row = marked(logged["cpus_per_node"] == 0)
     if n:
         found.append(f"{counted(n, 'job')} {of_all} {'asks' if n == 1 else 'ask'} for no CPU, first in row {row + 1}")
     n, row = marked(jobs["submit_time"] < 0)
@@ -42,7 +42,7 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
             f"{counted(n, 'job')} {of_all} ran for more than a year, the first in row {row + 1} "
             f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
         )
-    if len(jobs) and not as_logged(jobs)["mem_mb_per_node"].any():
+    if len(jobs) and not logged["mem_mb_per_node"].any():
         found.append(
             "no job asks for memory, so memory keeps no job waiting and nodes with little of it look as good as "
             "others; if the log has a column of memory, name it when importing"
