@@ -279,6 +279,13 @@ def test_what_is_almost_sacct_is_refused_with_the_way_on(tmp_path, text, word):
         import_log(tmp_path / "log")
 
 
+def test_the_limit_of_an_array_needs_no_command_line(tmp_path):
+    """slurmdbd keeps how many tasks may run at once, as sacct --json does."""
+    (tmp_path / "log.csv").write_text(SLURMDBD.replace("id_job,", "id_job,array_max_tasks,").replace("5,0,", "5,4,0,"))
+    jobs = import_log(tmp_path / "log.csv", skip_bad_rows=True).jobs
+    assert jobs["array_limit"].tolist() == [4]
+
+
 def test_squeue_is_told_from_sacct(tmp_path):
     """And a cut list of an array is no job step."""
     path = tmp_path / "log.json"

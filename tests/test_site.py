@@ -252,16 +252,17 @@ def test_commands_read_and_show(folder, procure, tmp_path):
     assert code == 0 and "not understood" in err
     document = json.loads(out)
     assert {"partitions", "qos", "accounts", "nodes", "not_understood"} <= set(document)
+    assert json.loads(procure("site", "read", folder, "--format", "json")[1]) == document  # nothing is written
     code, out, _ = procure("site", "check", tmp_path / "site")
     assert code == 0 and "grp tres cpu ≤ 20" in out
 
 
 def test_commands_refuse(procure, tmp_path):
-    """A missing folder is one line and exit code 1; no folder to write is bad usage."""
+    """A missing folder, or one without a configuration, is one line and exit code 1."""
     code, _, err = procure("site", "check", tmp_path / "none")
     assert code == 1 and "no such folder" in err
     code, _, err = procure("site", "read", tmp_path)
-    assert code == 2
+    assert code == 1 and "no node" in err
 
 
 @given(

@@ -27,7 +27,7 @@ def site(tmp_path):
     """Write files into a folder, and read it."""
 
     def read(conf: str, **files: str):
-        (tmp_path / "slurm.conf").write_text(HEAD + conf)
+        (tmp_path / "slurm.conf").write_text(conf if conf.startswith("Topology") else HEAD + conf)
         for name, text in files.items():
             (tmp_path / name.replace("__", ".")).write_text(text)
         return read_slurm(tmp_path)
@@ -224,6 +224,7 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"SelectType=\n{NODES}{ALL}", "SelectType", "linear"),
         (f"SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE\nNodeName=n1 CPUs=8 ThreadsPerCore=2\n{ALL}",
          "SelectTypeParameters cr_one_task_per_core", "core"),
+        (f"TopologyPlugin=topology/tree\n{NODES}{ALL}", "TopologyPlugin", "missing"),
         (f"DefCpuPerGPU=4\n{NODES}{ALL}", "defcpupergpu", "GPU"),
         (NODES + "PartitionName=p Nodes=ALL DefMemPerGPU=9\n", "p defmempergpu", "GPU"),
         (NODES + "PartitionName=p Nodes=ALL OverSubscribe=FORCE:4\n", "partition p OverSubscribe", "share"),
@@ -256,14 +257,25 @@ def test_what_the_database_says_beyond_the_model_is_named(site, name, text, sett
     assert [one for one in told if one.setting == setting and word in one.effect]
 
 
+def test_a_topology_as_slurm_reads_it(site):
+    """Spaces around =, lines that go on, nodes under no switch, words of TopologyParam."""
+    found = site(
+        f"TopologyPlugin=topology/tree\nTopologyParam=dragonfly,RoutePart\n{NODES}{ALL}",
+        topology__conf="SwitchName = a Nodes = n[1-2]\nSwitchName=b \\\n Nodes=n3\nSwitchName=t Switches=a,b\n",
+    )
+    told = {one.setting: one.value for one in found.rules.not_understood}
+    assert found.nodes["leaf"].fillna(-1).tolist() == [0, 0, 1, -1]
+    assert told["topology"] == "n4" and "TopologyParam dragonfly" in told
+
+
 def test_what_stands_twice_or_nowhere(site, tmp_path):
     """The last default partition stands; a file that is not included counts for nothing; a template is no setting."""
     twice = NODES + ALL + "PartitionName=q Nodes=n1 Default=YES MaxTime=60 DefaultTime=90\nSelectType=select/linear\n"
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "more.conf").write_text("Licenses=x:2\n")
-    more = "SelectTypeParameters=\nInclude conf/more.conf\n"
+    more = "SelectTypeParameters=\nInclude conf/more.conf\nPriorityMaxAge=INFINITE\n"
     found = site(twice + more, old__conf="NodeName=o1\nPartitionName=o Nodes=o1\n")
-    assert found.rules.licenses == {"x": 2}
+    assert found.rules.licenses == {"x": 2} and found.rules.priority.max_age == 10**9
     assert [(one.name, one.default) for one in found.rules.partitions] == [("p", False), ("q", True)]
     assert not found.rules.select.memory and document(found)["unread_files"] == ["old.conf"]
     for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):

@@ -39,7 +39,7 @@ KnownOption = Annotated[Path | None, typer.Option("--site", help="A site folder:
 @app.command("read")
 def read_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
-    out: Annotated[Path | None, typer.Option(help="The site folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The site folder to write; none: only read.")] = None,
     tz: Annotated[
         str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
@@ -74,12 +74,11 @@ def read_command(
         for line in collect_commands(folder, begin, end):
             common.note(f"careful: {line}")
         common.note(f"written to {folder}")
-    if out is None:
-        if run:
-            return
-        raise typer.BadParameter("a folder is needed for the site", param_hint="--out")
+    if out is None and run:
+        return
     site = read_slurm(folder, tz)
-    write_site(site.rules, site.nodes, out)
+    if out is not None:
+        write_site(site.rules, site.nodes, out)
     for each in site.rules.not_understood:
         value = f"={each.value}" if each.value else ""
         where = f"{each.where}: " if each.where else ""
@@ -87,8 +86,9 @@ def read_command(
     if output is common.Format.JSON:
         common.print_json(showing.document(site))
         return
-    common.note(f"written to {out}")
-    common.print_table(showing.partition_table(site), output, f"partitions of {site.rules.cluster or out}")
+    if out is not None:
+        common.note(f"written to {out}")
+    common.print_table(showing.partition_table(site), output, f"partitions of {site.rules.cluster or folder}")
 
 
 @app.command()

@@ -5,6 +5,7 @@ The forms are those of Slurm's manual pages slurm.conf(5), gres.conf(5), topolog
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from procure.errors import TableError
 from procure.files import existing_file
 from procure.files.read import as_utf8, read_bytes
 from procure.site.network import is_slurm_topology
+from procure.workload.slurm_text import expand_nodes
 
 Record = dict[str, str]
 """One line or block: values by lower-case key; ``_where`` is file and line."""
@@ -40,6 +42,15 @@ class Configuration:
     down: list[Record] = field(default_factory=list)  # DownNodes
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
+
+    @functools.cached_property
+    def gres_of(self) -> dict[str, list[Record]]:
+        """The lines of gres.conf by node; those of every node under an empty name."""
+        found: dict[str, list[Record]] = {}
+        for each in self.gres:
+            for name in expand_nodes(each["nodename"]) if "nodename" in each else [""]:
+                found.setdefault(name, []).append(each)
+        return found
 
 
 _NO_SLURM_CONF = re.compile(
@@ -107,8 +118,8 @@ def _kind(path: Path, text: str) -> str:
     head = " ".join(lines[:3])
     if re.search(r"^Configuration data as of", head):
         return "shown"
-    if path.name == "gres.conf":
-        return "gres"
+    if path.name in ("slurm.conf", "gres.conf"):
+        return "gres" if path.name == "gres.conf" else "conf"
     if is_slurm_topology(path):
         return "topology"
     if _NO_SLURM_CONF.match(path.name):

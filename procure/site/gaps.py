@@ -47,7 +47,14 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
         )
         gaps.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
     if found.topology[0] and plugin in ("tree", ""):
-        tops = parse_slurm_topology(found.topology[1], found.topology[0]).n_tops
+        network = parse_slurm_topology(found.topology[1], found.topology[0])
+        known, tops = set(network.nodes["node_id"]), network.n_tops
+        alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
+        if alone:
+            effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
+            gaps.append(
+                NotUnderstood(setting="topology", value=",".join(alone)[:80], where=found.topology[0], effect=effect)
+            )
         if tops > 1:
             effect = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
             gaps.append(NotUnderstood(setting="topology", where=found.topology[0], effect=effect))
@@ -64,13 +71,8 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
         effect = "not modelled: jobs that ask for it start as if there were enough of it"
         gaps.append(NotUnderstood(setting=of, value=",".join(other), where=record["_where"], effect=effect))
     if "_shown" not in record and not any(item.startswith("gpu") for item in given):
-        listed = {
-            n
-            for each in found.gres
-            if each.get("name") == "gpu" and "nodename" in each
-            for n in expand_nodes(each["nodename"])
-        }
-        if listed & set(expand_nodes(record["nodename"])):
+        listed = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+        if any(each.get("name") == "gpu" for each in listed):
             effect = "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"
             gaps.append(NotUnderstood(setting=of, where=record["_where"], effect=effect))
     return gaps

@@ -16,6 +16,8 @@ from procure.site.model import Mode, NotUnderstood
 from procure.workload.slurm_text import slurm_duration, slurm_memory
 
 TOGETHER = "*"
+_NEVER = 1_000_000_000
+"""s; an age that no job reaches."""
 UNSET = re.compile(r"|-\d+|0( sec| min)?|all|no|infinite|unlimited|(.*/)?none")
 """Values, in lower case, by which a setting that is not modelled changes nothing."""
 
@@ -135,7 +137,7 @@ _PRIORITY = (
     Row("priorityweightjobsize", "priority.weight_job_size", whole),
     Row("priorityweightpartition", "priority.weight_partition", whole),
     Row("priorityweightqos", "priority.weight_qos", whole),
-    Row("prioritymaxage", "priority.max_age", lambda text: max(1, seconds(text))),
+    Row("prioritymaxage", "priority.max_age", lambda text: 1 if text == "0" else seconds(text) or _NEVER),
     Row("prioritydecayhalflife", "priority.decay_half_life", seconds),
     Row("prioritycalcperiod", "priority.calc_period", seconds),
     Row("priorityfavorsmall", "priority.favor_small", yes),

@@ -367,6 +367,10 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     if "switchasnoderank" in get("topologyparam", "").lower():
         effect = "nodes are taken in the order of their names, not of their switches"
         unknown.append(NotUnderstood(setting="TopologyParam SwitchAsNodeRank", effect=effect))
+    for word in words(get("topologyparam", "")):
+        if word not in ("switchasnoderank", "routepart", "routetree"):
+            effect = "not modelled: which nodes a job gets may differ"
+            unknown.append(NotUnderstood(setting=f"TopologyParam {word}", effect=effect))
     return Select(**values)
 
 
@@ -520,9 +524,8 @@ def _gpus(name: str, record: Record, found: Configuration) -> tuple[int, str]:
     if set(kinds) == {""}:
         # Slurm counts the models of an untyped number as gres.conf lists them, and so for this node.
         typed: dict[str, int] = {}
-        for each in found.gres:
-            named = "nodename" not in each or name in expand_nodes(each["nodename"])
-            if named and each.get("name") == "gpu" and each.get("type"):
+        for each in (*found.gres_of.get("", ()), *found.gres_of.get(name, ())):
+            if each.get("name") == "gpu" and each.get("type"):
                 files = len(expand_nodes(each.get("file", "")))
                 typed[each["type"]] = typed.get(each["type"], 0) + (int(each.get("count", 0)) or files or kinds[""])
         if len(typed) == 1:

@@ -366,8 +366,9 @@ def _more(log: _Log) -> dict[str, object]:
         text = text.where(~text.isin(["None", "(null)", "Unknown"]), "")
         if (text != "").any():
             found[name] = text.to_numpy(dtype=object)
-    if (log.text("Restarts") != "").any():
-        found["restarts"] = np.nan_to_num(log.number("Restarts"))
+    for name, field in (("restarts", "Restarts"), ("array_limit", "ArrayLimit")):
+        if not log.text(field).isin(["", "0"] if name == "array_limit" else [""]).all():
+            found[name] = np.nan_to_num(log.number(field)).astype(np.int64)
     return found
 
 

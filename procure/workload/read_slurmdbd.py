@@ -57,6 +57,7 @@ def rows(text: str) -> Rows:
             State=_STATES[int(state)] if state.isdigit() and int(state) < len(_STATES) else state,
             TimelimitRaw="" if limit in _NO_VALUE else limit,
             ReqCPUS=row.get("cpus_req", ""),
+            ArrayLimit=row.get("array_max_tasks", ""),
             ReqMem=_memory(row.get("mem_req", "")),
             ReqTRES=asked,
             AllocTRES=got,

@@ -56,6 +56,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         job_id = f"{number}_{task}" if task else f"{number}_[{pending}]"
     if (first := _number(het.get("job_id"))) not in ("", "0"):
         job_id = f"{first}+{_number(het.get('job_offset')) or '0'}"
+    at_once = _part(_part(_part(array, "limits"), "max"), "running").get("tasks")
     reserved = _text(reservation.get("name"))
     unlimited = isinstance(limit, dict) and limit.get("infinite")
     row = {
@@ -72,6 +73,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         "NNodes": _number(job.get("allocation_nodes")),
         "NodeList": _text(job.get("nodes")),
         "Reservation": "" if reserved == "0" else reserved,
+        "ArrayLimit": _number(at_once),
         "Restarts": _number(job.get("restart_cnt")),
         "Priority": _number(job.get("priority")),
         "SubmitLine": _with_script(_text(job.get("submit_line")), job.get("script")),
