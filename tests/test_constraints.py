@@ -139,6 +139,6 @@ def test_a_bound_at_the_best_that_is_named_holds(name, op, best):
     """What is said to be the least or largest is rounded so that a bound there can be satisfied."""
     one = parse(f"{name}{op}1", KNOWN)
     said = explain([one], [np.array([best])], [1])[0].rpartition(" is ")[2]
-    number = re.search(r"\(([0-9.,]+) s\)", said) or re.search(r"([0-9.,]+%?)", said)
+    number = re.search(r"\(([0-9.,]+) s\)", said) or re.search(r"([0-9.,]+(?: %)?)", said)
     assert number is not None
     assert parse(f"{name}{op}{number[1]}", KNOWN).holds(np.array([best])).all(), said
