@@ -27,8 +27,8 @@ DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 """The recipe of a day in the shape of a published one, which `generate` makes if no other is named."""
 RECIPES = {"published-day": DEFAULT_RECIPE, "campus": Path(__file__).with_name("campus.toml")}
 """The embedded recipes by name."""
-MOST_JOBS = 1_000_000
-"""A made-up day has at most this many jobs: sixty times the default, and half a minute's work."""
+MOST_JOBS = 10_000_000
+"""A made-up workload has at most this many jobs, a national centre's year: half a minute's work."""
 
 
 def _some(weights: tuple[float, ...]) -> tuple[float, ...]:

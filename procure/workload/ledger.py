@@ -126,7 +126,7 @@ class Ledger:
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
             raise TableError(f"{self.source}: holds no job; {why}")
         for name, values in columns.items():
-            columns[name] = _as_whole(values)
+            columns[name] = _as_whole(values) if name in JOB.by_name else values
         frame = pd.DataFrame(columns, index=range(len(self.keep)), copy=False)
         columns.clear()
         frame = frame if self.keep.all() else frame.loc[self.keep]
