@@ -10,6 +10,7 @@ from policy_cases import as_dicts, few, job_table, node_table, pool_case, shared
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.policies import catalog
+from procure.simulator import usable
 from procure.simulator.state import WAIT, build, waiting
 from procure.simulator.steps import units
 
@@ -46,6 +47,12 @@ TWINS = {
 NAMES = [*TWINS, *(f"{name}:place={place}" for name in ("fcfs", "first-fit", "easy") for place in ("best", "worst"))]
 
 
+@pytest.fixture(autouse=True)
+def _of_two_alike(monkeypatch):
+    """Keep idle nodes apart by kind from two on, not only where there are many."""
+    monkeypatch.setattr(usable, "ALIKE", 2)
+
+
 def compare(name: str, case, seed: int) -> None:
     rng = np.random.default_rng(seed)
     kill, units = bool(rng.integers(2)), case is pool_case and seed % 2 == 1
@@ -79,6 +86,21 @@ def test_policy_equals_its_slow_twin(name):
 def test_a_plan_is_made_anew_where_the_number_of_nodes_is_limited():
     """A job that starts on a node which one planned before it did not use may change that one's nodes."""
     compare("best-gap", shared_case, 650)
+
+
+@pytest.mark.parametrize("name", ["best-fit", "first-fit:place=worst", "easy", "easy:place=best"])
+def test_nodes_that_are_not_looked_at_change_nothing(name, monkeypatch):
+    """On 100 nodes of two kinds, in words of 32, the schedule is that of looking at every node."""
+    for seed in range(few(6)):
+        rng = np.random.default_rng(seed)
+        jobs, _ = shared_case(rng, n_jobs=80)
+        jobs = jobs.assign(n_nodes=rng.integers(1, 70, 80), gpus_per_node=0)
+        system = node_table(100, cpus=np.repeat([4, 5], 50), mem_mb=np.repeat([1000, 400], 50))
+        jobs, nodes = naive.tasks_case(rng, jobs, system)
+        monkeypatch.setattr(usable, "ALIKE", 2)
+        ours = procure_run.simulate(jobs, nodes, name).schedule
+        monkeypatch.setattr(usable, "ALIKE", 1000)
+        assert ours.equals(procure_run.simulate(jobs, nodes, name).schedule), seed
 
 
 @pytest.mark.slow
