@@ -110,7 +110,6 @@ class Prepared:
     durations: Durations
     user: np.ndarray  # int64[n_jobs], numbered from 0
     due: np.ndarray  # int64[n_jobs], s after the first submission; FAR = none
-    usage: Usage
     job_class: np.ndarray  # int64[n_jobs], a place in `procure.schemas.CLASSES`
     kind_of: np.ndarray  # uint32[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; −1 = unknown
@@ -122,6 +121,12 @@ class Prepared:
     nodes: pd.DataFrame | None = None  # the node table
     own_classes: tuple[str, ...] = ()  # names of the classes that a study defines
     own: np.ndarray = field(default_factory=lambda: NO_CLASSES)  # int64[n_own, n_jobs], see `Groups`
+
+    @functools.cached_property
+    def usage(self) -> Usage:
+        """What jobs ask for on all their nodes."""
+        jobs = self.jobs
+        return Usage(*((column * jobs.n_nodes).astype(np.float64) for column in (jobs.cpus, jobs.mem, jobs.gpus)))
 
     @property
     def n_counted(self) -> int:
@@ -186,10 +191,9 @@ def prepare_checked(
         given = pd.to_numeric(jobs["due_time"], errors="coerce").to_numpy(np.float64)[rows.row]
         after = np.nan_to_num(given) - float(jobs["submit_time"].min())
         due = np.where(np.isnan(given), FAR, after).astype(np.int64)
-    usage = Usage(*((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus)))
     fits, classes = fits_empty(rows, kinds), class_of(jobs)[rows.row]
     return Prepared(
-        *(rows, kinds, fits, took, user, due, usage, classes, kind_of, *switches(nodes)),
+        *(rows, kinds, fits, took, user, due, classes, kind_of, *switches(nodes)),
         profiles=profiles(table),
         counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,

@@ -215,7 +215,8 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int], fields: Fields | None =
     words = request_words(ordered, fields)
     columns = (ordered[name].to_numpy(np.int64) for name in ("n_nodes", "cpus_per_node", "mem_mb_per_node"))
     asked = np.stack([*columns, gpus, types, words])
-    return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), *with_tasks(ordered, asked))
+    requested = np.array(ordered["requested_time"], np.int64)
+    return _shaped(order, submit - submit[0], requested, *with_tasks(ordered, asked))
 
 
 def with_held(jobs: Jobs, cpus: np.ndarray, mem: np.ndarray) -> Jobs:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from procure.files.kernels import njit
 from procure.simulator.kernel import kernel, part
 from procure.simulator.pools import POOL_BITS, enough_gpus
 
@@ -265,5 +266,16 @@ def placed(state: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     if tasks is None:
         return state.node_list, state.node_first, None
     used = np.where(state.start >= 0, tasks.n_used, 0)
-    at = np.repeat(state.node_first[:-1] - (np.cumsum(used) - used), used) + np.arange(used.sum())
-    return state.node_list[at], np.concatenate([[0], np.cumsum(used)]), tasks.node_units[at]
+    first = np.concatenate([[0], np.cumsum(used)])
+    nodes, units = (_packed(each, state.node_first, first) for each in (state.node_list, tasks.node_units))
+    return nodes, first, units
+
+
+@njit(cache=True, nogil=True)
+def _packed(values, begin, first):
+    """Return the first values of each job, which begin at ``begin[job]``, without what stands between."""
+    packed = np.empty(first[-1], values.dtype)
+    for job in range(first.size - 1):
+        for i in range(first[job], first[job + 1]):
+            packed[i] = values[begin[job] + i - first[job]]
+    return packed
