@@ -211,17 +211,12 @@ def altered_text(content: bytes, rng: random.Random) -> bytes:
 
 
 def altered_archive(archive: Archive, rng: random.Random) -> Archive:
-    """Change a value of the head, an array or the bytes of trees."""
-    head, arrays, trees = (
-        json.loads(json.dumps(dict(archive.head))),
-        dict(archive.arrays),
-        dict(archive.trees),
-    )
-    what = rng.choice(["head"] * 2 + ["arrays"] * bool(arrays) + ["trees"] * bool(trees))
-    if what == "trees":
-        name = rng.choice(sorted(trees))
-        trees[name] = altered_bytes(trees[name], rng)
-    elif what == "arrays":
+    """Change a value of the head or an array.
+
+    Not the bytes of trees, whose digest would match: XGBoost trusts them, and some end its process.
+    """
+    head, arrays = json.loads(json.dumps(dict(archive.head))), dict(archive.arrays)
+    if arrays and rng.random() < 0.3:
         name = rng.choice(sorted(arrays))
         arrays[name] = _altered_array(arrays[name], rng)
     else:
@@ -237,7 +232,7 @@ def altered_archive(archive: Archive, rng: random.Random) -> Archive:
             del place[key]
         else:
             place[key] = rng.choice(VALUES)
-    return Archive(head, arrays, trees)
+    return Archive(head, arrays, archive.trees)
 
 
 def _altered_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
