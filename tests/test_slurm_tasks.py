@@ -76,6 +76,15 @@ def test_nodes_are_compared_by_their_room_though_the_job_has_fewer_tasks(cpus, r
     assert schedule["node_ids"].iloc[0] == nodes
 
 
+def test_the_size_of_a_job_is_of_the_nodes_that_it_asks_for():
+    """With --ntasks-per-node alone it is one, as a real Slurm's priorities say, though its tasks need two."""
+    rows = [{"n_tasks": 6, "tasks_per_node": 4}, {"n_tasks": 6, "tasks_per_node": 0}]
+    table = [{"job_id": str(i), "submit_time": 0, "run_time": 9} | row for i, row in enumerate(rows)]
+    site = Site(partitions=(Partition(name="p", nodes="ALL", default=True),), priority=Priority(weight_job_size=1000))
+    jobs = lay_out(site, NODES, check(pd.DataFrame(table), JOB)).jobs
+    assert jobs.base[0] == jobs.base[1] and jobs.least.tolist() == [2, 1]
+
+
 def test_whole_nodes_are_not_shared():
     """A job of tasks that takes its nodes whole leaves no room on them."""
     first, second, third = placed({"n_tasks": 9, "exclusive": True}, {"n_tasks": 16, "exclusive": False}, MORE)

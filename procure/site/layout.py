@@ -210,6 +210,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, known.licenses())
     tree, association_of = fair_tree(site, known.account, known.user)
+    # Priority and limits go by the nodes asked for, places by those that tasks need (--ntasks-per-node).
+    needed = np.maximum(least, -(-count // tasks.most))
+    tasks = tasks._replace(least=needed, want=np.maximum(tasks.want, needed))
     requests = Requests(
         submit=jobs["submit_time"].to_numpy(np.int64) - first,
         eligible=known.eligible(first),
@@ -309,7 +312,7 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     if asks is None:
         return Units(n, cpus, mem, gpus, words.copy(), none), TaskColumns(none, n, n, n, n, none + 1, none, none, none)
     flexible = (asks.most > 1).astype(np.int64)
-    least = np.where(flexible, np.maximum(asks.min_nodes, -(-n // asks.most)), n)
+    least = np.where(flexible, asks.min_nodes, n)
     want = np.where(flexible & (of["max_nodes"] > 0), asks.max_nodes, least)
     even = flexible * (of["tasks_per_node"] > 0)
     return Units(n, cpus, mem, gpus, words.copy(), asks.node_gpus), TaskColumns(
