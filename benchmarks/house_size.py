@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -23,9 +24,6 @@ from typing import Any
 
 import click
 import typer
-
-from procure.cli.lazy import LazyGroup
-from procure.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "procure"
@@ -50,7 +48,7 @@ def sizes(package: Path = PACKAGE) -> dict[str, int]:
     ]
     count = {path: source.count("\n") for path, source in sources.items()}
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
-    commands = list(_commands(typer.main.get_command(app)))
+    commands = list(_commands(typer.main.get_command(importlib.import_module(CORE[0]).app)))
     return {
         "lines_procure": sum(count.values()),
         "lines_core": sum(count[path] for path in _reached(trees, package)),
@@ -76,10 +74,7 @@ def _commands(command: Any) -> Iterator[Any]:
         return
     context = click.Context(command)
     for name in command.list_commands(context):
-        lazy = isinstance(command, LazyGroup)
-        yield from _commands(
-            command.resolve_command(context, [name])[1] if lazy else command.get_command(context, name)
-        )
+        yield from _commands(command.resolve_command(context, [name])[1])
 
 
 def _n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
