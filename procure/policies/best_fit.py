@@ -15,7 +15,7 @@ from procure.simulator.kernel import part
 from procure.simulator.state import WAIT, State
 from procure.simulator.steps import holds
 from procure.simulator.tasks import n_answered, units_on
-from procure.simulator.usable import look_at
+from procure.simulator.usable import lay_candidates
 
 
 class BestFitOwn(NamedTuple):
@@ -35,7 +35,7 @@ def _least_on(state, tasks, own, job, of_node):
     if tasks is not None and not single:
         return _least_of_tasks(state, tasks, own, job, of_node)
     rows = state.usable.rows
-    for i in range(look_at(state, tasks, state.shape[job], state.n_nodes[job])):
+    for i in range(lay_candidates(state, tasks, state.shape[job], state.n_nodes[job])):
         node = rows[i]
         if holds(state, node, job):
             left = margin(state, job, node, of_node)
@@ -58,7 +58,7 @@ def _least_of_tasks(state, tasks, own, job, of_node):
     """Do the same with several units, by `most_first`."""
     shape, n_nodes, rows = state.shape[job], state.free_cpus.size, state.usable.rows
     found, left = 0, state.n_nodes[job]
-    for i in range(look_at(state, tasks, shape, left)):
+    for i in range(lay_candidates(state, tasks, shape, left)):
         node = rows[i]
         n = units_on(state, tasks, shape, node)
         if n > 0:

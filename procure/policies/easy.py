@@ -216,7 +216,7 @@ class Easy(Composed):
             return compiled(behind, make_behind(state, scheduler, queue_order, self.depth), columns)
         scheduler = self.make_scheduler(state, self.order)
         queue = scheduler.lines  # which nobody asks where the queue's own order holds and nobody is held back
-        if self.queue_order != self.order or self.order != "fcfs" or scheduler.holds:
+        if self.queue_order != self.order or not queue.by_queue or scheduler.holds:
             queue = make_lines(state, queue_order, False, held_apart(scheduler.hold, state))
         queue_depth = self.queue_depth or self.most_looked_at
         own = EasyOwn(scheduler, queue, self.by_time_only, self.keep, queue_depth, np.full(4, -1, np.int64))

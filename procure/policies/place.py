@@ -8,7 +8,7 @@ import numpy as np
 
 from procure.policies import profile, timeline
 from procure.policies.names import BEST, FIRST, FITS
-from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread, to_look_for
+from procure.policies.spread import LAST, lay_out_units, margin, most_first, sort_by, spread, units_sought
 from procure.simulator.kernel import part
 from procure.simulator.pools import enough_gpus
 from procure.simulator.seams import place as seam
@@ -27,7 +27,7 @@ from procure.simulator.tasks import (
     units_on,
     units_to,
 )
-from procure.simulator.usable import EVERY, count_units, look_at
+from procure.simulator.usable import EVERY, count_units, lay_candidates
 
 FREE, IN_TIME, BESIDE = range(3)
 """What a job may take now: all that is free; that, before a reservation begins; or only what that leaves."""
@@ -213,7 +213,7 @@ def _choose(state, tasks, job, place, spared):
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
     chosen, first, masked, opened, guards = state.chosen, place.first, place.masked, place.open, state.guards
     found, rows = 0, state.usable.rows
-    for i in range(look_at(state, tasks, state.shape[job], to_look_for(state, place, job, spared))):
+    for i in range(lay_candidates(state, tasks, state.shape[job], units_sought(state, place, job, spared))):
         node = rows[i]
         if free_cpus[node] < cpus or free_mem[node] < mem or (node_types[node] & types) == 0:
             continue
@@ -285,7 +285,7 @@ def _units_beside(state, tasks, place, shape, left):
     """Say whether nodes hold so many units of a shape now and beside the reservation."""
     found, spare_cpus, spare_mem, spare_gpus = 0, place.spare_cpus, place.spare_mem, place.spare_gpus
     rows = state.usable.rows
-    for i in range(look_at(state, tasks, shape, EVERY)):
+    for i in range(lay_candidates(state, tasks, shape, EVERY)):
         node = rows[i]
         n = units_in(state, tasks, shape, node, spare_cpus[node], spare_mem[node], spare_gpus[node])
         if n > 0:

@@ -8,7 +8,7 @@ from procure.policies.names import BEST, FIRST
 from procure.simulator.kernel import part
 from procure.simulator.pools import POOL_BITS
 from procure.simulator.tasks import amounts, fill, units_in, units_on
-from procure.simulator.usable import EVERY, look_at
+from procure.simulator.usable import EVERY, lay_candidates
 
 LAST = -1
 """Beside `procure.policies.names.FITS`: of nodes that take as much the last, as reservations do."""
@@ -62,7 +62,7 @@ def _pool_left(asked, left, all_of):
 
 
 @part
-def to_look_for(state, place, job, spared):
+def units_sought(state, place, job, spared):
     """Say for how many units nodes are looked at: where idle nodes of a kind are not alike, for any."""
     return EVERY if spared or place.masked or not place.alike else state.n_nodes[job]
 
@@ -77,7 +77,7 @@ def lay_out_units(state, tasks, place, job, spared, all_of_them):
     enough = not all_of_them and not tasks.binds[shape]
     found, total = 0, 0
     rows = state.usable.rows
-    for i in range(look_at(state, tasks, shape, to_look_for(state, place, job, spared))):
+    for i in range(lay_candidates(state, tasks, shape, units_sought(state, place, job, spared))):
         node = rows[i]
         if place.masked and not place.open[node]:
             continue

@@ -26,7 +26,7 @@ from procure.simulator.steps import (
     place,
 )
 from procure.simulator.tasks import n_answered
-from procure.simulator.usable import file_node
+from procure.simulator.usable import set_node_state
 
 
 @part
@@ -50,7 +50,7 @@ def _take_cpus(state, job, n_cpus):
     for i in range(state.node_first[job], state.node_first[job + 1]):
         _touch(state.touched, state.node_list[i])
         state.free_cpus[state.node_list[i]] -= n_cpus
-        file_node(state, state.node_list[i])
+        set_node_state(state, state.node_list[i])
     return True
 
 

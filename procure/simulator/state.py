@@ -14,7 +14,7 @@ from procure.simulator.arrays import Jobs, Kinds, guards_of, numbered
 from procure.simulator.asks import least_nodes
 from procure.simulator.pools import POOL_BITS
 from procure.simulator.tasks import Tasks
-from procure.simulator.usable import Usable, keep_none_apart, make_usable
+from procure.simulator.usable import Usable, forget_idle, make_usable
 
 WAIT = -1
 """A policy's answer when no job is to start now."""
@@ -154,7 +154,7 @@ def share_cpus(state: State, n: int) -> None:
     Memory and GPUs stay what they are.
     """
     state.free_cpus[:] = n * state.total_cpus
-    keep_none_apart(state.usable)
+    forget_idle(state.usable)
 
 
 def waiting(state: State):

@@ -20,7 +20,7 @@ from procure.simulator.tasks import (
     units_on,
     units_to,
 )
-from procure.simulator.usable import file_node
+from procure.simulator.usable import set_node_state
 
 FIRST_CORRECTION = 60
 """Seconds: the least by which an estimate that ran out is raised."""
@@ -147,7 +147,7 @@ def _release(world, state, job):
             state.free_cpus[node] += cpus
             state.free_mem[node] += mem
             state.free_gpus[node] += gpus
-        file_node(state, node)
+        set_node_state(state, node)
     state.n_idle[0] += state.n_nodes[job]
     state.ended[state.n_ended[0]] = job
     state.n_ended[0] += 1
@@ -308,7 +308,7 @@ def _occupy(world, state, job, nodes):
             state.free_cpus[node] -= cpus
             state.free_mem[node] -= mem
             state.free_gpus[node] -= gpus
-        file_node(state, node)
+        set_node_state(state, node)
         state.node_list[first + i] = node
         if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
             speed = world.speed_of_node[node]

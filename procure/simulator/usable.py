@@ -54,14 +54,14 @@ def make_usable(kind_of: np.ndarray, shape_cpus: np.ndarray) -> Usable:
     return Usable(kind, idle, bits[-1].copy(), size[apart].astype(np.int64), one_of, room, np.zeros_like(nodes), least)
 
 
-def keep_none_apart(usable: Usable) -> None:
+def forget_idle(usable: Usable) -> None:
     """Look at every node but the allocated ones: idle is not what the totals say."""
     usable.mixed[:] |= np.bitwise_or.reduce(usable.idle, axis=0)
     usable.kind[:], usable.idle[:], usable.n_idle[:] = -1, 0, 0
 
 
 @part
-def file_node(state, node):
+def set_node_state(state, node):
     """Say where a node stands, once what it has free has changed."""
     usable = state.usable
     kind, word, bit = usable.kind[node], node // BITS, np.int64(1) << node % BITS
@@ -81,14 +81,14 @@ def file_node(state, node):
 
 
 @part
-def on_idle(state, tasks, shape, kind):
+def units_on_idle(state, tasks, shape, kind):
     """Say how many units of a shape an idle node of a kind holds."""
     node = state.usable.one_of[kind]
     return units_in(state, tasks, shape, node, state.total_cpus[node], state.total_mem[node], state.total_gpus[node])
 
 
 @part
-def look_at(state, tasks, shape, wanted):
+def lay_candidates(state, tasks, shape, wanted):
     """Lay the nodes that may get some of ``wanted`` units of a shape into ``rows``; returns how many.
 
     Of no units, those that are not idle.
@@ -98,7 +98,7 @@ def look_at(state, tasks, shape, wanted):
     for kind in range(left.size):
         left[kind] = 0
         if usable.n_idle[kind] > 0:
-            n = on_idle(state, tasks, shape, kind)
+            n = units_on_idle(state, tasks, shape, kind)
             if n > 0:
                 left[kind] = _may_take(tasks, shape, wanted, n)
     for word in range(usable.mixed.size):
@@ -131,8 +131,8 @@ def count_units(state, tasks, shape):
     usable, total = state.usable, 0
     for kind in range(usable.n_idle.size):
         if usable.n_idle[kind] > 0:
-            total += usable.n_idle[kind] * on_idle(state, tasks, shape, kind)
-    for i in range(look_at(state, tasks, shape, 0)):
+            total += usable.n_idle[kind] * units_on_idle(state, tasks, shape, kind)
+    for i in range(lay_candidates(state, tasks, shape, 0)):
         node = usable.rows[i]
         total += units_in(state, tasks, shape, node, state.free_cpus[node], state.free_mem[node], state.free_gpus[node])
     return total
