@@ -73,7 +73,7 @@ def test_two_levels_are_one_pod():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SwitchName=a Nodes=c[1-3\n", "line 1: host list 'c[1-3' cannot be read; the line is cut off"),
+        ("SwitchName=a Nodes=c[1-3\n", "line 1: host list 'c[1-3' cannot be read; no ] closes"),
         ("SwitchName=a Nodes=c[3-1]\n", "range 3-1, which runs backwards"),
         ("SwitchName=a Nodes=c[1-9999999]\n", "more than 1,000,000 nodes"),
         ("SwitchName=a Nodes=c]\n", "cannot be read"),

@@ -8,6 +8,7 @@ import pytest
 
 from procure.schemas import JOB
 from procure.tables import read
+from procure.workload.generate import MOST_JOBS
 
 LOG = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\njob1,1,1,0,9,5,1620129600\n"
 
@@ -65,3 +66,10 @@ def test_mistakes_are_one_clear_error(procure, tmp_path, arguments, code, messag
     assert (found, out) == (code, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_as_many_jobs_as_the_library_makes_can_be_asked_for(procure):
+    """The option's bound was once left behind when that of the library rose."""
+    code, _, err = procure("generate", "--out", "jobs.parquet", "--n-jobs", str(MOST_JOBS + 1))
+    assert code == 2
+    assert f"{MOST_JOBS:,}" in err

@@ -26,6 +26,7 @@ from procure.workload import (
 )
 from procure.workload.clock import day_bounds, moment, utc_text
 from procure.workload.days import Rule
+from procure.workload.generate import MOST_JOBS
 from procure.workload.read_sacct import sacct_command
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 from procure.workload.studies import generate_jobs
@@ -125,7 +126,7 @@ def describe_(
 def generate_(
     out: common.JobsOutOption,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same jobs.")] = 1,
-    n_jobs: int | None = typer.Option(None, min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's."),
+    n_jobs: int | None = typer.Option(None, min=1, max=MOST_JOBS, help="How many jobs; by default the recipe's."),
     recipe: str = typer.Option(
         "published-day", help="An embedded recipe, published-day, campus or window, or a .toml file."
     ),

@@ -194,7 +194,11 @@ def _switches(records: Iterable[Record], source: str) -> tuple[dict[str, list[st
 def host_names(text: str, where: str) -> list[str]:
     """Expand a host list."""
     if not _HOST_LIST.fullmatch(text):
-        cut = "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
+        cut = (
+            "; no ] closes its [ (scontrol cuts lines at SLURM_TOPO_LEN characters)"
+            if text.count("[") > text.count("]")
+            else ""
+        )
         raise TableError(f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1")
     size = 0
     for low, high in re.findall(r"(\d+)-(\d+)", ",".join(re.findall(r"\[([^\]]*)\]", text))):
