@@ -323,7 +323,7 @@ def _changes(done: Recommendation) -> list[str]:
         lines.append(text + ".")
     named = done.shape and done.shape | {"package_id": servers(done.shape["package_id"])}
     lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
-    lines += [one.sentence() for one in done.rule_costs]
+    lines += [one.sentence().replace("without `", "without the rule ").replace("`", "") for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
     for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
         found = best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2))

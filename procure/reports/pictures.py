@@ -119,7 +119,7 @@ def waits_by_class(waits: Compared, own: Any = ()) -> dict[str, Any]:
             "data": {"values": rows},
             "height": 10 + (14 * len(waits.names) + 8) * len(order),
             "encoding": {
-                "y": {"field": "class", "type": "nominal", "sort": order, "title": None, "axis": {"labelLimit": 170},
+                "y": {"field": "class", "type": "nominal", "sort": order, "title": None, "axis": {"labelLimit": 200},
                       "scale": {"paddingInner": 0.35}},
                 "yOffset": {"field": "system", "sort": names, "scale": {"paddingInner": 0.3}},
                 "color": {"field": "system", "type": "nominal", "scale": {
