@@ -137,7 +137,7 @@ def test_loads_and_made_up_days(tmp_path):
     jobs, out = tmp_path / "jobs.csv", tmp_path / "o.csv"
     jobs.write_text(JOBS)
     refused("at most 1,000", "workload", "slice", jobs, "--load", "1e9", "--out", out, code=2)
-    refused("at most 1,000,000", "workload", "generate", "--n-jobs", 10**12, "--out", out, code=2)
+    refused("at most 10,000,000", "workload", "generate", "--n-jobs", 10**12, "--out", out, code=2)
     from procure.schemas import JOB
     from procure.tables import read
     from procure.workload import generate
