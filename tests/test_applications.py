@@ -20,7 +20,7 @@ from procure.objectives.conditions import find, parse_terms
 from procure.packages.nodes import package_nodes
 from procure.study import load_plan
 from procure.study.applications import Applications
-from procure.sweep.runner import make_bench, ready_of_package, simulate_batch
+from procure.sweep.runner import make_bench, ready_of_package, simulate_rows
 from procure.tables import JOB, check, write
 from procure.workload.speedups import KINDS, Application, map_applications, run_times_on, speeds_of
 from tests.naive import application_run_times, best_fit
@@ -97,7 +97,7 @@ def test_both_simulation_paths_equal_the_slow_twin(tmp_path: Path, named: bool):
         ready.jobs.types, *(column[kind] for column in (ready.kinds.mem, ready.kinds.cpus, ready.kinds.gpus)),
         ready.kinds.types[kind],
     )  # fmt: skip
-    batched = simulate_batch(bench, ["x"], counts[None, :])[0]
+    batched = simulate_rows(bench, ["x"], counts[None, :])[0].to_pandas()
     assert batched["mean_wait_time"].iloc[0] == pytest.approx(np.mean(start - ready.jobs.submit), abs=1e-9)
     bought = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes)
     for fast in (True, False):

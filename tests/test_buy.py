@@ -93,7 +93,6 @@ def test_ask_ranks_again_from_what_was_simulated(folder: Path) -> None:
     ("jobs", "more", "option"),
     [
         ("log.psv", (), "--tz"),
-        ("log.swf", (), "--set cpus_per_node"),
         ("log.txt", (), "--set format="),
         ("jobs.parquet", ("--budget", "€5,000"), "--rate EUR="),
         ("jobs.parquet", ("--quotes", "no-category.csv"), "--category"),
@@ -109,7 +108,6 @@ def test_what_only_a_person_can_say_is_one_question(
         "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|NNodes|NCPUS|State\n"
         "1|a|2024-01-01T00:00:00|2024-01-01T00:10:00|2024-01-01T01:10:00|3600|120|cpu=4,mem=8G,node=1|1|4|COMPLETED\n"
     )
-    (folder / "log.swf").write_text("; UnixStartTime: 0\n1 0 5 60 4 -1 -1 4 120 -1 1 1 1 1 1 1 -1 -1\n")
     (folder / "log.txt").write_text("hello\n")
     (folder / "no-category.csv").write_text(QUOTES.replace("category,", "").replace("compute,", "").replace("gpu,", ""))
     (folder / "no-price.csv").write_text("name,category,cpus,mem_gb,gpus\nA,compute,1,1,0\n")
@@ -119,6 +117,17 @@ def test_what_only_a_person_can_say_is_one_question(
     done = CliRunner().invoke(app, ["buy", *(word for pair in words.items() for word in pair), "--farm", "serial"])
     assert done.exit_code in (1, 2)
     assert option in str(done.exception) + " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_log_in_swf_asks_nothing(folder: Path) -> None:
+    """Its processors are tasks of one CPU, so nobody need say how many a node had; what is said is said once."""
+    rows = (f"{n} {60 * n} 5 600 6 -1 -1 6 1200 -1 1 1 1 1 1 1 -1 -1" for n in range(1, 41))
+    (folder / "log.swf").write_text("; UnixStartTime: 0\n" + "\n".join(rows) + "\n")
+    done = run(*(word if word != "jobs.parquet" else "log.swf" for word in BUY))
+    assert done.stderr.count("no job asks for memory") == 2  # when it is imported, and of the study's workload
+    assert not any("stood on nodes" in line for line in done.stdout.splitlines())
+    jobs = procure.load_plan(procure.load_study("study.toml")).workloads["jobs"]
+    assert (jobs["n_tasks"] == 6).all() and (jobs["cpus_per_task"] == 1).all()
 
 
 def test_the_busiest_weeks_stand_for_a_long_log(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -120,14 +121,15 @@ def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path)
 def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkeypatch):
     """The run of the favourite fails: no abort, the package is marked, the reason is told."""
     path = make_study(tmp_path, 2)
-    true_run = trial.simulate_batch
+    true_run = trial.simulate_rows
 
     def break_first(bench, ids, counts):
-        rows, seconds = true_run(bench, ids, counts)
+        made, seconds = true_run(bench, ids, counts)
+        rows = made.to_pandas()
         rows.loc[rows.index[0], ["status", "reason", "mean_wait_time"]] = ["failed", "out of luck", np.nan]
-        return rows, seconds
+        return pa.Table.from_pandas(rows, made.schema, preserve_index=False), seconds
 
-    monkeypatch.setattr(trial, "simulate_batch", break_first)
+    monkeypatch.setattr(trial, "simulate_rows", break_first)
     rows, err = ask("recommend", path, "-k", "500")
     assert sum(not row["simulated"] for row in rows) >= 1
     assert "1 confirming run failed" in err and "out of luck" in err

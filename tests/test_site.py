@@ -35,7 +35,7 @@ from procure.site.policy import Slurm
 from procure.site.show import partition_table
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
-from procure.sweep.runner import Bench, simulate_batch
+from procure.sweep.runner import Bench, simulate_rows
 from procure.tables import JOB, NODE, check
 
 pytestmark = pytest.mark.plain
@@ -563,7 +563,8 @@ def test_a_sweep_judges_packages_under_the_rules(tmp_path):
     jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
     jobs, policy = check(jobs, JOB), f"slurm:site={tmp_path.as_posix()},new=compute@general"
     ready = prepare(jobs, check(pd.concat([kept, types], ignore_index=True), NODE))
-    found, _ = simulate_batch(Bench("w", policy, ready, 1, None), ["p"], np.array([[2, 3]]))
+    found, _ = simulate_rows(Bench("w", policy, ready, 1, None), ["p"], np.array([[2, 3]]))
+    found = found.to_pandas()
     bought = pd.concat([kept, types.iloc[[0, 0, 1, 1, 1]]], ignore_index=True)
     bought["node_id"] = [f"{name}-{n}" if n else name for n, name in enumerate(bought["node_id"])]
     alone = simulate(jobs, check(bought, NODE), policy)

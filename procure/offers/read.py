@@ -143,8 +143,8 @@ class _SheetReader:
         if not found:
             return False
         if "name" in found and found["name"].text == EXAMPLE:
-            self.left_out(found["name"], "is the template's example")
-        elif table.is_lines:
+            return True
+        if table.is_lines:
             self.line(table, found)
         elif not _AMOUNTS & set(found):
             self.no_server(row)

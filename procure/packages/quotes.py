@@ -340,9 +340,7 @@ def _without_example(path: Path, quotes: pd.DataFrame) -> QuoteFile:
         return QuoteFile(path, quotes)
     if shown.all():
         raise TableError(f"{path}: holds no quote but the template's example")
-    row = f"row {int(shown.argmax()) + 1}"
-    quotes = quotes[~shown].reset_index(drop=True)
-    return QuoteFile(path, quotes, (), (Finding("warning", "", row, "", EXAMPLE, "is the template's example"),))
+    return QuoteFile(path, quotes[~shown].reset_index(drop=True))
 
 
 def _checked(path: Path, offer: Offer) -> QuoteFile:

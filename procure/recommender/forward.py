@@ -19,7 +19,7 @@ from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.applications import mapper
 from procure.study.plan import read_past_jobs
-from procure.sweep.runner import make_bench, simulate_batch
+from procure.sweep.trial import simulate_packages
 from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
@@ -125,9 +125,7 @@ class _Bench:
         first = self.plan.study.workloads[0].model_copy(update={"warm_up": warm_up, "begin": "empty"})
         study = self.plan.study.model_copy(update={"workloads": (first,)})
         plan = replace(self.plan, study=study, workloads={first.name: jobs})
-        found, _ = simulate_batch(make_bench(plan, first.name, self.policy), self.ids.tolist(), self.counts)
-        for run in found[found["status"] != "ok"].head(1).itertuples():
-            raise TableError(f"package {run.package_id}: {run.reason}")
+        found = simulate_packages(plan, self.counts, first.name, self.policy, jobs, "raise")
         return found.assign(mean_wait_time=found["mean_wait_time"].fillna(0.0).astype("float64"))
 
     def judge(self, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:

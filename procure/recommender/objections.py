@@ -195,7 +195,8 @@ def _far_above(done: Recommendation) -> str | None:
 def _unknown(done: Recommendation) -> str | None:
     plan = done.results.plan
     jobs = pd.concat([plan.workloads[case.name] for case in done.results.cases], ignore_index=True)
-    spread = (jobs["cpus_per_node"] == 1).all() and (jobs["n_nodes"] > 1).any()
+    nodes = jobs[jobs["n_tasks"].fillna(0) == 0] if "n_tasks" in jobs else jobs
+    spread = bool(len(nodes)) and (nodes["cpus_per_node"] == 1).all() and (nodes["n_nodes"] > 1).any()
     what = {
         "its memory": not as_logged(jobs)["mem_mb_per_node"].any(),
         "its time limit": not jobs["requested_time"].any(),
@@ -225,9 +226,10 @@ def _not_told_apart(done: Recommendation) -> str | None:
     waits = done.ranking["mean_wait_time"].iloc[: len(alike)][alike.to_numpy(dtype=bool)]
     n, of = int(alike.sum()) - 1, len(alike) - 1
     others = f"any of the {of} others" if n == of > 1 else f"{n} of the {of} others" if of > 1 else "the other"
+    low, high = duration(waits.min()), duration(waits.max())
     return (
         f"On jobs drawn anew from the log the first package cannot be told apart from {others} that it was compared "
-        f"with; their waits are {duration(waits.min())} to {duration(waits.max())}"
+        f"with; {f'all wait {low}' if low == high else f'their waits are {low} to {high}'}"
     )
 
 

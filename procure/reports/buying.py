@@ -112,7 +112,7 @@ def buy(
     >>> procure.buy("study.toml", k=3, farm="serial").recommendation.k
     3
     """
-    path = Path(study)
+    path, note = Path(study), _once(note)
     if inputs is not None:
         _write_study(path, inputs, say, note)
     with _step("checked", say) as told:
@@ -176,6 +176,18 @@ def ask(
             bounds.append(f"price_usd<={budget}")
     more = {} if confirm else {"verify": False, "resamples": 0, "exchanges": 0}
     return recommend(loaded, k=k, objective=objective, constraints=bounds, **more)  # type: ignore[arg-type]
+
+
+def _once(note: Say) -> Say:
+    """Return what passes a line on the first time that it is said: each step reads the study's inputs anew."""
+    said: set[str] = set()
+
+    def tell(text: str) -> None:
+        if text not in said:
+            note(text)
+        said.add(text)
+
+    return tell
 
 
 @contextmanager
@@ -291,17 +303,7 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
 
 
 def _log_settings(inputs: Inputs) -> LogSettings:
-    """Return how the log is read; where no option says its format, its first lines do, or the user is asked."""
-    how = _with_format(inputs)
-    if how.format == "swf" and how.cpus_per_node is None:
-        raise TableError(
-            f"{inputs.jobs}: how many processors had a node? SWF counts processors, so the shape of jobs is not known. "
-            "Say it with --set cpus_per_node=32; 1 is a node for each processor"
-        )
-    return how
-
-
-def _with_format(inputs: Inputs) -> LogSettings:
+    """Return how the log is read; where no option says its format, its first lines do."""
     how = inputs.log
     if str(inputs.jobs) == "-":
         raise TableError("-: a purchase is repeated, so its jobs must stay; name a file")

@@ -253,8 +253,8 @@ def _sure(done: Recommendation) -> list[str]:
         if others == 1:
             told = f"the package it was compared with {'cannot' if alike else 'can'}"
         else:
-            which = "none of the" if alike == others else f"{alike:,} of the"
-            told = f"{which} {others:,} packages it was compared with {'can' if alike == others else 'cannot'}"
+            which = f"{alike:,} of the" if 0 < alike < others else "none of the" if alike else "all"
+            told = f"{which} {others:,} packages it was compared with {'cannot' if 0 < alike < others else 'can'}"
         lines = [
             f"When the {what} are drawn anew {sure.n_draws:,} times, this package is the best in {100 * share:.0f} % "
             f"of the draws, and {told} be told from it."

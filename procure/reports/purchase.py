@@ -22,6 +22,7 @@ from procure.explanation.package import (
     sentences,
 )
 from procure.models import Predicted, WorkloadWaits
+from procure.models.surrogate import Surrogate
 from procure.page.html import check_pdf, render, write_page, write_pdf
 from procure.page.vega import library, picture
 from procure.policies import catalog
@@ -62,8 +63,9 @@ class Report:
 
     ``path`` is where it was written, ``html`` the page, which refers to nothing outside itself. ``memo`` and
     ``objections`` are what its first two pages say, ``evaluation`` how good the model is (rows of
-    `procure.evaluation.ranking.evaluate_case`). ``explanations`` of the first package and the next, and ``compared``,
-    the waits on the first and on what it is compared with, are empty and None where no job runs on the first.
+    `procure.evaluation.ranking.evaluate_case`, without the published rule). ``explanations`` of the first package and
+    the next, and ``compared``, the waits on the first and on what it is compared with, are empty and None where no job
+    runs on the first.
     """
 
     path: Path
@@ -160,9 +162,10 @@ def report(
     done = recommend(results, k=k, verify=verify, note=note)
     whole = done.case
     predicted = done.predicted or results.learn_if_useful(whole)
-    note("judging the model")
-    rankings, settings = results.rankings(whole), results.plan.study.evaluate
-    evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
+    settings, learnt = results.plan.study.evaluate, (str(results.plan.study.model.feature_set), Surrogate.kind)
+    known = {learnt: (predicted.wait, predicted.wait)} if predicted else {}
+    judged_by = evaluate_case(whole, known, None, settings.k, settings.hit_share)
+    evaluation = judged_by.loc[:, ~judged_by.columns.str.startswith("published_")]
     note("explaining the first packages")
     explanations = _explanations(done, predicted)
     waits = compared(done) if explanations else None
@@ -181,7 +184,7 @@ def report(
         changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         predicted=predicted,
-        evaluation=evaluation.to_dict(orient="records") if differ(whole.wait[judged]) else [],
+        evaluation=evaluation.to_dict(orient="records") if predicted and differ(whole.wait[judged]) else [],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         asked=asked + ("" if done.verified else " --no-verify"),

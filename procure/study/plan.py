@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -33,6 +34,7 @@ from procure.study.study import Study
 from procure.study.work import works_of
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
+from procure.text import listed
 from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
@@ -43,6 +45,7 @@ OF_CLASS = "class "
 """Begins the names in a plan's fingerprint of the classes that a study defines."""
 OF_POLICY = "policy "
 """Begins the names in a plan's fingerprint of what single policies depend on."""
+_OF_WORKLOAD = re.compile(r"(careful: |)workload (\S+): (.*)")
 _SIMULATION = ("procure.run", "procure.packages.nodes")
 Result = TypeVar("Result")
 
@@ -240,6 +243,7 @@ def collect_inputs(study: Study, policies: Sequence[str], problems: list[str] | 
     for one in study.workloads if quotes is not None else ():
         ask(study.logged_speed, one, quotes)
     logs = {one.name: ask(read_scenario, study, one, notes.append) for one in study.scenarios}
+    notes = _of_all(notes)
     for jobs in logs.values():
         for policy in policies if jobs is not None else ():
             ask(refuse_multi_node, jobs, policy)
@@ -311,6 +315,16 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.Dat
     whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
     past = merge([read_workload(one, note) for one in whole], drop_repeated=True)
     return with_clock_of(past, past.sort_values("submit_time", kind="stable", ignore_index=True))
+
+
+def _of_all(notes: list[str]) -> list[str]:
+    """Say once what is said alike of several workloads."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for text in notes:
+        found = _OF_WORKLOAD.fullmatch(text)
+        careful, name, said = found.groups() if found else ("", "", text)
+        names.setdefault((careful, said), []).append(name)
+    return [f"{careful}workload {listed(of)}: {said}" if of[0] else said for (careful, said), of in names.items()]
 
 
 def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> pd.DataFrame:

@@ -68,27 +68,13 @@ def _with_own_classes(ready: Prepared, plan: Plan) -> Prepared:
     return replace(ready, own_classes=tuple(one.name for one in plan.study.job_classes), own=own)
 
 
-def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pd.DataFrame, float]:
+def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
     """Simulate some packages.
 
-    Parameters
-    ----------
-    counts
-        int64[n_packages, n_types], types in quote order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The result table, one row per package; a run that failed is a row with its status and reason.
-    float
-        Seconds spent in the simulation itself.
+    ``counts`` is int64[n_packages, n_types], types in quote order. Returns result rows in the schema of
+    `procure.sweep.parts.schema_of`, one per package, of a run that failed with its reason; and the seconds spent in the
+    simulation itself.
     """
-    rows, seconds = simulate_rows(bench, package_ids, counts)
-    return check(rows.to_pandas(), RESULT), seconds
-
-
-def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
-    """Do as `simulate_batch`, with the rows in `procure.sweep.parts.schema_of` the study's own classes."""
     out = np.full((len(counts), len(metric_names(bench.ready.own_classes))), np.nan)
     reasons = [""] * len(counts)
     began = time.perf_counter()

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from procure.errors import ArgumentError, TableError
 from procure.files import Archive, keep
@@ -15,9 +16,11 @@ from procure.objectives.aggregate import pooled_mean
 from procure.packages.nodes import package_ids, package_nodes
 from procure.progress import step
 from procure.run import Run, simulate
+from procure.schemas import RESULT
 from procure.study import Plan
 from procure.sweep.results import StudyResults
-from procure.sweep.runner import Bench, make_bench, simulate_batch
+from procure.sweep.runner import Bench, make_bench, simulate_rows
+from procure.tables import check
 from procure.text import be, counted, file_name, nearest
 
 _BATCH = 50
@@ -83,9 +86,9 @@ def simulate_packages(
     size = _BATCH if bench.bits is not None else 1
     with step(f"simulating packages on {workload}", len(counts), "run") as one:
         for at in range(0, max(1, len(counts)), size):
-            found.append(simulate_batch(bench, ids[at : at + size], counts[at : at + size])[0])
+            found.append(simulate_rows(bench, ids[at : at + size], counts[at : at + size])[0])
             one.done += len(found[-1])
-    rows = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+    rows = check(pa.concat_tables(found).to_pandas(), RESULT)
     for first in rows[rows["status"] != "ok"].head(1).itertuples() if failures == "raise" else ():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
     return rows
