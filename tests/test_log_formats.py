@@ -286,6 +286,18 @@ def test_the_limit_of_an_array_needs_no_command_line(tmp_path):
     assert jobs["array_limit"].tolist() == [4]
 
 
+def test_numbered_resources_are_gpus_or_said(tmp_path):
+    """The first that a site counts is taken as GPUs, whatever its number; a job whose GRES are named keeps these."""
+    row = SLURMDBD.splitlines()[1]
+    plain = row.replace("gpu:a100:2", "").replace('"1=8,4=1","1=8"', '"1=8,4=1,1002=3,1004=1","1=8,1002=3"')
+    text = f"{SLURMDBD.splitlines()[0]}\n{row.replace('4=1', '4=1,1002=2')}\n{plain.replace('5,0', '7,0', 1)}\n"
+    (tmp_path / "log.csv").write_text(text)
+    found = import_log(tmp_path / "log.csv")
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3]
+    assert any("resource 1002 is taken as GPUs" in one for one in found.notes)
+    assert any("resource 1004, which 1 job asked for, is not read" in one for one in found.notes)
+
+
 def test_squeue_is_told_from_sacct(tmp_path):
     """And a cut list of an array is no job step."""
     path = tmp_path / "log.json"

@@ -1,14 +1,16 @@
 """Slurm's job table as slurmdbd keeps it (``CLUSTER_job_table``, as CSV), as rows of sacct's fields.
 
 Numbers of states and of trackable resources are those of Slurm's source (slurm.h, slurmdb.h): 1 is CPUs, 2 MB of
-memory, 4 nodes, 1001 and above what the site counts, GPUs first.
+memory, 4 nodes, 1001 and above what the site counts; the first of these that the log has is taken as GPUs.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 
+from procure.text import counted
 from procure.workload.rows import Rows
 
 _NEEDED = {"id_job", "time_submit", "time_start", "time_end"}
@@ -31,14 +33,16 @@ def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
     delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
-    for number, row in enumerate(csv.DictReader(io.StringIO(text), delimiter=delimiter), 2):
+    every = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    gpus = _gpus(every, found)
+    for number, row in enumerate(every, 2):
         if None in row or None in row.values():
             found.bad(number, str(row.get("id_job")), "a row with as many fields as the header")
             continue
         row = {name: "" if text in ("NULL", "\\N") else text for name, text in row.items()}
         state = row.get("state", "")
         limit = row.get("timelimit", "")
-        asked, got = (_tres(row.get(name, ""), row, found) for name in ("tres_req", "tres_alloc"))
+        asked, got = (_tres(row.get(name), "" if _names_gres(row) else gpus) for name in ("tres_req", "tres_alloc"))
         task = row.get("id_array_task", "")
         array, het = row.get("id_array_job", "0"), row.get("het_job_id", "0")
         job_id = f"{array}_{task}" if array not in ("0", "") and task not in _NO_VALUE else row["id_job"]
@@ -85,13 +89,40 @@ def _nodes(text: str) -> str:
     return text.strip("[]").replace("'", "").replace(" ", "") if text.startswith("['") else text
 
 
-def _tres(text: str, row: dict[str, str], found: Rows) -> str:
+def _gpus(every: list[dict[str, str]], found: Rows) -> str:
+    """Return the number of the resource that is GPUs where no column of GRES names them; say what is not read."""
+    jobs = Counter(
+        number
+        for row in every
+        if not _names_gres(row)
+        for number in {one.partition("=")[0] for name in ("tres_req", "tres_alloc") for one in _pairs(row.get(name))}
+        if number.isdigit() and int(number) >= _FIRST_GRES
+    )
+    first, *others = sorted(jobs, key=int) or [""]
+    if first:
+        found.note(f"resource {first} is taken as GPUs, the first that a site counts; tres_table of the database tells")
+    for number in others:
+        found.note(
+            f"careful: resource {number}, which {counted(jobs[number], 'job')} asked for, is not read, as the log does "
+            "not name it; sacct does: procure workload import --print-sacct-command"
+        )
+    return first
+
+
+def _names_gres(row: dict[str, str]) -> bool:
+    return any(row.get(name) not in (None, "", "NULL", "\\N") for name in ("gres_req", "gres_alloc"))
+
+
+def _pairs(text: str | None) -> list[str]:
+    return [one for one in (text or "").split(",") if "=" in one]
+
+
+def _tres(text: str | None, gpus: str) -> str:
     """Write ``1=40,2=362000,4=1,1001=2`` as sacct does."""
     parts = []
-    for number, _, amount in (one.partition("=") for one in text.split(",") if "=" in one):
+    for number, _, amount in (one.partition("=") for one in _pairs(text)):
         if number in _TRES:
             parts.append(f"{_TRES[number]}={amount}{'M' if number == '2' else ''}")
-        elif number == str(_FIRST_GRES) and not row.get("gres_req", "") and not row.get("gres_alloc", ""):
-            found.note("resource 1001 is taken as GPUs, the first that a site counts; tres_table of the database tells")
+        elif number == gpus:
             parts.append(f"gres/gpu={amount}")
     return ",".join(parts)
