@@ -72,7 +72,7 @@ def _made_up(done: Recommendation) -> str | None:
     return f"{counted(n, 'job')} of {listed(names)} are made up, so no figure is of your own system" if names else None
 
 
-@_row("predicted-leads", "Simulate it before you buy: leave out --no-verify")
+@_row("predicted-leads", "Simulate it before you buy: ask --confirm, or recommend without --no-verify")
 def _predicted(done: Recommendation) -> str | None:
     first = done.ranking.iloc[0]
     said = f"The first package was not simulated: its mean wait of {duration(first['mean_wait_time'])} is predicted"

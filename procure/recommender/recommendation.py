@@ -105,7 +105,7 @@ class Recommendation(Shown):
             return table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
         top, of = self.ranking.head(self.k), self.criteria.objective
         table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
-        if self.criteria != Criteria():
+        if of != Criteria().objective:
             table[heading(of)] = _rounded(top["objective_value"])
         table["wait_s"] = top["mean_wait_time"].round(1)
         table["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]

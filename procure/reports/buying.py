@@ -173,7 +173,7 @@ def ask(
                 f"budget_usd in {loaded.path} and run: procure buy {loaded.path}",
             )
         if budget < own:
-            bounds.append(f"price_usd<={budget}")
+            bounds.append(f"price_usd<={f'{budget:,.2f}'.removesuffix('.00')}")
     more = {} if confirm else {"verify": False, "resamples": 0, "exchanges": 0}
     return recommend(loaded, k=k, objective=objective, constraints=bounds, **more)  # type: ignore[arg-type]
 
