@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,7 @@ from procure.progress import step
 from procure.run import Run, simulate
 from procure.schemas import RESULT
 from procure.study import Plan
+from procure.sweep.protocol import n_local_workers
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import Bench, make_bench, simulate_rows
 from procure.tables import check
@@ -82,12 +84,17 @@ def simulate_packages(
         bench = make_bench(replace(plan, workloads=plan.workloads | {workload: jobs}), workload, policy)
     ids = [name or "nothing" for name in package_ids(counts, plan.types)]
     counts = np.ascontiguousarray(counts, dtype=np.int64)
-    found = []
-    size = _BATCH if bench.bits is not None else 1
-    with step(f"simulating packages on {workload}", len(counts), "run") as one:
-        for at in range(0, max(1, len(counts)), size):
-            found.append(simulate_rows(bench, ids[at : at + size], counts[at : at + size])[0])
-            one.done += len(found[-1])
+    found, n, cores = [], len(counts), n_local_workers()
+    batched = bench.bits is not None  # the kernel then runs outside Python's lock
+    size = min(_BATCH, max(1, -(-n // cores))) if batched else 1
+
+    def simulated(at: int) -> pa.Table:
+        return simulate_rows(bench, ids[at : at + size], counts[at : at + size])[0]
+
+    with step(f"simulating packages on {workload}", n, "run") as one, ThreadPoolExecutor(cores) as pool:
+        for part in (pool.map if batched else map)(simulated, range(0, max(1, n), size)):
+            found.append(part)
+            one.done += len(part)
     rows = check(pa.concat_tables(found).to_pandas(), RESULT)
     for first in rows[rows["status"] != "ok"].head(1).itertuples() if failures == "raise" else ():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
