@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from procure.errors import TableError, reason
-from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
+from procure.files import check_parquet, damage_of, existing_file, is_parquet, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema  # noqa: F401 - one door
 from procure.text import money, nearest, printable, short
 
@@ -351,8 +351,9 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     except (TableError, MemoryError):
         raise
     except Exception as error:  # every reader and decompressor raises its own classes for a damaged file
-        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
-        raise TableError(f"{path}: cannot be read as {kind}: {reason(error)}") from None
+        if path.suffix == ".parquet":
+            raise TableError(f"{path}: cannot be read as Parquet: {damage_of(path)}; write it anew") from None
+        raise TableError(f"{path}: cannot be read as CSV: {reason(error)}") from None
     if frame.empty:
         raise TableError(f"{path}: holds no {schema.name}; at least one row is needed")
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from procure._version import __version__
@@ -22,7 +23,7 @@ from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
 from procure.study.existing import read_existing
 from procure.tables import read
-from procure.workload import import_log
+from procure.workload import generate, import_log
 
 NODES = "node_id,cpus,mem_mb\na,4,1000\nb,8,2000\n"
 JOBS = "job_id,submit_time,run_time,cpus_per_node,user\n1,100,10,4,ann\n2,160,20,8,bob\n"
@@ -255,3 +256,26 @@ class _Changed:
     def __call__(self, path: Path):
         digest, imports = self.read(path)
         return (b"other" if path == self.path else digest), imports
+
+
+def test_a_damaged_row_group_is_named(tmp_path):
+    """With its first row, as none before it need be thrown away; a file that is cut off is said to be."""
+    jobs = generate(seed=1, n_jobs=3_000)
+    path = tmp_path / "jobs.parquet"
+    jobs.to_parquet(path, row_group_size=1_000)
+    content = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(1).column(0).dictionary_page_offset
+    content[start : start + 400] = bytes(400)
+    path.write_bytes(content)
+    with pytest.raises(TableError, match="row group 2 of 3, from row 1,001 on, is damaged; write it anew"):
+        read(path, JOB)
+    path.write_bytes(content[:5_000])
+    with pytest.raises(TableError, match="cut off"):
+        read(path, JOB)
+
+
+def test_a_full_disk_is_said_in_the_words_of_the_system(tmp_path):
+    """Arrow's own sentence holds the number of the error alone; nothing half-written stays."""
+    with pytest.raises(TableError, match="No space left on device; free some in"), whole_file(tmp_path / "a.parquet"):
+        raise OSError("Error writing bytes to file. Detail: [errno 28] No space left on device")
+    assert not list(tmp_path.iterdir())

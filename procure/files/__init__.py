@@ -7,6 +7,7 @@ from procure.files.kept import keep, keep_array
 from procure.files.read import (
     as_utf8,
     check_parquet,
+    damage_of,
     existing_file,
     from_json,
     is_file,
@@ -21,6 +22,7 @@ __all__ = [
     "as_utf8",
     "check_parquet",
     "code_digest",
+    "damage_of",
     "existing_file",
     "from_json",
     "installed_xgboost",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import csv
 import functools
 import gzip
@@ -108,6 +109,19 @@ def from_json(text: str | bytes) -> Any:
 def is_parquet(content: bytes) -> bool:
     """Tell whether bytes are a Parquet file's, by the mark at both ends."""
     return content[:4] == content[-4:] == b"PAR1" and len(content) > 8
+
+
+def damage_of(path: Path | io.BytesIO) -> str:
+    """Say where a Parquet file cannot be read."""
+    first = 1
+    with contextlib.suppress(OSError, ValueError, pa.ArrowException), pq.ParquetFile(path) as file:
+        for n in range(file.num_row_groups):
+            try:
+                file.read_row_group(n)
+            except (OSError, ValueError, pa.ArrowException):
+                return f"row group {n + 1} of {file.num_row_groups}, from row {first:,} on, is damaged"
+            first += file.metadata.row_group(n).num_rows
+    return "it is cut off, damaged, or of another kind"
 
 
 def check_parquet(path: Path | io.BytesIO) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from procure.errors import TableError
+
+_ERRNO = re.compile(r"\[errno (\d+)\]")
 
 
 @contextlib.contextmanager
@@ -40,6 +44,8 @@ def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
                 os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+        number = error.errno or int((_ERRNO.findall(str(error)) or [errno.EIO])[0])  # Arrow writes it in its sentence
+        rest = f"; free some in {path.absolute().parent}, or write elsewhere" if number == errno.ENOSPC else ""
+        raise TableError(f"{path}: cannot be written: {os.strerror(number)}{rest}") from None
     finally:
         temporary.unlink(missing_ok=True)
