@@ -136,7 +136,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
 
     if missing.any() and column.dtype != "str" and not column.nullable:
         if column.required or column.default is None:
-            refuse(missing, f"the value is missing; {column.meaning} is required", show=False)
+            refuse(missing, f"the value is missing; {column.meaning.partition(';')[0]} is required", show=False)
         values = values.astype(object).where(~missing, column.default)
         missing = np.zeros(len(values), dtype=bool)
     if column.dtype == "str":

@@ -120,6 +120,15 @@ def test_a_package_that_runs_no_job_has_no_cost_per_job() -> None:
     assert found["usd_per_job"].isna().tolist() == [True, False]
 
 
+def test_tasks_run_wherever_they_fit() -> None:
+    """Twenty tasks of a CPU keep half of 2 × 16 CPUs and more busy, though the log had them on twenty nodes."""
+    rows = {"job_id": ["1", "2"], "submit_time": [0, 100], "run_time": 50, "n_nodes": 20, "cpus_per_node": 1}
+    jobs = check(pd.DataFrame(rows).assign(n_tasks=20, cpus_per_task=1), JOB)
+    packages = pd.DataFrame([[0, 2, 0, 0], [0, 1, 0, 0]], columns=list(TYPES)).assign(package_id="p", price_usd=1.0)
+    found = total_costs(packages, QUOTES, Costs(), {"w": work_of(jobs, QUOTES)})
+    assert found["busy_share"].tolist() == [pytest.approx(2 * 20 * 50 / 100 / 32), 0]
+
+
 def test_a_study_reckons_with_the_speeds_that_it_simulates_with(tmp_path: Path) -> None:
     """`logged_speed`, `[gpu_models]` and `kill_at_limit` count in the list's costs, for one job on paper."""
     QUOTES[QUOTES["name"] == "v"].to_csv(tmp_path / "quotes.csv", index=False)

@@ -276,7 +276,9 @@ def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> 
         if len(one.waits) > 1:
             shorter = better.waits["mean_wait_time"].to_numpy() < worse.waits["mean_wait_time"].to_numpy()
             lines.append(f"they wait less on {int(shorter.sum())} of {len(one.waits)} workloads")
-    for most in _factors_of(one, other).head(1).itertuples():
+    factors = _factors_of(one, other)
+    same_way = (factors["difference"] < 1) if one.wait < other.wait else (factors["difference"] > 1)
+    for most in factors[same_way].head(1 if one.wait != other.wait else 0).itertuples():
         lines.append(
             f"the model attributes most of the difference to {most.item}: ×{most.first:.2f} for the first, "
             f"×{most.second:.2f} for the second"

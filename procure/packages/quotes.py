@@ -357,7 +357,8 @@ def _checked(path: Path, offer: Offer) -> QuoteFile:
             row["name"] = f"repeated {number}"
     if not rows:
         if not any(one.severity == "error" for one in findings) and not offer.lines:
-            raise TableError(f"{path}: holds no quote; at least one row is needed")
+            read = f"; {one}" if (one := next(iter(listed_once(findings)), "")) else ""
+            raise TableError(f"{path}: holds no server with a price{read}")
         return QuoteFile(path, pd.DataFrame(), tuple(offer.lines), tuple(findings))
     frame, errors = cell_errors(pd.DataFrame(rows, dtype=object), QUOTE)
     quotes = check(frame, QUOTE)

@@ -138,6 +138,23 @@ def jobs_left_out(
     if existing is not None and len(existing):
         own = existing.groupby([*types], dropna=False, sort=False).size().rename("n").reset_index()
         types, n_own = pd.concat([types, own[[*types]]], ignore_index=True), np.append(n_own, own["n"].to_numpy())
+    questions, which = _questions(types, shapes)
+    asking = np.bincount(which, weights=n_jobs, minlength=len(questions))
+    left_out = np.empty(len(counts), dtype="int64")
+    for start in range(0, len(counts), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        there = np.zeros((len(counts[rows]), len(types))) + n_own
+        there[:, : counts.shape[1]] += counts[rows]
+        left_out[rows] = _without(there, questions) @ asking
+    return left_out
+
+
+def _questions(types: pd.DataFrame, shapes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `_without` asks, a row for requests that the same types hold alike, and the row of each request.
+
+    A row has the nodes' shares or tasks that a node of each type holds, how many are asked for, and on how many nodes
+    at least and at most, 0 = any. A day's 160 requests become about ten rows.
+    """
     nodes = shapes["n_nodes"]
     units, least, most = nodes, nodes, 0 * nodes
     if "n_tasks" in shapes:
@@ -147,18 +164,10 @@ def jobs_left_out(
             for one, name in ((units, "n_tasks"), (least, "min_nodes"), (most, "max_nodes"))
         )
         least = np.minimum(least, units)  # as the simulator has it: no node without a task
-    # Requests that the same types can hold are one question: a day's 160 shapes become about ten.
-    questions, which = np.unique(
+    found, which = np.unique(
         np.column_stack([units_held(types, shapes).T, units, least, most]), axis=0, return_inverse=True
     )
-    asking = np.bincount(which.ravel(), weights=n_jobs, minlength=len(questions))
-    left_out = np.empty(len(counts), dtype="int64")
-    for start in range(0, len(counts), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        there = np.zeros((len(counts[rows]), len(types))) + n_own
-        there[:, : counts.shape[1]] += counts[rows]
-        left_out[rows] = _without(there, questions) @ asking
-    return left_out
+    return found, which.ravel()
 
 
 def _without(there: np.ndarray, questions: np.ndarray) -> np.ndarray:
@@ -188,8 +197,7 @@ class WorkloadDemand:
     """
 
     jobs: pd.DataFrame
-    able: np.ndarray  # bool[n_kinds, n_groups], whether a node holds its share of a job
-    needed: np.ndarray  # int64[n_groups], nodes that a job needs
+    questions: np.ndarray  # int64[n_groups, n_kinds + 3], as `_questions` returns them
     group: np.ndarray  # int64[n_jobs], in table order
     run_times: np.ndarray  # int64[n_speeds, n_jobs], s
     speed: np.ndarray  # int64[n_kinds], row of the run times
@@ -205,9 +213,14 @@ class WorkloadDemand:
         return float(np.ptp(self.jobs["submit_time"]) or max(1, self.jobs["run_time"].max()))
 
     @cached_property
+    def able(self) -> np.ndarray:
+        """Whether a node of a kind holds a share, or a task, of the jobs of a group; bool[n_kinds, n_groups]."""
+        return self.questions[:, :-3].T > 0
+
+    @cached_property
     def n_jobs(self) -> np.ndarray:
         """Jobs of each group, int64[n_groups]."""
-        return np.bincount(self.group, minlength=len(self.needed))
+        return np.bincount(self.group, minlength=len(self.questions))
 
     @cached_property
     def cpu_seconds(self) -> np.ndarray:
@@ -216,7 +229,12 @@ class WorkloadDemand:
 
     def _seconds_of(self, what: str) -> np.ndarray:
         asked = (self.jobs["n_nodes"] * self.jobs[f"{what}_per_node"]).to_numpy(dtype="float64")
-        return np.stack([np.bincount(self.group, run * asked, len(self.needed)) for run in self.run_times])
+        if "n_tasks" in self.jobs:
+            tasks = self.jobs["n_tasks"].to_numpy()
+            of_tasks = tasks * self.jobs[f"{what}_per_task"].to_numpy(dtype="float64")
+            on_nodes = asked if what == "gpus" else 0.0  # of GPUs alone some are asked for on each node
+            asked = np.where(tasks > 0, of_tasks + on_nodes, asked)
+        return np.stack([np.bincount(self.group, run * asked, len(self.questions)) for run in self.run_times])
 
     @cached_property
     def _sets(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -249,7 +267,7 @@ class WorkloadDemand:
             nodes = np.concatenate([counts[rows], own], axis=1).astype("float64")
             cpus, gpus = nodes * self.cpus, nodes * self.gpus
             held = cpus @ able
-            runs = nodes @ able >= self.needed
+            runs = ~_without(nodes, self.questions)
             # A kind without CPUs holds only jobs that ask for none, and those have no CPU-seconds.
             per_cpu = runs / np.maximum(held, 1e-300)
             share = [cpus[:, self.speed == k] @ able[self.speed == k] * per_cpu for k in range(n_speeds)]
@@ -283,8 +301,7 @@ def work_of(
         alike = own.groupby(columns, sort=False, dropna=False, observed=True).size().rename("n").reset_index()
         types = pd.concat([types, alike], ignore_index=True)
     shapes = request_shapes(jobs)
-    able = fits(types, shapes)
-    questions, which = np.unique(np.column_stack([able.T, shapes["n_nodes"]]), axis=0, return_inverse=True)
+    questions, which = _questions(types, shapes)
     found: dict[bytes, int] = {}
     speed = np.zeros(len(types), dtype="int64")
     logged = jobs["run_time"].to_numpy(dtype="int64")
@@ -298,9 +315,8 @@ def work_of(
         speed[row] = known[key]
     return WorkloadDemand(
         jobs,
-        questions[:, :-1].T.astype(bool),
-        questions[:, -1].astype("int64"),
-        which.ravel()[shape_of(jobs, shapes)].astype("int64"),
+        questions.astype("int64"),
+        which[shape_of(jobs, shapes)].astype("int64"),
         np.stack([np.frombuffer(row, dtype="int64") for row in found]),
         speed,
         types["cpus"].to_numpy(dtype="float64"),

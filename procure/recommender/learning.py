@@ -88,7 +88,7 @@ def learn_values(
             if of.per_workload and len(values.cases) > 1:
                 note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
             if not values.learn(of, learn):
-                raise TableError(few_simulated(values.whole, folds) + "; simulate more (sweep.sample)")
+                raise TableError(f"{few_simulated(values.whole, folds)}; simulate more (sweep.sample), or confirm")
         useless = [one.what for one in values.models if not one.useful]
         if verify and useless and runs_of(results.plan.study, int(missing.sum())) <= MOST_RUN_WHOLE:
             note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")

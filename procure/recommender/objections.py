@@ -13,7 +13,7 @@ from procure.packages.runnable import request_text
 from procure.recommender.recommendation import Recommendation, against_log, concentration
 from procure.schemas import as_logged
 from procure.sweep.trial import replayed
-from procure.text import counted, duration, listed, with_unit
+from procure.text import counted, duration, joined, listed, with_unit
 from procure.workload.replay import counted_jobs
 
 COSTLY = 0.1
@@ -22,6 +22,8 @@ TURNS = 0.01
 """The choice turns where another package waits at least this share less."""
 NOTHING = 60.0
 """Seconds of wait below which a difference says nothing."""
+FEW_TOLD = 0.05
+"""What fewer of the jobs ask for counts as not told by the log."""
 IDLE = 0.5
 """Below this share of every resource in use, capacity may be far above demand."""
 _RESOURCES = {"cpus": "CPUs", "mem_mb": "memory", "gpus": "GPUs"}
@@ -97,7 +99,7 @@ def _longer_than_logged(done: Recommendation) -> str | None:
     return f"Jobs wait {duration(here)} on average on the first package; in the log they waited {duration(logged)}"
 
 
-@_row("few-jobs", "Ask whether these jobs will come again; --objective median-wait or p95-wait goes less by them")
+@_row("few-jobs", "Ask whether these jobs will come again; recommend --objective median-wait goes less by them")
 def _few_jobs(done: Recommendation) -> str | None:
     few = concentration(done, _first(done)).get("few") if done.ranking["simulated"].iloc[0] else None
     if few is None:
@@ -171,7 +173,7 @@ def _below_demand(done: Recommendation) -> str | None:
         return None
     return (
         f"The jobs ask for {used:.2f} times the {_RESOURCES[of]} that the first package has while they are "
-        "submitted, so its queue grows and its wait says how long was looked"
+        "submitted, so its queue grows to the end, and a longer log would show longer waits"
     )
 
 
@@ -197,13 +199,15 @@ def _unknown(done: Recommendation) -> str | None:
     jobs = pd.concat([plan.workloads[case.name] for case in done.results.cases], ignore_index=True)
     nodes = jobs[jobs["n_tasks"].fillna(0) == 0] if "n_tasks" in jobs else jobs
     spread = bool(len(nodes)) and (nodes["cpus_per_node"] == 1).all() and (nodes["n_nodes"] > 1).any()
-    what = {
-        "its memory": not as_logged(jobs)["mem_mb_per_node"].any(),
-        "its time limit": not jobs["requested_time"].any(),
-        "how its processors stood on nodes (each counts as a node)": spread,
-    }
-    missing = " nor ".join(name for name, lacks in what.items() if lacks)
-    return f"The log tells of none of its {len(jobs):,} jobs {missing}" if missing else None
+    what = {"asks for memory": as_logged(jobs)["mem_mb_per_node"], "has a time limit": jobs["requested_time"]}
+    known = {name: int((values > 0).sum()) for name, values in what.items()}
+    said = [
+        f"{f'only {n:,}' if n else 'none'} of the {len(jobs):,} jobs {name}"
+        for name, n in known.items()
+        if n < FEW_TOLD * len(jobs)
+    ]
+    said += ["how processors stood on nodes is not known, and each counts as a node"] if spread else []
+    return joined(said)[:1].upper() + joined(said)[1:] if said else None
 
 
 @_row("replay-far-from-log", "Compare packages by these waits, and promise none; procure site fit looks for the rules")

@@ -116,6 +116,8 @@ class BestOfBudget(NamedTuple):
     wait: float
     jobs_left_out: int
     n_simulated: int
+    budget_usd: float
+    price_usd: float
 
 
 def best_of_budget(results: StudyResults, criteria: Criteria, rule: str, budget_usd: float) -> BestOfBudget | None:
@@ -127,8 +129,9 @@ def best_of_budget(results: StudyResults, criteria: Criteria, rule: str, budget_
         return None
     whole = values.whole
     return BestOfBudget(
-        str(values.packages["package_id"].iloc[best]), float(whole.wait[best]), int(whole.left_out[best]), len(pool)
-    )
+        str(values.packages["package_id"].iloc[best]), float(whole.wait[best]), int(whole.left_out[best]), len(pool),
+        budget_usd, float(values.packages["price_usd"].iloc[best]),
+    )  # fmt: skip
 
 
 def kept_to_nodes(results: StudyResults, criteria: Criteria, rule: str, rows: np.ndarray) -> dict[str, Any] | None:
@@ -143,6 +146,8 @@ def kept_to_nodes(results: StudyResults, criteria: Criteria, rule: str, rows: np
     several = {name: plan.workloads[name]["n_nodes"] > 1 for name in names if "n_tasks" in plan.workloads[name]}
     if not any((plan.workloads[name]["n_tasks"][some] > 0).any() for name, some in several.items()):
         return None
+    if all((plan.workloads[name]["cpus_per_node"][some] == 1).all() for name, some in several.items()):
+        return None  # the log counts processors, each as a node: where they stood is not known
     jobs = {name: as_logged(plan.workloads[name]) for name in several}
     kept = replace(results, plan=replace(plan, workloads=plan.workloads | jobs))
     try:

@@ -230,6 +230,8 @@ def _simulate(study: Study, farm: str, options: FarmOptions, say: Say, note: Say
 
 def _write_study(path: Path, inputs: Inputs, say: Say, note: Say) -> None:
     """Write a study file from a log and offers; one that these have written before stays."""
+    if inputs.site is not None and not inputs.site.is_dir():
+        raise ArgumentError("site", f"{inputs.site}: no such folder; procure site read writes one")
     with _step("offers", say) as told:
         told(_read_offers(inputs))
         try:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from procure.errors import ArgumentError, TableError
+from procure.offers.reading import in_usd
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
 from procure.progress import silent
@@ -72,11 +73,17 @@ class Explorer:
             of_budget = self._of_budget(budget)
             results, values = of_budget.results, of_budget.package_values
             criteria = criteria_of(self._study, constraints=constraints)
+            most = [one.value for one in criteria.constraints if one.of.column == "price_usd" and one.op == "<="]
+            if budget is None and most and 0 < min(most) < self._study.packages.budget_usd:
+                of_budget = self._of_budget(min(most))
+                results, values = of_budget.results, of_budget.package_values
             bounds = (*criteria.constraints, *(one for one in of_budget.criteria.constraints if budget is not None))
             criteria = replace(criteria, constraints=tuple(dict.fromkeys(bounds)))
-            if missing := set(criteria.result_columns) - set(values.results):
+            missing = set(criteria.result_columns) - set(values.results)
+            if missing or values.costs.empty:
                 more = values_of(results, criteria)
                 values.results |= {name: more.results[name] for name in missing}
+                values.costs = more.costs
             learn_values(values, results, criteria, verify=False)
             ranking = ranking_table(values, criteria)
         kept = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
@@ -92,7 +99,7 @@ class Explorer:
                 _FOLDER / "explore.html",
                 script=library() + (_FOLDER / "purchase.js").read_text(encoding="utf-8"),
                 title=title_of(study),
-                budget=study.packages.budget_usd,
+                budget=f"{study.packages.budget_usd:,.2f}".removesuffix(".00"),
                 bounds=study.recommend.constraints,
                 cloud=picture("cloud", label, pictures.cloud(data), ["packages"]),
                 data=data,
@@ -147,7 +154,7 @@ def _answer(explorer: Explorer, asked: dict[str, list[str]]) -> bytes:
         budget, k = asked.get("budget", [""])[0], asked.get("k", [""])[0]
         constraints = [one for text in asked.get("constraints", []) for one in text.split(";") if one.strip()]
         answer = explorer.answer(
-            budget=float(budget) if budget else None, constraints=constraints, k=int(k) if k else None
+            budget=in_usd(budget, {}) if budget else None, constraints=constraints, k=int(k) if k else None
         )
     except (TableError, ValueError) as error:
         answer = {"error": str(error)}

@@ -14,7 +14,7 @@ from procure.packages.costs import Costs
 from procure.page.names import servers
 from procure.recommender.recommendation import Recommendation, against_targets
 from procure.recommender.replay_check import cut_sentence
-from procure.recommender.rule_costs import best_of_budget, shape_notes
+from procure.recommender.rule_costs import BestOfBudget, best_of_budget, shape_notes
 from procure.recommender.values import Criteria
 from procure.reports.bill import order_usd
 from procure.schemas import CLASSES, COST_ITEMS, as_logged
@@ -30,7 +30,9 @@ NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it, or a second."""
 SAVES = 0.01
 """A saving below 1 % of the price is not worth a sentence."""
-OTHER_BUDGETS = (0.8, 1.2)
+OTHER_BUDGETS = (0.8, 0.9, 1.1, 1.2)
+"""Shares of the budget whose best packages are simulated, too; the memo tells those of `_TOLD`."""
+_TOLD = (0.8, 1.2)
 _CLASS_NAMES = dict(
     zip(CLASSES, ("with GPUs", "with over 8 GB per CPU", "on several nodes", "all others"), strict=True)
 )
@@ -71,9 +73,9 @@ class Compared:
             wait, weight = held[name].to_numpy(dtype="float64"), held["weight"].to_numpy(dtype="float64")
             some = len(held) > 0
             found[f"{name}_mean"] = float(np.average(wait, weights=weight)) if some else np.nan
-            found[f"{name}_p95"] = (
-                float(np.quantile(wait, 0.95, weights=weight, method="inverted_cdf")) if some else np.nan
-            )
+            alike = some and (weight == weight[0]).all()  # then as the metrics of a run have it
+            how = {} if alike else {"weights": weight, "method": "inverted_cdf"}
+            found[f"{name}_p95"] = float(np.quantile(wait, 0.95, **how)) if some else np.nan
             found[f"{name}_late"] = float(np.average(wait > LONG_WAIT, weights=weight)) if some else np.nan
         return found
 
@@ -120,7 +122,9 @@ def compared(done: Recommendation) -> Compared:
     elif "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
         logged = (jobs["start_time"] - jobs["submit_time"]).astype("float64").clip(lower=0)
         names["today"], table["today"] = "in the log", logged.to_numpy()
-    able = np.flatnonzero(done.case.simulated & done.case.runs_all)
+    ranking = done.ranking
+    kept = ranking.get("satisfies", True)
+    able = np.sort(ranking.loc[ranking["simulated"] & (ranking["jobs_left_out"] == 0) & kept, "row"].to_numpy())
     if len(able) > 1:
         middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
         names["middle"] = f"the middle of {len(able):,} packages"
@@ -164,17 +168,26 @@ class Memo:
     limits: list[str]
 
 
-def write_memo(done: Recommendation, waits: Compared | None) -> Memo:
+def other_budgets(done: Recommendation) -> list[BestOfBudget]:
+    """Simulate packages for more and for less money; a budget that buys none is left out."""
+    own = done.results.plan.study.packages.budget_usd
+    shares = OTHER_BUDGETS if done.verified and done.criteria.need_runs else ()
+    found = (best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2)) for share in shares)
+    return [one for one in found if one is not None]
+
+
+def write_memo(done: Recommendation, waits: Compared | None, budgets: Sequence[BestOfBudget] = ()) -> Memo:
     """Word the memo.
 
-    ``done`` is a list that is not empty; ``waits`` are from `compared`, None where no job runs on the first package.
+    ``done`` is a list that is not empty; ``waits`` are from `compared`, None where no job runs on the first package;
+    ``budgets`` from `other_budgets`.
     """
     parts = [
         ("What it brings", "waits", _brings(done, waits)),
         ("What it costs", "bill", _costs(done)),
         ("How sure this is", "sure", _sure(done)),
         ("The nearest alternative", "list", _alternative(done)),
-        ("What would change the answer", "change", _changes(done)),
+        ("What would change the answer", "change", _changes(done, budgets)),
     ]
     order = f"US$ {order_usd(done):,.2f} of a budget of US$ {done.results.plan.study.packages.budget_usd:,.2f}"
     name = servers(str(done.ranking["package_id"].iloc[0]))
@@ -192,20 +205,26 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
         f"start within {duration(of['wait_p95'])}, and {100 * of['wait_late']:.1f} % would wait more than an hour."
     )
     for name, text in (
-        ("today", f"{_begin(waits.names.get('today', ''))} they wait"),
+        ("today", f"{_begin(waits.names.get('today', ''))} wait"),
         ("middle", f"On {waits.names.get('middle', '')} simulated for this money they would wait"),
     ):
         if name in waits.names:
-            ed = "ed" if name == "today" else ""
+            past = name == "today" and not waits.names[name].startswith("today")
             mean, p95 = duration(of[f"{name}_mean"]), duration(of[f"{name}_p95"])
-            lines.append(f"{text}{ed} {mean} on average, and 95 % of them start{ed} within {p95}.")
+            ends = ("ed", "started", "waited") if past else ("", "would start", "would wait")
+            lines.append(
+                f"{text}{ends[0]} {mean} on average; 95 % of them {ends[1]} within {p95}, and "
+                f"{100 * of[f'{name}_late']:.1f} % {ends[2]} more than an hour."
+            )
+    if waits.names.get("today") is None:
+        lines.append("The log does not say how long its jobs waited, so today's waits are not known.")
     for one in against_targets(done, int(done.ranking["row"].iloc[0])):
         lines.append(f"The target {one['class']}, {one['target']}, is {'kept' if one['met'] else 'not kept'}.")
     return lines
 
 
 def _begin(name: str) -> str:
-    return "On " + name if name.startswith("today") else name.capitalize()
+    return f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they"
 
 
 def _costs(done: Recommendation) -> list[str]:
@@ -255,11 +274,14 @@ def _sure(done: Recommendation) -> list[str]:
         else:
             which = f"{alike:,} of the" if 0 < alike < others else "none of the" if alike else "all"
             told = f"{which} {others:,} packages it was compared with {'cannot' if 0 < alike < others else 'can'}"
+        best = f"is the best in {100 * share:.0f} % of the draws"
         lines = [
-            f"When the {what} are drawn anew {sure.n_draws:,} times, this package is the best in {100 * share:.0f} % "
-            f"of the draws, and {told} be told from it."
+            f"When the {what} are drawn anew {sure.n_draws:,} times, {told} be told from this one"
+            + (f": which is the best changes from draw to draw, and this one {best}." if alike else f", and it {best}.")
         ]
     runs = "" if able == n else f"; {able:,} of them run every job"
+    if "satisfies" in ranking:
+        runs += f"; {int(ranking['satisfies'].sum()):,} keep the bounds"
     if plan.searched:
         lines.append(f"A search simulated {n:,} packages of {unlisted(plan.study)}{runs}.")
     elif known == n:
@@ -307,10 +329,13 @@ def _alternative(done: Recommendation) -> list[str]:
     why += [f"costs US$ {saved:,.2f} less"] if saved > 0 else []
     if why:
         return [*lines, f"One might prefer it because it {joined(why)}."]
-    return [*lines, "It has no more of anything and costs no less, so nothing that is measured here speaks for it."]
+    return [
+        *lines,
+        "It has no more CPUs, memory or GPUs and costs no less, so nothing that is measured here speaks for it.",
+    ]
 
 
-def _changes(done: Recommendation) -> list[str]:
+def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]:
     lines, of = [], done.other_loads
     for one in of["loads"] if of is not None else ():
         text = f"With {one['load']:g} times the load, jobs wait {duration(one['mean_wait_time'])}"
@@ -325,12 +350,12 @@ def _changes(done: Recommendation) -> list[str]:
     lines += [f"{one[:1].upper()}{one[1:]}." for one in shape_notes(named)]
     lines += [one.sentence().replace("without `", "without the rule ").replace("`", "") for one in done.rule_costs]
     own = done.results.plan.study.packages.budget_usd
-    for share in OTHER_BUDGETS if done.verified and done.criteria.need_runs else ():
-        found = best_of_budget(done.results, done.criteria, done.rule, round(share * own, 2))
-        if found is not None:
+    for found in budgets:
+        share = round(found.budget_usd / own, 4)
+        if share in _TOLD:
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
             lines.append(
-                f"With {share:.0%} of the budget (US$ {share * own:,.0f}), jobs wait {duration(found.wait)}{out} "
+                f"With {share:.0%} of the budget (US$ {found.budget_usd:,.0f}), jobs wait {duration(found.wait)}{out} "
                 f"on {servers(found.package_id)}, the best of {found.n_simulated:,} packages simulated for that money."
             )
     return lines

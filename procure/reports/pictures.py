@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from procure.page.names import servers
 from procure.page.vega import BLUE, GREEN, GREY, ORANGE, time_axis
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.rule_costs import BestOfBudget
 from procure.reports.memo import Compared
 from procure.sweep.trial import replayed
 from procure.text import duration
@@ -21,6 +23,7 @@ _MOST_CLASSES = 6
 _N_PERIODS = 160
 _STEPS = np.array([1, 2.5, 5, 10])
 _MOST_STEPS = 20
+_MOST_DATES = 12
 _STILL = 1500
 """How many packages are drawn where no script can show them all."""
 
@@ -197,7 +200,8 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
     axes: dict[str, Any] = {"labelOverlap": True, "grid": False}
     x: dict[str, Any] = {"type": "quantitative", "title": "days since the first submission", "axis": axes}
     if dated:
-        axes |= {"format": "%H:%M" if hours else "%e %b"}
+        days = max(1, math.ceil((rows[-1]["time"] - begin) / 86_400 / _MOST_DATES)) if rows else 1
+        axes |= {"format": "%H:%M"} if hours else {"format": "%e %b", "tickCount": {"interval": "day", "step": days}}
         x = {"type": "temporal", "scale": {"type": "utc"}, "title": "UTC", "axis": axes}
     systems = list(dict.fromkeys(one["system"] for one in rows))
     return {
@@ -215,13 +219,18 @@ def _over_time(rows: list[dict[str, Any]], title: str, axis: dict[str, Any], dat
     }  # fmt: skip
 
 
-def next_dollars(done: Recommendation) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Draw the least simulated wait for each sum of money; None where fewer than three sums differ.
+def next_dollars(
+    done: Recommendation, budgets: Sequence[BestOfBudget] = ()
+) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+    """Draw the least simulated wait for each sum of money, ``budgets`` among them; None where fewer than three differ.
 
     Returns ``budget_usd mean_wait_time package_id saved_seconds``, the sums at which another package becomes the best,
     and the picture.
     """
     able = done.ranking[done.ranking["simulated"] & (done.ranking["jobs_left_out"] == 0)]
+    able = able[["package_id", "price_usd", "mean_wait_time"]]
+    of_budgets = [(one.package_id, one.price_usd, one.wait) for one in budgets if not one.jobs_left_out]
+    able = pd.concat([able, pd.DataFrame(of_budgets, columns=able.columns)]) if of_budgets else able
     price, wait = (able[name].to_numpy(dtype="float64") for name in ("price_usd", "mean_wait_time"))
     if len(able) < 3 or not price.max() > price.min():
         return None

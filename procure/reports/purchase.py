@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -32,10 +32,11 @@ from procure.recommender.learning import Note
 from procure.recommender.objections import Objection, objections
 from procure.recommender.recommendation import budget_by_category, records, servers_by_type
 from procure.recommender.recommender import Recommendation, recommend
+from procure.recommender.rule_costs import BestOfBudget
 from procure.recommender.values import Criteria
 from procure.reports import pictures
 from procure.reports.bill import beside, check_bill_name, ended, order_usd, totals, with_second, write_bill
-from procure.reports.memo import Compared, Memo, compared, write_memo
+from procure.reports.memo import Compared, Memo, compared, other_budgets, write_memo
 from procure.reports.sections import (
     budget,
     differ,
@@ -169,7 +170,8 @@ def report(
     note("explaining the first packages")
     explanations = _explanations(done, predicted)
     waits = compared(done) if explanations else None
-    memo, against = write_memo(done, waits), objections(done)
+    budgets = other_budgets(done)
+    memo, against = write_memo(done, waits, budgets), objections(done)
     name = study if isinstance(study, str | Path) else results.plan.study.path
     asked = "".join(
         f" --{key} {shlex.quote(value)}" for key, value in (("policy", policy), ("workload", workload)) if value
@@ -180,6 +182,7 @@ def report(
         memo=memo,
         objections=against,
         waits=waits,
+        budgets=budgets,
         sections=sections_of(done, explanations),
         changes=load_notes(done.other_loads),
         marginal=marginal_sentences(explanations[0]) if explanations else [],
@@ -220,7 +223,12 @@ def _scatter(case: WorkloadWaits, predicted: Predicted | None, judged: np.ndarra
 
 
 def _page(
-    done: Recommendation, *, sections: Mapping[str, tuple[str, Markup]], waits: Compared | None, **parts: object
+    done: Recommendation,
+    *,
+    sections: Mapping[str, tuple[str, Markup]],
+    waits: Compared | None,
+    budgets: Sequence[BestOfBudget],
+    **parts: object,
 ) -> str:
     """Fill the page's template."""
     case, plan, study = done.case, done.results.plan, done.results.plan.study
@@ -230,7 +238,7 @@ def _page(
     names = [one.name for one in done.results.cases]
     held = [(name, title) for name, (title, html) in sections.items() if html]
     folder, own, data = Path(__file__).parent, study.job_classes, page_data(done)
-    drawn = _pictures(done, waits, data)
+    drawn = _pictures(done, waits, data, budgets)
     return str(
         render(
             folder / "purchase.html",
@@ -279,9 +287,11 @@ def _page(
     )
 
 
-def _pictures(done: Recommendation, waits: Compared | None, data: dict[str, object]) -> dict[str, object]:
+def _pictures(
+    done: Recommendation, waits: Compared | None, data: dict[str, object], budgets: Sequence[BestOfBudget]
+) -> dict[str, object]:
     """Draw the pictures that stand first."""
-    own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done)
+    own, sums = done.results.plan.study.job_classes, pictures.next_dollars(done, budgets)
     drawn: dict[str, object] = {"spread": "", "weeks": [], "dollars": "", "sums": []}
     drawn["cloud"] = picture("cloud", "Price and mean wait of the packages", pictures.cloud(data), ["packages"])
     if waits is not None:
