@@ -41,8 +41,9 @@ def asked(address: str, **query: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("budget", "constraints"), [(None, []), (66_000, []), (None, ["total_gpus>=1"]), (67_000, ["mean_wait<=10d"])]
-)
+    ("budget", "constraints"), [(None, []), (66_000, []), (None, ["total_gpus>=1"]), (67_000, ["mean_wait<=10d"]),
+     (None, ["usd_per_job<=1000"]), (None, ["energy_kwh_per_year<200MWh"])]
+)  # fmt: skip
 def test_what_is_typed_in_is_answered_as_ask_answers_it(explorer: Explorer, budget, constraints):
     """The list, its order and its waits, and how many packages keep the bounds."""
     try:
@@ -58,6 +59,13 @@ def test_what_is_typed_in_is_answered_as_ask_answers_it(explorer: Explorer, budg
     assert answer["n_packages"] == len(told.ranking)
     ids = {one[0] for one in answer["packages"]}
     assert set(answer["guessed"]) <= ids and set(top["package_id"]) <= ids
+
+
+def test_a_bound_on_the_price_is_a_budget(explorer: Explorer) -> None:
+    """Packages that use up less money are listed for it, as for `budget`."""
+    bound, budget = explorer.answer(constraints=["price_usd<=66,000"]), explorer.answer(budget=66_000)
+    assert [one["package_id"] for one in bound["list"]] == [one["package_id"] for one in budget["list"]]
+    assert bound["n_packages"] == budget["n_packages"]
 
 
 def test_only_the_page_is_answered(address: str):

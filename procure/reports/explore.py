@@ -80,7 +80,8 @@ class Explorer:
             bounds = (*criteria.constraints, *(one for one in of_budget.criteria.constraints if budget is not None))
             criteria = replace(criteria, constraints=tuple(dict.fromkeys(bounds)))
             missing = set(criteria.result_columns) - set(values.results)
-            if missing or values.costs.empty:
+            priced = any(one.source == "cost" for one in criteria.quantities)
+            if missing or (priced and values.costs.empty):
                 more = values_of(results, criteria)
                 values.results |= {name: more.results[name] for name in missing}
                 values.costs = more.costs
