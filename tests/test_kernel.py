@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from naive_policies import Sim
 from naive_scheduler import Scheduler, by_margin, everybody, first, last, one_each, schedule
-from policy_cases import crowded_case, few, found, job_table, pool_case, shared_case
+from policy_cases import crowded_case, few, found, pool_case, shared_case
 
 import procure.kernel
 from procure import run as procure_run
@@ -162,36 +162,15 @@ def test_a_class_without_its_method_is_refused():
         ("easy:queue_depth=9,depth=2", "one reservation"),
         ("easy:place=nowhere", "'nowhere' is not known"),
         ("isolated:place=first", "no parameter 'place'"),
+        ("conservative:place=isolated", "take easy with depth=1"),
+        ("easy:depth=3,place=tiers", "take easy with depth=1"),
+        ("any:slowdown=0.5", "topology worth"),
     ],
 )
 def test_pairs_that_make_no_sense_are_refused_by_name(policy, reason):
     """A pair that cannot be says so and why."""
     with pytest.raises(TableError, match=reason):
         catalog.spec(policy)
-
-
-@pytest.mark.slow
-def test_a_plan_of_every_job_isolates_links():
-    """Conservative backfilling on links of a job's own: the verifier finds no shared link, and every job runs."""
-    from procure.topology.fat_tree import make_nodes
-    from procure.topology.verify import verify
-
-    nodes = make_nodes(3, 3, 3)
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        run = rng.integers(1, 40, 60)
-        jobs = job_table(
-            submit_time=np.sort(rng.integers(0, 300, 60)), run_time=run,
-            requested_time=run * rng.integers(1, 3, 60), n_nodes=rng.integers(1, 15, 60),
-        )  # fmt: skip
-        for policy in (
-            "conservative:order=sjf,place=tiers",
-            "conservative:place=isolated",
-            "easy:depth=3,place=tiers",
-        ):
-            schedule = procure_run.simulate(jobs, nodes, policy).schedule
-            assert schedule["start_time"].notna().all()
-            assert verify(schedule, nodes).isolated, (policy, seed)
 
 
 def test_the_face_is_documented():

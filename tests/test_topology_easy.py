@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
-import pandas as pd
 import pytest
 from naive_topology import SlowEasy
 from policy_cases import few, job_table, node_table
@@ -13,7 +10,6 @@ from test_topology import Tree
 
 from procure.errors import TableError
 from procure.run import simulate
-from procure.simulator.state import PACE_ONE
 from procure.topology.fabric import Fabric, empty_grant
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.verify import verify
@@ -197,54 +193,3 @@ def test_trees_and_nodes_that_cannot_be_used_are_refused():
         simulate(jobs, make_nodes(2, 1, 2).assign(cpus=[1, 1, 4, 1]), "isolated")
     with pytest.raises(TableError, match=r"63.*at most 62"):
         simulate(jobs, make_nodes(1, 1, 2, cpus=4), "isolated:uplinks=63")
-
-
-def test_same_input_same_bytes():
-    """Nothing depends on chance: two runs give one schedule, links included."""
-    jobs, nodes = random_case(np.random.default_rng(2), 60)
-    first, second = (simulate(jobs, nodes, "isolated").schedule for _ in range(2))
-    pd.testing.assert_frame_equal(first, second)
-
-
-def test_contention_on_paper():
-    """Two jobs share one of their two leaves: both run at two thirds of their pace until the shorter one ends."""
-    jobs = job_table(submit_time=[0, 0, 0], n_nodes=[1, 2, 2], run_time=[100, 60, 30])
-    schedule = simulate(jobs, make_nodes(1, 3, 2), "any:slowdown=1").schedule
-    assert schedule["end_time"].tolist() == [100, 75, 45]
-    assert simulate(jobs, make_nodes(1, 3, 2), "any").schedule["end_time"].tolist() == [100, 60, 30]
-
-
-@pytest.mark.parametrize("policy", ["any:slowdown=0.7,exponent=0.5", "compact:slowdown=2,exponent=2"])
-def test_contention_does_all_the_work(policy):
-    """Recomputed from the schedule alone, each job's paces over its time do its work, and one second less does not."""
-    slowdown, exponent = (float(part.split("=")[1]) for part in policy.split(":")[1].split(","))
-    rng = np.random.default_rng(31)
-    slowed = 0
-    for _ in range(10):
-        jobs, nodes = random_case(rng)
-        tree = FatTree.from_nodes(nodes)
-        schedule = simulate(jobs, nodes, policy, kill_at_limit=False).schedule
-        places = nodes.set_index("node_id")[["leaf", "pod"]].astype(int)
-        held = [places.loc[text.split(",")] for text in schedule["node_ids"]]
-        switches = [[set(own[name]) for own in held] for name in ("leaf", "pod")]
-        leaves, pods = ([own if len(own) > 1 else set() for own in each] for each in switches)
-        start, end = schedule["start_time"].astype(int), schedule["end_time"].astype(int)
-        times = sorted({*start, *end})
-        for job in range(len(jobs)):
-            others = [j for j in range(len(jobs)) if j != job]
-            done = last = 0
-            for low, high in pairwise(times):
-                if not start[job] <= low < end[job]:
-                    continue
-                there = [j for j in others if start[j] <= low < end[j]]
-                on_leaves = sum(any(leaf in leaves[j] for j in there) for leaf in leaves[job])
-                in_pods = sum(any(pod in pods[j] for j in there) for pod in pods[job])
-                per_pod = tree.uplinks * tree.spines
-                links = tree.uplinks * len(leaves[job]) + per_pod * len(pods[job])
-                x = (tree.uplinks * on_leaves + per_pod * in_pods) / links if links else 0.0
-                last = int(PACE_ONE / (1 + slowdown * x**exponent))
-                done += last * (high - low)
-            work = int(jobs["run_time"][job]) * PACE_ONE
-            assert work <= done < work + max(last, 1)
-            slowed += end[job] - start[job] > jobs["run_time"][job]
-    assert slowed > 20

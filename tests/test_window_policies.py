@@ -170,17 +170,6 @@ def test_the_wait_is_the_same_for_every_method(n_jobs, steps):
     assert all(each == starts[0] for each in starts)
 
 
-def test_contention_slows_down_jobs_that_share_links():
-    """With a slowdown, jobs that share links run longer than logged; those on one leaf do not."""
-    jobs = job_table(submit_time=[0, 0, 0], run_time=[100] * 3, requested_time=[1000] * 3, n_nodes=[3, 3, 2])
-    for policy in ("closest:slowdown=0.5", "window:length=5,method=seq,slowdown=0.5"):
-        schedule = simulate(jobs, make_nodes(1, 4, 2), policy).schedule
-        took = (schedule["end_time"] - schedule["start_time"]).tolist()
-        assert min(took) == 100 and max(took) > 100
-    plain = simulate(jobs, make_nodes(1, 4, 2), "closest").schedule
-    assert (plain["end_time"] - plain["start_time"]).tolist() == [100] * 3
-
-
 def test_refusals():
     """No tree, an unknown method or queue, a length of no time: one sentence each."""
     jobs, nodes = generate_jobs(3, 1), make_nodes(25, 4, 10)

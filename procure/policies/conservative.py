@@ -343,6 +343,7 @@ class Conservative(Composed):
     """Parameters of `conservative`; the order is that in which promises are moved or made anew."""
 
     rule: ClassVar = conservative
+    plans_every_job: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _promises_every_job(self) -> Conservative:

@@ -9,6 +9,11 @@ REMOVED = {
     "forecast:tz": "days are counted from the first submission, within the tolerance; leave it out",
     "forecast:seed": "nothing is shuffled any more; leave it out",
     "learned:ahead": "looking ahead made no wait shorter; leave it out",
+    **{
+        f"{policy}:{key}": "no job is slowed; `procure topology worth` says from which cost isolation pays"
+        for policy in ("any", "compact", "closest", "window", "easy", "fcfs", "conservative")
+        for key in ("slowdown", "exponent")
+    },
     "window:solve_time_per_job": "give the usual time of the solver as solve_time",
     "learned:every": "looking ahead made no wait shorter; leave it out",
 }

@@ -2,7 +2,7 @@
 
 As in the published evaluation of interference-free allocation (Pollard et al., SC18): a reservation is searched on a
 copy of the tree, on which the running jobs end as expected, and a job that would still run then may take nothing that
-is reserved. A plan of several jobs holds the nodes and the links of each from its start until its expected end.
+is reserved.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.policies import pool_profile, profile
 from procure.policies.place import BESIDE, FREE
 from procure.simulator.kernel import part
 from procure.simulator.state import FAR, State
@@ -22,7 +21,6 @@ from procure.topology.fabric import (
     Search,
     block,
     clear,
-    copy,
     copy_free,
     count_idle,
     empty_fabric,
@@ -36,9 +34,9 @@ from procure.topology.fat_tree import FatTree, Shape
 from procure.topology.isolated import allocate_isolated
 from procure.topology.tiers import allocate_tiers
 
-MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED, N_PLANNED = range(7)
+MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED = range(6)
 """What the notes hold: how far ends are dealt with, the changes that are known, what the grant is for (a number of
-nodes, 0 = nothing, and what it may take), the links that were logged, and the jobs that are planned."""
+nodes, 0 = nothing, and what it may take), and the links that were logged."""
 
 
 class Log(NamedTuple):
@@ -48,14 +46,6 @@ class Log(NamedTuple):
     last: np.ndarray  # int64[n_jobs]
     switch: np.ndarray  # int64[...], a leaf, or n_leaves + second-level switch
     mask: np.ndarray  # int64[...]
-
-
-class Planned(NamedTuple):
-    """The jobs that are planned, and the links of each; `procure.policies.profile.Plan` has their places as nodes."""
-
-    jobs: np.ndarray  # int64[n_jobs], the first N_PLANNED entries
-    uplinks: np.ndarray  # int64[n_jobs, n_leaves], masks
-    spines: np.ndarray  # int64[n_jobs, pods * uplinks], masks
 
 
 class OwnLinks(NamedTuple):
@@ -76,9 +66,8 @@ class OwnLinks(NamedTuple):
     places: np.ndarray  # int64[sum of n_nodes], each job's places, ascending, as `State.node_list` has rows
     failed: np.ndarray  # int64[3, n_nodes + 1], the epoch in which a size last failed in `FREE`, `IN_TIME`, `BESIDE`
     epoch: np.ndarray  # int64[3], one more whenever such a size might do again
-    notes: np.ndarray  # int64[7]
+    notes: np.ndarray  # int64[6]
     log: Log
-    planned: Planned
 
     def follow(self, state):
         """Give back what jobs held that ended since the last call; after others' changes all sizes may fit again."""
@@ -148,55 +137,13 @@ class OwnLinks(NamedTuple):
         self.notes[GRANTED] = 0
         self.notes[CHANGES] = state.n_changes[0] + 1
 
-    def begin_plan(self, state, plan):
-        """Begin a plan again with the running jobs only."""
-        self.notes[N_PLANNED] = 0
-        profile.begin_plan(state, plan)
-
-    def earliest(self, state, plan, job, before, below):
-        """Find the earliest moment at which a job has nodes and links until it ends; ``grant`` then holds them."""
-        wanted, length = state.n_nodes[job], state.estimate[job]
-        bound = min(before, below)
-        moment = pool_profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
-        self.notes[GRANTED] = 0
-        while 0 <= moment < min(bound, FAR):
-            _lay_ahead(state, self, plan, job, moment, min(moment + length, FAR))
-            if count_idle(self.ahead) >= wanted and allocate(self, self.ahead, wanted, self.grant):
-                return moment
-            moment = _next_end(state, self, plan, moment)
-        return moment if FAR <= moment < bound else -1
-
-    def promise(self, state, plan, job, start):
-        """Plan a job at the moment that `earliest` found, on what it granted."""
-        profile.promise(state, plan, job, start)
-        if start >= FAR:
-            return
-        for i in range(state.n_nodes[job]):
-            plan.nodes[state.node_first[job] + i] = self.grant.nodes[i]
-        copy(self.grant.uplinks, self.planned.uplinks[job])
-        copy(self.grant.spines, self.planned.spines[job])
-        self.planned.jobs[self.notes[N_PLANNED]] = job
-        self.notes[N_PLANNED] += 1
-
-    def withdraw(self, state, plan, job):
-        """Take a job's plan back."""
-        profile.withdraw(state, plan, job)
-        forget(self, job)
-
-    def start_planned(self, state, plan, job):
-        """Grant a job what is planned for it, and lay its nodes into ``chosen``."""
-        _get_planned(state, self, plan, job, self.grant)
-        forget(self, job)
-        for i in range(state.n_nodes[job]):
-            state.chosen[i] = self.row[self.grant.nodes[i]]
-
 
 def make_own_links(
     state: State, tree: FatTree, *, tiers: bool, bound: int = 1, hold_reserved_links: bool = False
 ) -> OwnLinks:
     """Lay out an empty tree for a run."""
     shape, n_jobs = tree.shape, state.submit.size
-    notes = np.zeros(7, np.int64)
+    notes = np.zeros(6, np.int64)
     notes[MOMENT] = notes[CHANGES] = -1
     # Room for every grant; what a small job leaves unused is never touched, so the system does not provide it.
     widest = np.minimum(state.n_nodes, shape.pods * shape.leaves)
@@ -204,7 +151,6 @@ def make_own_links(
     over_pods = np.minimum(shape.pods, n_pods) * shape.uplinks
     over_pods[state.n_nodes <= shape.nodes] = 0
     n_log = int((widest + over_pods)[state.n_nodes > 1].sum())
-    n_leaves, n_second = shape.pods * shape.leaves, shape.pods * shape.uplinks
     return OwnLinks(
         by_types=np.ones(len(tree) + 1, np.bool_) if tiers else _beyond_search(tree, bound, state.n_nodes),
         hold_reserved_links=hold_reserved_links,
@@ -223,7 +169,6 @@ def make_own_links(
         epoch=np.zeros(3, np.int64),
         notes=notes,
         log=Log(*(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))),
-        planned=Planned(np.zeros(n_jobs, np.int64), *(np.empty((n_jobs, n), np.int64) for n in (n_leaves, n_second))),
     )
 
 
@@ -275,59 +220,6 @@ def _give_back_ahead(state, own, job):
     places = own.places[state.node_first[job] : state.node_first[job + 1]]
     give_back(own.shape, own.ahead, own.holders, places, job, False)
     return places.size
-
-
-@part
-def _lay_ahead(state, own, plan, job, start, end):
-    """Lay out what nobody but a job itself holds or is promised at any moment from ``start`` until ``end``."""
-    copy_free(own.free, own.ahead)
-    i = 0
-    while i < state.n_running[0] and state.expected_end[state.running[i]] <= start:
-        _give_back_ahead(state, own, state.running[i])
-        i += 1
-    for k in range(own.notes[N_PLANNED]):
-        other = own.planned.jobs[k]
-        if other != job and plan.start[other] < end and plan.start[other] + state.estimate[other] > start:
-            _get_planned(state, own, plan, other, own.reserved)
-            block(own.shape, own.ahead, own.reserved, True)
-
-
-@part
-def _next_end(state, own, plan, moment):
-    """Return the next moment at which a running or planned job ends as expected; FAR if there is none."""
-    found = FAR
-    for i in range(state.n_running[0]):
-        end = state.expected_end[state.running[i]]
-        if end > moment:
-            found = min(found, end)
-            break
-    for k in range(own.notes[N_PLANNED]):
-        other = own.planned.jobs[k]
-        end = min(plan.start[other] + state.estimate[other], FAR)
-        if end > moment:
-            found = min(found, end)
-    return found
-
-
-@part
-def _get_planned(state, own, plan, job, grant):
-    """Write what is planned for a job into a grant."""
-    grant.n[0] = state.n_nodes[job]
-    for i in range(grant.n[0]):
-        grant.nodes[i] = plan.nodes[state.node_first[job] + i]
-    copy(own.planned.uplinks[job], grant.uplinks)
-    copy(own.planned.spines[job], grant.spines)
-
-
-@part
-def forget(own, job):
-    """Take a job from among the planned ones, if it is."""
-    jobs, n = own.planned.jobs, own.notes[N_PLANNED]
-    for k in range(n):
-        if jobs[k] == job:
-            jobs[k] = jobs[n - 1]
-            own.notes[N_PLANNED] -= 1
-            break
 
 
 @part

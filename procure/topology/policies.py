@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from procure.errors import TableError
 from procure.policies.parameters import Facts, Parameters
@@ -67,21 +67,14 @@ class OnTree(Parameters):
         return tree
 
 
-class OnSharedLinks(OnTree):
-    """What every place on shared links takes."""
-
-    slowdown: float = Field(0.0, ge=0, description="how much longer a job takes while all its links are shared")
-    exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
-
-
-class AnyNodes(OnSharedLinks):
+class AnyNodes(OnTree):
     """Any idle nodes."""
 
     compact: ClassVar[bool] = False
 
     def make_picker(self, state: State) -> SharedLinks:
         """Make what picks the nodes of a job."""
-        return make_shared_links(state, self.make_tree(state), self.compact, self.slowdown, self.exponent)
+        return make_shared_links(self.make_tree(state), self.compact)
 
 
 class Compact(AnyNodes):
@@ -99,6 +92,15 @@ class _Isolating(OnTree):
     hold_reserved_links: bool = Field(
         False, description="reserved links are held before the reservation begins, as in the published program"
     )
+
+    @model_validator(mode="after")
+    def _reserves_for_one_job(self) -> _Isolating:
+        if getattr(self, "plans_every_job", False) or getattr(self, "depth", 1) > 1:
+            raise ValueError(
+                "place=tiers and place=isolated reserve the links of one waiting job; take easy with depth=1, fcfs or "
+                "first-fit"
+            )
+        return self
 
     def make_place(self, state: State, n_lines: int) -> OwnLinks:
         """Make the place of one run."""

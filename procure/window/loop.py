@@ -12,12 +12,12 @@ import numpy as np
 
 from procure.simulator.drive import loop
 from procure.simulator.state import WAIT
-from procure.topology.shared_links import MOMENT, SEEN, Links, note_ends, note_start
+from procure.topology.shared_links import Places
 from procure.window.board import MODULUS, compiled, lay_out
 from procure.window.solve import solve_compiled
 
-CLOSED_AT, ARRIVED, ENDED, N_WINDOWS, START_AT, N_PICKED, N_ALONE, NEXT, N_IDLE = range(9)
-"""What the notes hold: the last window, what it had seen, and the jobs that are to start."""
+CLOSED_AT, ARRIVED, ENDED, N_WINDOWS, START_AT, N_PICKED, N_ALONE, NEXT, N_IDLE, MOMENT, SEEN = range(11)
+"""What the notes hold: the last window, what it had seen, the jobs that are to start, and how far ends are counted."""
 
 
 class WindowOwn(NamedTuple):
@@ -30,13 +30,14 @@ class WindowOwn(NamedTuple):
     length: int  # s
     most_jobs: int  # of several nodes
     solve_time: int  # s
-    links: Links
+    tree: Places
+    places: np.ndarray  # int64[sum of n_nodes], each job's places, as `State.node_list` has rows
     idle: np.ndarray  # int64[n_places], room for the places of the idle nodes
     n_ended: np.ndarray  # int64[1], jobs that have ended
     picked: np.ndarray  # int64[n_nodes], jobs of several nodes that are to start, then those of one node
     keys: np.ndarray  # int64[n_jobs], room for sorting
     admitted: np.ndarray  # int64[n_jobs], s of the first window that saw the job
-    notes: np.ndarray  # int64[9]
+    notes: np.ndarray  # int64[11]
 
 
 @compiled
@@ -60,11 +61,11 @@ def window_loop(world, state, own):
 
 @compiled
 def _count_ends(state, own):
-    """Count the jobs that ended since the last call, and what that means for the paces of the others."""
-    notes = own.links.notes
+    """Count the jobs that ended since the last call."""
+    notes = own.notes
     seen = notes[SEEN] if notes[MOMENT] == state.now[0] else 0
     own.n_ended[0] += state.n_ended[0] - seen
-    note_ends(state, own.links)
+    notes[MOMENT], notes[SEEN] = state.now[0], state.n_ended[0]
 
 
 @compiled
@@ -93,7 +94,7 @@ def close_window(state, own):
 @compiled
 def _list_idle(state, own):
     """Write the places of the idle nodes to ``idle``, ascending; returns how many."""
-    n, row = 0, own.links.row
+    n, row = 0, own.tree.row
     for place in range(row.size):
         if row[place] >= 0 and state.free_cpus[row[place]] >= 0:
             own.idle[n] = place
@@ -137,7 +138,7 @@ def solve_window(state, own):
     for i in range(sizes.size):
         sizes[i] = state.n_nodes[own.picked[i]]
     idle = own.idle[: own.notes[N_IDLE]]
-    board = lay_out(own.links.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
+    board = lay_out(own.tree.shape, idle, sizes, (own.seed + own.notes[N_WINDOWS]) % MODULUS)
     solve_compiled(board, own.method, own.steps, own.with_exact)
     note_places(state, own, board.first, board.held)
 
@@ -148,7 +149,7 @@ def note_places(state, own, first, held):
     for i in range(first.size - 1):
         begin = state.node_first[own.picked[i]]
         for k in range(first[i], first[i + 1]):
-            own.links.places[begin + k - first[i]] = own.idle[held[k]]
+            own.places[begin + k - first[i]] = own.idle[held[k]]
 
 
 @compiled
@@ -165,16 +166,15 @@ def next_start(state, own):
         return _start_on_places(state, own, own.picked[i])
     job = own.picked[own.picked.size - (i - notes[N_PICKED]) - 1]
     _list_idle(state, own)
-    own.links.places[state.node_first[job]] = own.idle[0]
+    own.places[state.node_first[job]] = own.idle[0]
     return _start_on_places(state, own, job)
 
 
 @compiled
 def _start_on_places(state, own, job):
-    """Answer with a job whose places stand in ``places``; it then uses the links between them."""
-    places = own.links.places[state.node_first[job] : state.node_first[job + 1]]
+    """Answer with a job whose places stand in ``places``."""
+    places = own.places[state.node_first[job] : state.node_first[job + 1]]
     places.sort()
     for i in range(places.size):
-        state.chosen[i] = own.links.row[places[i]]
-    note_start(state, own.links, job)
+        state.chosen[i] = own.tree.row[places[i]]
     return job, state.chosen[: places.size]

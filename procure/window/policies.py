@@ -16,8 +16,8 @@ from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy
 from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
-from procure.topology.policies import OnSharedLinks
-from procure.topology.shared_links import make_links
+from procure.topology.policies import OnTree
+from procure.topology.shared_links import make_places
 from procure.window.board import make_board
 from procure.window.closest import make_closest
 from procure.window.exact import MOST_CELLS
@@ -46,14 +46,14 @@ def _method(method: str, info: ValidationInfo) -> str:
     return f"{kind}:{path}"
 
 
-class ClosestPlace(OnSharedLinks):
+class ClosestPlace(OnTree):
     """Each job at the start along the idle nodes with the fewest hops; for any composed policy."""
 
     most_looked_at: ClassVar[int] = 0
 
     def make_picker(self, state: State) -> Any:
         """Make what picks the nodes of a job."""
-        return make_closest(state, self.make_tree(state), self.slowdown, self.exponent)
+        return make_closest(self.make_tree(state))
 
 
 class Closest(Easy):
@@ -69,7 +69,7 @@ class Closest(Easy):
         return super().make(state) if self.queue == "easy" else make_queue(self, state, strict)
 
 
-class Windows(OnSharedLinks):
+class Windows(OnTree):
     """Parameters of `window`."""
 
     rule: ClassVar = window
@@ -93,7 +93,7 @@ class Windows(OnSharedLinks):
         Raises
         ------
         TableError
-            As `OnSharedLinks.make_tree`; the method's network cannot be read or is of another tree; too many jobs.
+            As `OnTree.make_tree`; the method's network cannot be read or is of another tree; too many jobs.
         """
         tree = self.make_tree(state)
         small = len(tree) << min(self.most_jobs, 60) <= MOST_CELLS
@@ -134,11 +134,12 @@ class Windows(OnSharedLinks):
             length=self.length,
             most_jobs=self.most_jobs,
             solve_time=self.solve_time,
-            links=make_links(state, tree, self.slowdown, self.exponent),
+            tree=make_places(tree),
+            places=np.full(state.node_list.size, -1, np.int64),
             idle=np.zeros(tree.size, np.int64),
             n_ended=np.zeros(1, np.int64),
             picked=np.zeros(len(tree), np.int64),
             keys=np.zeros(len(state.submit), np.int64),
             admitted=np.zeros(len(state.submit), np.int64),
-            notes=np.array([-1, 0, 0, 0, 0, 0, 0, 0, 0], np.int64),
+            notes=np.array([-1, *[0] * 8, -1, 0], np.int64),
         )
