@@ -113,7 +113,6 @@ def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
     targets = [value.partition(":")[0] for group in entry_points().values() for value in group.values()]
     assert targets and set(targets) <= graph.keys()
     rooms_of = {name.removeprefix("procure.").split(".")[0] for name in targets}
-    rooms_of -= {"policies"}  # the core's own hold-back of owners is offered as any other
     assert rooms_of < set(OPTIONAL)
 
 

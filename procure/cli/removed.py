@@ -75,6 +75,7 @@ _OF_LIBRARY = {
 _OPTIONS = {
     "--report --plot --out": "--format json or csv has all figures",
     "compare-rent --beside": "what renting costs besides is not counted; add it by hand",
+    "compare --seeds": "shaken copies of one log are no independent tests; repeat on its weeks: --slices week",
     "compare-rent --uncertainty": "compare price lists of both ends",
     "evaluate --earlier-cuts": "choosing the rule by earlier cuts was no better than the past; leave it out",
     "evaluate --runs": "every rule replays the past once a package; leave it out",

@@ -11,7 +11,6 @@ import typer
 from procure.cli import common, site_options
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
-from procure.comparison.owners import say_owners, what_each_got
 from procure.comparison.report import mean_waits, with_units, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
@@ -21,10 +20,8 @@ from procure.files import whole_file
 from procure.policies import catalog
 from procure.policies.catalog import DEFAULT
 from procure.policies.names import FITS, ORDERS, RIVALS
-from procure.policies.owners import read_owners
 from procure.run import Run
 from procure.run import simulate as run_simulation
-from procure.settings import MOST_COUNTED
 from procure.text import counted, duration, limit_note, listed
 from procure.workload.speed import exact_speed
 
@@ -122,15 +119,12 @@ def simulate(
 
 
 def _say(run: Run, policy: str, nodes: pd.DataFrame) -> None:
-    """Say which jobs were set aside, and what each owner of nodes got."""
+    """Say which jobs were set aside."""
     site_options.note_rejections(policy, run.schedule, nodes)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable) and policy.partition(":")[0] != "slurm":
         shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"
         common.note(f"{shown}: {listed(unrunnable.tolist())}")
-    owners = read_owners(getattr(catalog.spec(policy).parameters, "owners", ""))
-    for line in say_owners(what_each_got(run.schedule, nodes, owners)) if owners else []:
-        common.note(line)
 
 
 def _draw(schedule: pd.DataFrame, out: Path) -> None:
@@ -156,7 +150,6 @@ def compare(
         help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies`); the "
         "first is the one that the others are tested against. …@oracle: with run times as requests.",
     ),
-    seeds: int = typer.Option(0, min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload."),
     slices: Annotated[str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")] = None,
     continuous: bool = typer.Option(
         False, "--continuous", help="With --slices: cut the run of the whole; nothing begins empty."
@@ -173,7 +166,7 @@ def compare(
     """Compare schedulers on one workload; times in seconds, utilization as a share.
 
     The rank is the published multi-criteria ranking over makespan, bounded slowdown and resource usage.
-    With --slices or --seeds the differences to the first policy are tested in pairs.
+    With --slices the differences to the first policy are tested in pairs.
 
     Examples:
     procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
@@ -182,14 +175,14 @@ def compare(
     """
     with common.bad_option("--policies"):
         names = check_policies([site_options.with_site(name, site) for name in catalog.split_list(policies)])
-    if continuous and (slices is None or seeds):
-        raise typer.BadParameter("it needs --slices, and no --seeds", param_hint="--continuous")
+    if continuous and slices is None:
+        raise typer.BadParameter("it needs --slices", param_hint="--continuous")
     if slices is not None:
         with common.bad_option("--slices"):
             check_length(slices)
     job_table, node_table = site_options.read_system(jobs, nodes, site, shape)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
-    how: dict[str, Any] = {"slices": slices, "seeds": seeds, "continuous": continuous, "with_replay": replay}
+    how: dict[str, Any] = {"slices": slices, "continuous": continuous, "with_replay": replay}
     comparison = compare_policies(job_table, node_table, names, **how, options=options, progress=common.note)
     if report is not None:
         write_report(comparison, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes or site}")

@@ -10,7 +10,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.comparison.side_by_side import TESTED, Comparison
-from procure.comparison.slices import SHAKE
 from procure.page.html import render, write_page
 from procure.page.names import heading, shown, unit_of
 from procure.page.vega import box, records, still, time_axis
@@ -87,26 +86,15 @@ def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float
 
 
 def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
-    values = comparison.parts.pivot_table(index=["part", "seed"], columns="policy", values=metric)
+    values = comparison.parts.pivot_table(index="part", columns="policy", values=metric)
     label = heading(metric)
     return {
         "label": label,
-        "drawn": _drawn(comparison.parts),
+        "drawn": f"{counted(len(values), 'slice')} of the workload, each from an empty system",
         "chart": box_plots(
             values[list(comparison.table["policy"])], metric, label, comparison.table[metric].to_numpy(float)
         ),
     }
-
-
-def _drawn(parts: pd.DataFrame) -> str:
-    n_slices, n_seeds = parts["part"].nunique(), int(parts["seed"].max())
-    of = "the workload" if n_slices == 1 else f"{n_slices} slices of the workload, each from an empty system"
-    if not n_seeds:
-        return of
-    return (
-        f"{counted(n_seeds, 'shaken copy', 'shaken copies')} of {of}: submissions are moved by up to {SHAKE // 60} "
-        "minutes, which breaks up jobs that were submitted together, so that copies often wait less than the original"
-    )
 
 
 def mean_waits(frame: pd.DataFrame) -> pd.DataFrame:

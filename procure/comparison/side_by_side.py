@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from procure.comparison import slices as parts
@@ -23,7 +22,7 @@ from procure.run import Run, label, simulate
 from procure.schemas import JOB, NODE
 from procure.settings import MOST_LISTED
 from procure.tables import as_table
-from procure.text import Shown, limit_note
+from procure.text import Shown, counted, limit_note
 
 AnyPolicy: TypeAlias = "str | Parameters | Callable"
 ORACLE = "@oracle"
@@ -50,9 +49,9 @@ class Comparison(Shown):
     by_size, by_user
         Every metric per policy and class, as `procure.comparison.classes.metrics_by` says.
     parts
-        A row per part (slice and seed) and policy, if there are parts.
+        A row per slice (``part``) and policy, if there are slices.
     tests
-        Paired tests per metric against the first policy, if there are parts.
+        Paired tests per metric against the first policy, if there are slices.
     fidelity
         Per policy and size class, if a replay was asked for.
     limits
@@ -133,7 +132,6 @@ def compare(
     policies: Sequence[AnyPolicy],
     *,
     slices: str | None = None,
-    seeds: int = 0,
     continuous: bool = False,
     with_replay: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -150,8 +148,6 @@ def compare(
         the parameters of a policy; or a callable of the policy protocol, called by its name.
     slices
         ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
-    seeds
-        Repeat everything on n shaken copies of the workload, with seeds 1 to n.
     continuous
         With ``slices``: nothing begins empty; each slice is the jobs submitted in it, of the run of the whole.
     with_replay
@@ -174,8 +170,8 @@ def compare(
     >>> procure.compare(jobs, nodes, ["fcfs", "easy"]).table["policy"].to_list()
     ['fcfs', 'easy']
     """
-    if continuous and (slices is None or seeds):
-        raise ArgumentError("continuous", "continuous needs slices, and no seeds")
+    if continuous and slices is None:
+        raise ArgumentError("continuous", "continuous needs slices")
     options, jobs, nodes = options or {}, as_table(jobs, JOB), as_table(nodes, NODE)
     labels = check_policies(policies)
     # Of a policy that is named the label is the whole name, defaults left out.
@@ -188,7 +184,7 @@ def compare(
     repeated = (
         _cut(jobs, runs, nodes, str(slices))
         if continuous
-        else _parts(jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress)
+        else _parts(jobs, named, slices, lambda one, some: run_policy(one, some, nodes, options), progress)
     )
     tests, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
@@ -243,7 +239,7 @@ def _cut(jobs: pd.DataFrame, runs: Mapping[str, Run], nodes: pd.DataFrame, lengt
         found = metrics_by(run, nodes, number)
         found = found[found["n_jobs"] >= parts.FEWEST_JOBS]
         part = [f"{length} {int(one)}" for one in found["class"]]
-        frames.append(found.drop(columns="class").assign(part=part, seed=0, policy=name))
+        frames.append(found.drop(columns="class").assign(part=part, policy=name))
     repeated = pd.concat(frames, ignore_index=True)
     if repeated.empty:
         raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
@@ -253,22 +249,16 @@ def _cut(jobs: pd.DataFrame, runs: Mapping[str, Run], nodes: pd.DataFrame, lengt
 def _parts(
     jobs: pd.DataFrame,
     policies: Mapping[str, AnyPolicy],
-    repeated: tuple[str | None, int],
+    length: str | None,
     run: Callable[[AnyPolicy, pd.DataFrame], Run],
     progress: Callable[[str], None],
 ) -> pd.DataFrame:
-    length, seeds = repeated
-    if length is None and seeds == 0:
+    if length is None:
         return pd.DataFrame()
     rows = []
-    pieces = list(parts.slices(jobs, length)) if length else [("all", jobs)]
-    for part, piece in pieces:
-        for seed in range(1, seeds + 1) if seeds else [0]:
-            workload = parts.shaken(piece, seed) if seed else piece
-            progress(f"{part}, seed {seed}: {len(workload):,} jobs")
-            for name, policy in policies.items():
-                metrics = run(policy, workload).metrics
-                rows.append({"part": part, "seed": seed, "policy": name} | metrics)
+    for part, piece in parts.slices(jobs, length):
+        progress(f"{part}: {len(piece):,} jobs")
+        rows += [{"part": part, "policy": name} | run(policy, piece).metrics for name, policy in policies.items()]
     if not rows:
         raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
     return pd.DataFrame(rows)
@@ -280,17 +270,10 @@ def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, str]:
     tests = []
     n_parts = repeated["part"].nunique()
     for metric in TESTED:
-        values = repeated.astype({metric: float}).pivot_table(index=["part", "seed"], columns="policy", values=metric)
-        if n_parts > 1:  # shaken copies of one slice are not independent parts
-            values = values.groupby("part").mean()
-        found = paired_tests(values, baseline).assign(metric=metric)
-        if n_parts == 1:
-            found[["low", "high", "p_t", "p_wilcoxon"]] = np.nan
-        tests.append(found)
-    if n_parts == 1:
-        caveat = "no intervals or p values: shaken copies of one workload are not independent"
-    elif n_parts < FEWEST_PAIRS:
-        caveat = f"no intervals or p values: {n_parts} slices are too few, {FEWEST_PAIRS} are needed"
+        values = repeated.astype({metric: float}).pivot_table(index="part", columns="policy", values=metric)
+        tests.append(paired_tests(values, baseline).assign(metric=metric))
+    if n_parts < FEWEST_PAIRS:
+        caveat = f"no intervals or p values: {counted(n_parts, 'slice')} are too few, {FEWEST_PAIRS} are needed"
     else:
         caveat = "not corrected for several comparisons"
     return pd.concat(tests, ignore_index=True), caveat

@@ -1,10 +1,9 @@
-"""Parts of a workload to repeat a comparison on: calendar slices, and shaken copies."""
+"""Parts of a workload to repeat a comparison on: calendar slices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -14,8 +13,6 @@ SLICES = {"day": 86_400, "week": 604_800, "month": 2_592_000}
 """Length of a slice, s; a month is 30 days. Slices begin with the first submission."""
 FEWEST_JOBS = 10
 """A slice with fewer jobs says nothing and is left out."""
-SHAKE = 300
-"""Seconds by which a shaken copy moves a submission at most, either way."""
 
 
 def check_length(length: str) -> None:
@@ -31,17 +28,6 @@ def slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]
     for place, part in jobs.groupby(number, sort=True):
         if len(part) >= FEWEST_JOBS:
             yield f"{length} {int(place) + 1}", part.reset_index(drop=True)
-
-
-def shaken(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Move every submission by up to `SHAKE` seconds, drawn evenly, not before the first one.
-
-    After Tsafrir, Ouaknine and Feitelson, "Reducing performance evaluation sensitivity and variability
-    by input shaking" (MASCOTS 2007): what survives such noise is not an accident of the log.
-    """
-    noise = np.random.default_rng(seed).integers(-SHAKE, SHAKE + 1, len(jobs))
-    submit = jobs["submit_time"].to_numpy(np.int64)
-    return jobs.assign(submit_time=np.maximum(submit + noise, submit.min()))
 
 
 def oracle(jobs: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.comparison.owners import say_owners, what_each_got
 from procure.errors import TableError
 from procure.objectives import Quantity
 from procure.packages.costs import budget_notes, cost_notes, whole_order
@@ -22,7 +21,7 @@ from procure.schemas import as_logged
 from procure.study.rules import unlisted
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
-from procure.sweep.trial import about_limits, replayed, try_everywhere
+from procure.sweep.trial import about_limits, try_everywhere
 from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
 
@@ -65,7 +64,6 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
         (done.rule == PUBLISHED, "the published rule counts only jobs that ran, so it favours packages that leave "
          "jobs out"),
         (len(waits) > 1 and not waits.max() > 0, NO_WAIT),
-        (is_list and study.owners, lambda: _about_owners(results, first)),
         (True, lambda: about_results(results)),
         (failures, f"{runs} failed, and those packages stay unconfirmed; the first: {failures[:1] and failures[0]}"),
         (True, lambda: study.speed_notes(plan.quotes, plan.existing, list(jobs))),
@@ -163,14 +161,6 @@ def _about_budget(done: Recommendation) -> list[str]:
         f"the list cost more than US$ {study.packages.budget_usd:,.2f}; the first comes to US$ {whole[0]:,.2f}{more}",
         *budget_notes(study.costs),
     ]
-
-
-def _about_owners(results: StudyResults, row: int) -> list[str]:
-    """Say what each group that owns nodes gets of a package, against what it paid."""
-    case = max(results.cases, key=lambda one: one.n_jobs)
-    run, nodes = replayed(results.plan, results.counts[row], case.name, results.policy)
-    owners = results.plan.study.owners
-    return [f"on {case.name}, {line}" for line in say_owners(what_each_got(run.schedule, nodes, owners))]
 
 
 def _about_existing(results: StudyResults) -> str:

@@ -20,7 +20,6 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.quotes import OfferReading
-from procure.schemas import group_column
 from procure.settings import complaint, problems, validate
 from procure.study import rules
 from procure.study.applications import Applications
@@ -108,13 +107,7 @@ def study_notes(plan: Plan) -> list[str]:
         lacking = [one for one in plan.quotes["vendor"].astype(str).unique() if one and one not in given]
         if lacking and not any("=" in known for known in given):
             notes.append(f"careful: award.points.{name}: {listed(lacking)} without points")
-    jobs = plan.workloads.values()
-    known = {name for one in jobs for name in one[group_column(one)].fillna("").astype(str).unique()} - {""}
-    return notes + [
-        f"careful: no job is of {name}, to whom {share:.0%} of the nodes belong; {nearest(name, sorted(known))}"
-        for name, share in study.owners.items()
-        if name not in known
-    ]
+    return notes
 
 
 def application_table(plan: Plan) -> pd.DataFrame:

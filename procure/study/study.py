@@ -29,7 +29,6 @@ from procure.packages.costs import Costs
 from procure.packages.quotes import OfferReading, read_quote_file
 from procure.packages.rules import OrderLines, order_lines, study_lines, with_whole_orders
 from procure.policies import catalog
-from procure.policies.owners import written
 from procure.progress import silent
 from procure.settings import (
     MOST_COUNTED,
@@ -171,8 +170,6 @@ class Search(Settings):
     stable_rounds: NaturalInt = 5
 
 
-UNOWNED = "first-fit"
-"""The policy of a study with owners that names none."""
 MOST_WORKLOADS = 10_000
 """Workloads of a study: a day each of 27 years."""
 MOST_APPLICATIONS = 100
@@ -183,6 +180,10 @@ MOST_MADE = 3_000_000
 
 class Study(Settings):
     """One study file, checked; all paths are absolute or relative to the working folder."""
+
+    REMOVED: ClassVar[dict[str, str]] = {
+        "owners": "say whose nodes are whose by the partitions of a [site], as Slurm does"
+    }
 
     name: Name
     quotes: InputFile
@@ -205,7 +206,6 @@ class Study(Settings):
     applications: Annotated[dict[str, Application], Field(max_length=MOST_APPLICATIONS), AfterValidator(named)] = Field(
         default_factory=dict
     )
-    owners: dict[str, float] = Field(default_factory=dict)
     site: StudySite | None = None
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
@@ -381,18 +381,16 @@ def load_study(path: str | Path | Study, settings: Iterable[str] = ()) -> Study:
 
 
 def _labels(study: Study, path: Path) -> tuple[str, ...]:
-    """Return the policies of a study, which go by its site and by the owners of its nodes."""
-    labels, is_given = study.simulate.policies, "policies" in study.simulate.model_fields_set
-    key = "site"
+    """Return the policies of a study, which go by its site."""
+    labels = study.simulate.policies
+    if study.site is None:
+        return labels
     try:
-        if study.site is not None:
-            labels, is_given = tuple(study.site.label(one) for one in (labels if is_given else (POLICY,))), True
-        key, held = "owners", {"hold": "owners", "owners": written(study.owners)}
-        if study.owners:
-            labels = tuple(catalog.spec(one, held).label for one in (labels if is_given else (UNOWNED,)))
+        return tuple(
+            study.site.label(one) for one in (labels if "policies" in study.simulate.model_fields_set else (POLICY,))
+        )
     except TableError as error:
-        raise TableError(f"{path}: {key}: {error}") from None
-    return labels
+        raise TableError(f"{path}: site: {error}") from None
 
 
 def _validated(path: Path, settings: tuple[str, ...]) -> Study:
