@@ -1,6 +1,5 @@
 """The account of waiting: it adds up, equals its slow twin, and finds causes that are known."""
 
-import json
 import tempfile
 
 import numpy as np
@@ -18,7 +17,7 @@ from procure.errors import TableError
 from procure.run import simulate
 from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import write_site
-from procure.tables import JOB, NODE, check, write
+from procure.tables import JOB, NODE, check
 
 DAY = 86_400
 
@@ -172,16 +171,6 @@ def cluster(n: int = 8) -> pd.DataFrame:
 
 def share(found, *names: str) -> float:
     return float(found.causes.set_index("cause")["share"][list(names)].sum())
-
-
-def test_what_easy_makes_wait_is_full_in_pieces_or_reserved():
-    """On a log that EASY made, hardware and reservations explain 98 % of the hours."""
-    nodes = cluster()
-    log = simulate(crowd(1500, every=250), nodes, "easy").schedule
-    found = account_waits(log, nodes)
-    assert found.causes["hours"].sum() > 100
-    assert share(found, "full", "fragmentation", "reserved") > 0.98
-    assert 0 < share(found, "fragmentation") < share(found, "full")
 
 
 def test_a_limit_that_the_log_does_not_state_is_found():
@@ -351,23 +340,6 @@ def test_a_limit_of_an_account_or_a_partition_is_found(key, most):
     assert share(found, "above_limit") > 0.98
 
 
-def test_what_a_log_leaves_out_is_counted():
-    """Jobs without a start, starts before the submission, lost node names and CPUs held unasked are each counted."""
-    jobs, _ = case(0)
-    assert not account_waits(jobs).notes
-    jobs["start_time"] = jobs["start_time"].astype("Int64")
-    jobs.loc[0, "start_time"] = pd.NA
-    jobs.loc[1, "start_time"] = jobs.loc[1, "submit_time"] - 5
-    jobs.loc[2, "node_ids"] = ""
-    jobs.loc[2, "run_time"] = 200
-    jobs = jobs.assign(held_cpus_per_node=jobs["cpus_per_node"])
-    jobs.loc[2, "held_cpus_per_node"] = 9
-    notes = account_waits(jobs).notes
-    begins = ("1 job without a start", "1 job with a start before", "1 job of which it is", "1 job that held more CPUs")
-    for said in begins:
-        assert [note for note in notes if note.startswith(said)], (said, notes)
-
-
 def test_pieces_that_are_not_seen_are_a_bound():
     """Without node names, what would be fragmentation lies between nothing and all that seems to have had room."""
     nodes = cluster()
@@ -396,35 +368,6 @@ def test_bad_input_is_one_line(change, says):
     with pytest.raises(TableError, match=says) as error:
         account_waits(check(change(check(jobs.assign(start_time=jobs["submit_time"]), JOB)), JOB), cluster())
     assert "\n" not in str(error.value)
-
-
-def test_nodes_fewer_than_what_ran_are_said():
-    """Where more runs at once than the given nodes have, though too little to refuse them, a sentence says so."""
-    log = simulate(crowd(400, every=400), cluster(), "easy").schedule
-    log = log.drop(columns="node_ids", errors="ignore")
-    few = account_waits(log, cluster(7)).notes
-    assert [note for note in few if "more ran than these nodes have, up to 32 of 28 CPUs" in note]
-    assert not [note for note in account_waits(log, cluster()).notes if "more ran" in note]
-    with pytest.raises(TableError, match="CPUs ran at once on the nodes together, which have 12"):
-        account_waits(log, cluster(3))
-
-
-def test_command(procure, tmp_path):
-    """`procure site why` prints a table, JSON or CSV; an option of earlier versions is named."""
-    nodes = cluster()
-    write(simulate(crowd(400, every=250), nodes, "easy").schedule, tmp_path / "jobs.parquet")
-    write(nodes, tmp_path / "nodes.csv")
-    arguments = ["site", "why", tmp_path / "jobs.parquet", "--nodes", tmp_path / "nodes.csv"]
-    code, out, _ = procure(*arguments, "--format", "json")
-    assert code == 0
-    found = json.loads(out)
-    assert [one["cause"] for one in found["causes"]] == list(CAUSES)
-    assert set(found["causes"][0]) == {"cause", "hours", "share", "lower", "upper"}
-    assert {"class", "hours", "full"} <= set(found["by_class"][0])
-    code, out, err = procure(*arguments)
-    assert "nodes are full" in out and "Of 100 hours waited" in out and "shorter than four days" in err
-    code, _, err = procure(*arguments, "--out", tmp_path / "why.svg")
-    assert code == 2 and "was removed" in err
 
 
 def test_pauses_of_users_and_accounts_are_pauses():

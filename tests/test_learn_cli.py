@@ -18,7 +18,6 @@ from procure.learn.store import UNTRAINED, load, read_policy, write_policy
 from procure.policies import catalog
 from procure.run import simulate
 from procure.study import Plan, load_study
-from procure.study.study import Simulate
 from procure.sweep.manifest import refuse_other_inputs, write_manifest
 from procure.sweep.results import policy_of
 from procure.tables import JOB, read, write
@@ -79,22 +78,6 @@ def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):
         assert not (folder / "x.policy").exists()
 
 
-def test_a_span_that_is_none_is_bad_usage(procure, files):
-    """The option is named, exit code 2."""
-    folder, tables = files
-    code, _, err = procure("learn", "train", *tables, *settings(days="May"), "--out", folder / "x.policy")
-    assert code == 2 and "--set" in err and "May" in err
-
-
-def test_a_missing_policy_file_is_one_error(procure, files):
-    """Evaluate and simulate name the file; exit code 1, or 2 where an option holds it."""
-    folder, tables = files
-    nowhere = folder / "nowhere.policy"
-    assert procure("learn", "evaluate", nowhere, *tables)[0] == 1
-    code, _, err = procure("simulate", *tables, "--policy", f"learned:file={nowhere}")
-    assert code in (1, 2) and "no such file" in err and "Traceback" not in err
-
-
 def test_easy_takes_the_estimates_of_a_policy(procure, files):
     """`easy:estimates=FILE` schedules as easy does with the same estimates given; a wrong mix is one error."""
     folder, tables = files
@@ -108,17 +91,6 @@ def test_easy_takes_the_estimates_of_a_policy(procure, files):
     for wrong, message in (("quantile=0.5", "removed|leave"), (f"estimates={policy},last_two=true", "give one")):
         with pytest.raises(TableError, match=message):
             simulate(jobs, nodes, f"easy:{wrong}")
-
-
-def test_a_study_names_a_trained_policy(procure, files):
-    """A study's table of a policy takes the file, and a file that is none is named when the study is read."""
-    folder, tables = files
-    policy = folder / "site.policy"
-    assert procure("learn", "train", *tables, *QUICK, "--out", policy)[0] == 0
-    found = Simulate.model_validate({"policies": ["best-fit", {"name": "learned", "file": str(policy)}]})
-    assert found.policies == ("best-fit", f"learned:file={policy}")
-    with pytest.raises(ValueError, match="no such file"):
-        Simulate.model_validate({"policies": [{"name": "learned", "file": str(folder / "none.policy")}]})
 
 
 STUDY = """
@@ -185,31 +157,3 @@ def _plan(study, n_policies):
 def _fit(files):
     jobs = read(files[0] / "jobs.parquet", JOB)
     return jobs, int(jobs["submit_time"].iloc[200])
-
-
-def test_a_training_that_ended_early_or_learnt_nothing_says_so(procure, files):
-    """Stopped by its minutes, stderr says after how many generations; a file that holds the start is not trained."""
-    folder, tables = files
-    path = folder / "x.policy"
-    given = ("learn", "train", *tables, *SMALL, *settings(processes=1), "--out", path)
-    code, out, err = procure(*given, *settings(generations=5, minutes=0.01, days="2021-05-03.."))
-    done = read_policy(path).trained
-    assert code == 0 and (done["generations"] == 5 or f"after {done['generations']} of 5 generations" in err)
-    assert ("nothing was learnt" in err) == done["untrained"] == ("not trained" in out)
-
-
-@pytest.mark.parametrize(
-    ("given", "code", "words"),
-    [
-        (settings(days="2021-05-09..2021-05-01"), 2, "2021-05-09"),
-        (settings(days="2030-01.."), 1, "no week from 2030-01 on (UTC)"),
-        (settings(min_jobs=5000), 1, "no week in the log has 5000 jobs"),
-        (("--out", "nowhere/x.policy"), 1, "no such folder"),
-    ],
-)
-def test_what_cannot_be_trained_is_said_by_what_was_given(procure, files, given, code, words):
-    """The message names the option that was given, and no day that nobody gave; a file is refused before training."""
-    folder, tables = files
-    out = () if given[0] == "--out" else ("--out", folder / "x.policy")
-    found, _, err = procure("learn", "train", *tables, *out, *given)
-    assert found == code and words in err and "9999" not in err and "0000" not in err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +10,7 @@ from policy_cases import few, job_table, node_table, shared_case
 
 from procure.errors import ArgumentError, TableError, need
 from procure.learn.order import AgentAtHand
-from procure.learn.published import LAYERS, N_SLOTS, n_seen, shapes
+from procure.learn.published import LAYERS, N_SLOTS, shapes
 from procure.learn.published_env import make_env
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.run import prepare, run_prepared, simulate
@@ -152,27 +150,6 @@ def gpu_log():
     return jobs, node_table(2, cpus=64, mem_mb=1000, gpus=[0, 4])
 
 
-def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
-    """Either way of ppo names the extra, exits with 1 and writes nothing."""
-    jobs, nodes = gpu_log()
-    jobs.to_csv(tmp_path / "jobs.csv", index=False)
-    nodes.to_csv(tmp_path / "nodes.csv", index=False)
-    real = importlib.import_module
-
-    def refuse(name, package=None):
-        if name in ("sb3_contrib", "torch"):
-            raise ImportError(f"No module named {name}", name=name)
-        return real(name, package)
-
-    monkeypatch.setattr("procure.errors.importlib.import_module", refuse)
-    out = tmp_path / "x.policy"
-    code, _, err = procure(
-        "learn", "train", "--method", "ppo-published", "--out", out,
-        "--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv",
-    )  # fmt: skip
-    assert code == 1 and "procure-hpc[rl]" in err and "Traceback" not in err and not out.exists()
-
-
 def test_a_training_set_is_the_published_one():
     """2,000 jobs of more than 20 CPUs and 40 with GPUs, each once, at one moment; too few are said."""
     from procure.learn.published_training import training_set
@@ -218,8 +195,3 @@ def test_a_missing_module_is_named():
     """The error says what to install."""
     with pytest.raises(TableError, match=r"procure-hpc\[rl\]"):
         need("no_such_module_of_the_extra")
-
-
-def test_the_length_of_an_observation():
-    """Ten jobs of four numbers, and three per node: 67 on the published system."""
-    assert n_seen(9) == 67

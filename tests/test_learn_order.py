@@ -11,7 +11,7 @@ from naive_learn import Twin
 from policy_cases import few, pool_case, shared_case
 
 from procure.errors import TableError
-from procure.learn.class_features import AGE, FEATURES, REQUESTED, SHARE
+from procure.learn.class_features import AGE, FEATURES, REQUESTED
 from procure.learn.run_times import expected_before
 from procure.learn.store import UNTRAINED, TrainedPolicy, write_policy
 from procure.policies import catalog
@@ -124,17 +124,6 @@ def test_what_has_not_ended_is_not_known(seed, moment, tmp_path_factory):
     assert (after.start[early] == before.start[early]).all()
 
 
-def test_the_policy_learned_is_easy_in_the_learned_order(tmp_path_factory):
-    """By its own name a trained file runs as it does in EASY, and as it was trained."""
-    jobs, nodes = shared_case(np.random.default_rng(4), 40)
-    ready = prepare(jobs, nodes)
-    path = tmp_path_factory.mktemp("learned") / "site.policy"
-    write_policy(path, TrainedPolicy("search", UNTRAINED.arrays, None, {"queue_order": "learned", "place": "best"}))
-    own, easy = (run_prepared(ready, f"{name}file={path}") for name in ("learned:", "easy:order=learned,"))
-    assert own.start.tolist() == easy.start.tolist() and own.node_list.tolist() == easy.node_list.tolist()
-    assert catalog.spec(f"learned:file={path}").label == f"learned:file={path}"
-
-
 def stream(n=150):
     """Somebody wants all eight nodes, and others want two each, for a minute, faster than these come free."""
     rows = [{"submit_time": 15 * i, "run_time": 60, "n_nodes": 2} for i in range(n)]
@@ -142,16 +131,6 @@ def stream(n=150):
     jobs = pd.DataFrame(rows).assign(requested_time=60, cpus_per_node=1, mem_mb_per_node=0, gpus_per_node=0)
     jobs["job_id"] = [f"j{i}" for i in range(len(jobs))]
     return jobs, pd.DataFrame({"node_id": [f"n{i}" for i in range(8)], "cpus": 1, "mem_mb": 1, "gpus": 0})
-
-
-def test_an_order_that_disfavours_a_job_lets_it_wait_for_ever_without_patience(tmp_path_factory):
-    """With weight on the share of the system who wants all of it is served last; after a week of patience it is not."""
-    jobs, nodes = stream()
-    file = written(tmp_path_factory, np.eye(len(FEATURES))[SHARE])
-    policy = f"easy:order=learned,queue_order=learned,file={file}"
-    ready = prepare(jobs, nodes)
-    assert run_prepared(ready, policy).start[1] == run_prepared(ready, policy).start.max()
-    assert run_prepared(ready, f"{policy},patience=300").start[1] <= 1 + 300 + 2 * 60
 
 
 @FEW

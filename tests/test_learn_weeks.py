@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from test_learn import log
 
-from procure.learn.class_features import AGE
 from procure.learn.judge import LEARNED, UNTRAINED, evaluate_policy
-from procure.learn.search import FEWEST_AGE, Settings, arrays_of, learn_policy, start_of_search, weekly_objective
+from procure.learn.search import Settings, learn_policy, weekly_objective
 from procure.learn.store import write_policy
 from procure.learn.weeks import FIGURES, P95, REFERENCE, SLOWDOWN, WEEK, DayFilter, figures_of, lay_out
 from procure.run import prepare, run_prepared
@@ -79,11 +78,6 @@ def test_the_objective_is_the_mean_log_ratio_and_what_the_guarded_waits_grow_by(
     assert np.isclose(weekly_objective(better, reference), np.log(0.5))
     better[:, P95] *= 2
     assert np.isclose(weekly_objective(better, reference), np.log(0.5) + np.log(2060 / 1060))
-
-
-def test_inside_easy_a_wait_always_counts_for_a_job():
-    """Whatever the search tries, the weight of the age stays below 0."""
-    assert arrays_of(start_of_search() + 5.0)["weights"][AGE] == -FEWEST_AGE
 
 
 def test_judged_beside_rivals_on_weeks_without_a_break(trained):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.queue_time import evaluation, store, training
+from procure.queue_time import evaluation, store
 from procure.queue_time import predict as room
 from procure.queue_time.state import parse_state
 from tests.test_queue_time_model import QUICK, busy_model, busy_site
@@ -48,32 +48,6 @@ def predict(folder: Path, *words: str) -> list[str]:
     return ["predict", "--model", str(folder / "site.model"), "--cpus", "4", "--time", "1:00:00", *words]
 
 
-def test_predict_prints_one_json_object(folder: Path) -> None:
-    """Scripts find exactly the stated keys."""
-    said = json.loads(ask(folder, *predict(folder, "--deadline", "2h", "--format", "json")))
-    keys = [
-        "median",
-        "lower_50",
-        "upper_50",
-        "lower_90",
-        "upper_90",
-        "p_before_deadline",
-        "because",
-        "caution",
-    ]
-    assert list(said) == keys
-    assert all(isinstance(text, str) and text.endswith(".") for text in said["because"] + said["caution"])
-
-
-def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:
-    """A full, queueing system makes for another forecast than the end of the log."""
-    state = ["--state", str(folder / "squeue.txt")]
-    text = ask(folder, *predict(folder, *state))
-    assert "9 in 10" in text
-    ranked = ask(folder, *predict(folder, *state, "--what-if", "--format", "json"))
-    assert json.loads(ranked)[0]["median"] <= json.loads(ranked)[-1]["median"]
-
-
 @pytest.mark.slow
 def test_watch_and_update(folder: Path) -> None:
     """The other commands answer, too."""
@@ -90,50 +64,11 @@ def test_watch_and_update(folder: Path) -> None:
     assert (folder / "new.model").is_file()
 
 
-@pytest.mark.slow
-def test_a_model_that_has_grown_old_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a fifth more waits are known, `train --update` and a caution say so."""
-    monkeypatch.setattr(training, "Settings", lambda: QUICK)
-    whole, site = busy_site(1000), str(folder / "cost.model")
-    whole.iloc[:800].to_parquet(folder / "first.parquet")
-    whole.iloc[700:].to_parquet(folder / "more.parquet")
-    asked(folder, "train", "first.parquet", "--out", site)
-    words = ["train", "more.parquet", "--update", site, "--out"]
-    told = asked(folder, *words, str(folder / "later.model"))
-    assert "25% more waits are known" in told
-    said = json.loads(ask(folder, "predict", "--model", str(folder / "later.model"), "--cpus", "4", "--time", "60",
-                          "--state", str(folder / "squeue.txt"), "--format", "json"))  # fmt: skip
-    assert any("25% more waits are known" in text for text in said["caution"])
-
-
 def asked(folder: Path, verb: str, log: str, *words: str) -> str:
     """What a command of a log says on stderr."""
     result = RUN.invoke(app, ["queue", verb, str(folder / log), *words])
     assert result.exit_code == 0, result.output + str(result.exception)
     return result.stderr
-
-
-def test_every_method_has_every_column(folder: Path) -> None:
-    """Where no method states chances, their gaps stand empty in the table, in CSV and in JSON."""
-    words = ["evaluate", str(folder / "jobs.parquet"), "--method", "gbt", "--format"]
-    table = ask(folder, *words, "table")
-    assert "gbt" in table and "–" in table
-    lines = ask(folder, *words, "csv").splitlines()
-    rows = json.loads(ask(folder, *words, "json"))
-    assert set(lines[0].split(",")) == set(rows[0])
-
-
-def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
-    """One row per split, method and deadline with the stated keys."""
-    words = ["--method", "gbt", "--format", "json"]
-    rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), *words))
-    keys = {
-        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse",
-        "within_2x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
-        "brier_base",
-    }  # fmt: skip
-    assert keys <= set(rows[0])
-    assert {"mean", "1h", "4h", "8h", "12h"} == {row["deadline_label"] for row in rows}
 
 
 def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,22 +109,6 @@ def test_bad_requests_are_one_sentence(folder: Path, words: list[str], said: str
 def test_bad_usage_is_exit_2(folder: Path, words: list[str]) -> None:
     """A negative time, memory that is none and an unreadable deadline are bad usage."""
     assert RUN.invoke(app, ["queue", *predict(folder, *words)]).exit_code == 2
-
-
-def test_a_log_without_starts_is_refused(folder: Path) -> None:
-    """There is nothing to learn waits from."""
-    jobs = pd.read_parquet(folder / "jobs.parquet").drop(columns=["start_time", "end_time"])
-    jobs.to_parquet(folder / "nostart.parquet")
-    result = RUN.invoke(app, ["queue", "train", str(folder / "nostart.parquet"), "--out", str(folder / "x.model")])
-    assert "no start times" in str(result.exception)
-
-
-def test_an_unknown_layout_of_squeue_is_refused() -> None:
-    """The command that writes the right one is named."""
-    with pytest.raises(TableError, match="unknown layout"):
-        parse_state("47 batch alice R 0:10 1 c1", "squeue.txt")
-    with pytest.raises(TableError, match="column STATE is missing"):
-        parse_state("JOBID|USER|PARTITION\n1|a|b", "squeue.txt")
 
 
 def test_a_real_squeue_is_read(shared_data) -> None:  # type: ignore[no-untyped-def]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.errors import TableError
 from procure.queue_time import features
 from procure.queue_time import log as log_module
 from procure.queue_time.events import NEVER, Events, Queue
@@ -122,26 +121,6 @@ def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed:
     most = {"cpus": float(seed % 400), "mem": 0.0, "gpus": 0.0}
     whole = site_features(jobs, most)
     pd.testing.assert_frame_equal(site_features(jobs, most, asked), whole.iloc[asked], check_exact=True)
-
-
-def test_a_job_does_not_count_its_own_start() -> None:
-    """A job that starts at once adds nothing to the CPUs in use at its submission."""
-    jobs = random_jobs(1, 1)
-    assert site_features(jobs)["cpus_in_use"].iloc[0] == 0
-
-
-def test_a_log_without_start_times_is_refused() -> None:
-    """Waits cannot be made up."""
-    with pytest.raises(TableError, match="start_time"):
-        site_features(random_jobs(1).drop(columns="start_time"))
-
-
-def test_a_start_before_submission_is_refused() -> None:
-    """A negative wait names its row."""
-    jobs = random_jobs(1)
-    jobs["start_time"] = jobs["submit_time"] - 5
-    with pytest.raises(TableError, match="row 1, column start_time"):
-        site_features(jobs)
 
 
 def test_grouped_sums_and_windows() -> None:

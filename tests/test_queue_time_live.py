@@ -79,17 +79,6 @@ def test_live_rows_are_running_and_waiting_jobs(squeue) -> None:  # type: ignore
     assert found["start_time"].isna().sum() == 3
 
 
-def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
-    """One look without --state asks squeue and shows each of the user's pending tasks, the one held with its reason."""
-    squeue(PRINTED)
-    result = RUN.invoke(app, ["queue", "watch", "--model", str(model), "--user", "alice"])
-    assert result.exit_code == 0, result.output
-    for name in ("102", "103_1", "103_3"):
-        assert name in result.stdout
-    assert "101" not in result.stdout
-    assert "held" in result.stdout and "JobArr" in result.stdout
-
-
 def test_the_users_environment_changes_nothing(squeue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     """What would have squeue show other or fewer jobs is not handed on; lists of array tasks are whole."""
     squeue(PRINTED)
@@ -102,14 +91,6 @@ def test_the_users_environment_changes_nothing(squeue, tmp_path: Path, monkeypat
     told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
     assert not any(name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")) for name in told)
     assert (told["SLURM_BITSTR_LEN"], told["SLURM_TIME_FORMAT"], told["SLURM_CONF"]) == ("0", "%s", "kept")
-
-
-def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
-    """Nothing waits, nothing runs: a forecast all the same, and an empty list to watch."""
-    squeue(PRINTED.splitlines()[0] + "\n")
-    assert RUN.invoke(app, live(model)).exit_code == 0
-    words = ["queue", "watch", "--model", str(model), "--user", "alice"]
-    assert "none" in RUN.invoke(app, words).stdout
 
 
 @pytest.mark.parametrize(
@@ -131,21 +112,6 @@ def test_a_squeue_that_cannot_be_read_is_one_sentence(  # type: ignore[no-untype
         result = RUN.invoke(app, words)
         assert isinstance(result.exception, TableError)
         assert said in str(result.exception)
-
-
-def test_without_squeue_a_state_file_is_offered(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Slurm is not installed, --live says what to do instead."""
-    monkeypatch.setenv("PATH", "/nowhere")
-    result = RUN.invoke(app, live(model))
-    assert "not installed here; a state file is taken with --state" in str(result.exception)
-
-
-def test_what_a_real_squeue_printed_is_watched(model: Path, squeue, shared_data) -> None:  # type: ignore[no-untyped-def]
-    """Every line that Slurm 22.05 printed of a small site is read live as it is from a file."""
-    squeue(shared_data("slurm_22_05/squeue-all-pipe.txt").read_text())
-    user = live_state("UTC")["user"].iloc[0]
-    words = ["queue", "watch", "--model", str(model), "--user", user]
-    assert RUN.invoke(app, words).exit_code == 0
 
 
 @pytest.mark.parametrize("reason", ["PartitionTimeLimit", "PartitionNodeLimit", "Dependency", "JobHeldAdmin"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 import zipfile
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,11 +14,9 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.queue_time import calibrate, metrics, rival, splits, store, trend
-from procure.queue_time.answer import what_if
+from procure.queue_time import metrics, rival, splits, store, trend
 from procure.queue_time.booster import fit_published
 from procure.queue_time.evaluation import evaluate, verdict
-from procure.queue_time.explain import drifts
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
 from procure.queue_time.metrics import Forecast, beats
@@ -87,10 +84,6 @@ def jobs() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def site(jobs: pd.DataFrame) -> store.SiteModel:
     return train(jobs, settings=QUICK)
-
-
-def curves_of(n: int, rng: np.random.Generator) -> np.ndarray:
-    return np.sort(np.expm1(rng.uniform(0, 12, (n, len(calibrate.GRID)))), axis=1)
 
 
 def test_the_published_confusion_matrix() -> None:
@@ -176,17 +169,6 @@ def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd
         archive.writestr("head.json", '{"schema": "another/7"}')
     with pytest.raises(TableError, match="schema is 'another/7'"):
         store.load(tmp_path / "other.model")
-
-
-def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
-    """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = read_off(site.model.distribution(situation(site, [Request(32, 86400, user="a")]).features), 0, 3600.0)
-    ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
-    assert ends == sorted(ends)  # type: ignore[type-var]
-    assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]
-    choices = what_if(site, Request(32, 86400, user="a"))
-    assert choices["as_asked"].sum() == 1
-    assert choices["median"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize(
@@ -276,16 +258,6 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     assert (followed.left == UNKNOWN).sum() == 1
 
 
-@pytest.mark.parametrize("share", [None, "wide", [0.9]])
-def test_a_model_file_with_a_damaged_share_is_one_error(site: store.SiteModel, tmp_path: Path, share: object) -> None:
-    """A mixture's share that is no number is told as any other damage, before anything is read off it."""
-    model = deepcopy(site.model)
-    model.mixture.share = share
-    store.save(replace(site, model=model), tmp_path / "site.model")
-    with pytest.raises(TableError, match="train it again"):
-        store.load(tmp_path / "site.model")
-
-
 @pytest.mark.slow
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:
     """Each split and method has a row per deadline, with the naive guesses beside, and ours beats zero."""
@@ -338,14 +310,6 @@ def test_a_log_that_begins_long_after_the_model_is_refused(jobs: pd.DataFrame) -
         later[name] += 60 * 86_400
     with pytest.raises(TableError, match=r"the log begins .* after the model's ends"):
         update(site, later)
-
-
-def test_a_load_just_beyond_the_trainings_is_no_drift() -> None:
-    """200 jobs where training saw 1 to 198 raise no caution, 400 do."""
-    bounds = {"queue_depth": [1.0, 198.0]}
-    assert drifts(bounds, pd.DataFrame({"queue_depth": [200.0]})) == []
-    [line] = drifts(bounds, pd.DataFrame({"queue_depth": [400.0]}))
-    assert line == "jobs in the queue 400 now, 1 to 198 in training"
 
 
 def test_sums_in_doubles_are_those_of_the_booster() -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from procure.cli.main import app
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
@@ -52,15 +51,6 @@ def forecast(site: store.SiteModel, features: pd.DataFrame, deadline: float | No
     return read_off(widened(site.model.distribution(features), doubt), 0, deadline)
 
 
-@pytest.mark.parametrize(
-    "asked", [Request(4, 3600, user="a", partition="batch"), Request(64, 0), Request(1, 60, user="z")]
-)
-def test_what_stands_behind_a_forecast_is_said(site, asked) -> None:  # type: ignore[no-untyped-def]
-    """Who is ahead and how long jobs waited, for a plain and an unknown job; of one's own where there are any."""
-    said = answers.predict_queue(site, asked, queue_of(site))["because"]
-    assert len(said) == 2 + (asked.user == "a") and not any("nan" in text for text in said)
-
-
 def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # type: ignore[no-untyped-def]
     """Of jobs that had not ended, the state of the queue alone tells; one that it does not list has gone."""
     state = queue_of(site)
@@ -74,26 +64,6 @@ def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # 
 def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
     here = situation(site, [request], state, now)
     return {one.code for one in cautions(site, request, here, 0, state)}
-
-
-def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def]
-    """A line each: few like jobs, unknown user, assumed partition, memory, state and model out of step, drift."""
-    plain = Request(2, 4 * 3600, user="a", partition="batch")
-    state, end = queue_of(site), int(site.about["end"])
-    assert codes(site, plain, state) - {"drift"} == set()
-    assert "few_like" in codes(site, replace(plain, cpus=64, requested_time=60), state)
-    assert "unknown_user" in codes(site, replace(plain, user="zed"), state)
-    assert "assumed_partition" in codes(site, replace(plain, partition=""), state)
-    assert "no_memory" in codes(site, replace(plain, mem_mb=4000), state)
-    assert "old_model" in codes(site, plain, state, end + 3 * 86400)
-    assert "old_state" in codes(site, plain, state, end - 7200)
-    new = queue_of(site).assign(partition="new")
-    room.check_request(site, replace(plain, partition="new"), new)
-    assert "new_partition" in codes(site, replace(plain, partition="new"), new)
-    few = replace(site, history=site.history.assign(partition="long"))
-    assert "new_partition" in codes(few, plain, state)
-    bounds = {"queue_depth": [100.0, 200.0]}
-    assert "drift" in codes(replace(site, about=site.about | {"bounds": bounds}), plain, state)
 
 
 def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untyped-def]
@@ -193,35 +163,6 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
     one = rows[rows["as_asked"]].iloc[0]
     for name in ("median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"):
         assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
-
-
-def test_a_state_of_another_cluster_is_said(site) -> None:  # type: ignore[no-untyped-def]
-    """Where no job of the state is in a partition that the model knows, a line says so; one job is enough to know."""
-    asked, state = Request(3, 3600, partition="batch"), queue_of(site)
-    other = state.assign(partition="elsewhere")
-    mixed = state.assign(partition=["batch", *["elsewhere"] * (len(state) - 1)])
-    for queue, is_said in ((other, True), (mixed, False), (state, False)):
-        assert any("another cluster" in one for one in answers.predict_queue(site, asked, queue)["caution"]) == is_said
-
-
-def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """A state file without a job leaves open when it was written: what is assumed is said."""
-    store.save(site, tmp_path / "site.model")
-    (tmp_path / "squeue.txt").write_text("")
-    words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
-    done = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")])
-    assert done.exit_code == 0
-    assert "lists no jobs: assuming an empty queue" in done.stderr
-
-
-def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """`watch` says of a job that came this moment that it came just now."""
-    store.save(site, tmp_path / "site.model")
-    line = "101|alice|batch|PENDING|None|4|1|500M|N/A|2:00:00|2020-10-20T08:00:00|N/A|100"
-    (tmp_path / "squeue.txt").write_text(line)
-    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice"]
-    said = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")]).stdout
-    assert "just now" in said
 
 
 def test_a_model_file_keeps_what_the_features_need() -> None:

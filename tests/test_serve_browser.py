@@ -20,7 +20,6 @@ from serve_cases import HOSTILE, keep_model, make_log, make_place, play, quick_m
 
 from procure.serve.app import application
 from procure.serve.guard import SOCKET
-from procure.serve.store import Store
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
@@ -146,28 +145,6 @@ def test_the_answer_changes_as_one_types(browser, running):
     page.close()
 
 
-def test_names_stay_text(browser, running):
-    """Jobs and partitions that are called like a script are shown as they are called, and run nothing."""
-    page, said, _ = opened(browser, running, f"?cpus=4&time=1h&partition={HOSTILE[:8]}")
-    assert "<script>alert" in page.inner_text("main")
-    assert page.locator("main script, main b").count() == 0
-    assert page.evaluate("document.scripts.length") == 1
-    assert said == [] or all("400" in one for one in said)
-    page.close()
-
-
-def test_my_jobs_are_on_a_time_line(browser, running):
-    """Each waiting job of the reader has a bar, a median and a row; nobody else's is there."""
-    page, _, _ = opened(browser, running)
-    snapshot = running.live.snapshot
-    mine = snapshot.open[(snapshot.open["user"] == ME) & snapshot.open["start_time"].isna()]
-    n = min(len(mine), 20)
-    assert n > 0 and page.locator("svg .median").count() == n
-    assert page.locator("section:has(#mine) tbody tr").count() == n
-    assert "cleo" not in page.content()
-    page.close()
-
-
 def test_the_page_reads_without_script(browser, running):
     """Without script the form asks by itself, and the answer stands in the page."""
     context = browser.new_context(java_script_enabled=False)
@@ -177,33 +154,3 @@ def test_the_page_reads_without_script(browser, running):
     page.click("button[type=submit]")
     assert "cpus=2" in page.url and "9 in 10" in page.inner_text("#answer")
     context.close()
-
-
-def test_a_bad_week_is_said_first(browser, running):
-    """Where coverage is below 80 % for a week, the first thing on the page says it, to screen readers too."""
-    store = Store(running.place.database)
-    now = store.fact("looked")
-    rows = [(f"bad{one}", now - 100, one) for one in range(2000)]
-    try:
-        store.db.executemany(
-            "insert into forecasts (job_id, submit_time, source, lower_90, upper_90, lower_50, upper_50, median, wait) "
-            "values (?, ?, 'poll', 0, 1, 0, 1, 1, 50 + ?)",
-            rows,
-        )
-        running.live.records.clear()
-        page, _, _ = opened(browser, running)
-        assert page.evaluate("document.querySelector('main').firstElementChild.id") == "warning"
-        assert page.get_attribute("#warning", "role") == "alert"
-        page.close()
-    finally:
-        store.db.execute("delete from forecasts where job_id like 'bad%'")
-        running.live.records.clear()
-
-
-def test_the_service_that_is_gone_is_said(browser, running):
-    """A question that gets no answer says so."""
-    page, _, _ = opened(browser, running)
-    page.route("**/v1/predict**", lambda route: route.abort())
-    page.fill("[name=cpus]", "3")
-    page.locator("#answer", has_text="does not answer").wait_for()
-    page.close()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +36,6 @@ from procure.serve.answers import Snapshot
 from procure.serve.collector import Collector, lock
 from procure.serve.settings import Place, Service, Source, read_service
 from procure.serve.store import JOB_COLUMNS, Store
-from procure.serve.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +103,6 @@ def test_coverage_is_that_of_queue_evaluate(replayed: Place, log: pd.DataFrame) 
     first = pd.Series(dict(store.rows(query)))
     assert len(first) > 20
     np.testing.assert_allclose(np.log1p(first), np.log1p(theirs[first.index]), atol=1e-3)
-
-
-def test_a_training_that_fails_is_said_and_not_repeated_at_once(replayed: Place, tmp_path: Path) -> None:
-    """Whatever it raises, the model stays, and the next training comes later."""
-    place = Place(tmp_path, replayed.service)
-    shutil.copy(replayed.database, place.database)
-    shutil.copy(replayed.model, place.model)
-    store, said = Store(place.database, writer=True), {}
-    trainer = Trainer(place, store, lambda code, text: said.update({code: text}))
-    now = int(store.fact("looked"))
-    trainer.training, trainer.updated = Future(), now
-    trainer.training.set_exception(KeyError("bad allocation"))
-    trainer.look(now)
-    assert trainer.site is not None and "KeyError" in said["training"] and trainer.tried == now
 
 
 def test_a_look_that_fails_is_followed_by_the_next(
@@ -346,26 +329,6 @@ def test_slurm_is_asked_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     collector.close()
 
 
-def test_a_partition_that_starts_no_job_is_said_until_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that is down or drained is a problem in plain words, and none any more when it is up; none hidden."""
-    fake = fake_slurm(tmp_path, monkeypatch)
-    now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
-    place = slurm_place(tmp_path)
-    collector, told = Collector(Place(tmp_path, place.service.model_copy(update={"hide": ("secret",)}))), []
-    for text in (
-        "cpu|up|4/4/0/8\ngpu|drain|0/4/0/4\nsecret|down|0/1/0/1\nold|down|0/0/2/2\n",
-        "cpu|up|4/4/0/8\ngpu|up|0/4/0/4\n",
-    ):
-        (fake / "sinfo.txt").write_text(text)
-        collector.tick()
-        told.append(collector.store.problems().get("shut"))
-        assert collector.origin.cpus["gpu"] == 4
-        now += 400
-    assert told == ["partitions that start no job now: gpu (drain), old (down)", None]
-    collector.close()
-
-
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A Slurm of this process: what squeue and sacct know, at a clock that the test moves."""
@@ -436,23 +399,6 @@ def test_a_long_history_is_read_in_parts_that_are_remembered(fake: SimpleNamespa
     assert fake.collector.store.fact("accounted") == fake.now
     assert min(begin for begin, _ in fake.asked[first:]) == t0 - 7 * day - 1800
     assert max(end - begin for begin, end in fake.asked) <= day + 1801
-
-
-def test_one_users_accounting_alone_is_said_until_another_is_seen(fake: SimpleNamespace) -> None:
-    """Twenty jobs of one user, while others wait: said, and not taken back by a minute without jobs."""
-    for job in range(20):
-        ended(fake, job, "ann", fake.now - 4000, fake.now - 3900, fake.now - 3000)
-    line = "{}|{}|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{}|N/A|1"
-    fake.queue = [line.format(100 + place, name, fake.now - 50) for place, name in enumerate(("ben", "cleo", "dan"))]
-
-    def said() -> bool:
-        fake.now += 3000
-        fake.collector.tick()
-        return "private" in fake.collector.store.problems()
-
-    assert [said(), said(), said(), said()] == [False, True, True, True]
-    ended(fake, 50, "ben", fake.now, fake.now + 10, fake.now + 20)
-    assert not said()
 
 
 def test_a_heterogeneous_job_is_one_job(fake: SimpleNamespace) -> None:
@@ -594,27 +540,6 @@ def test_the_run_of_a_requeued_job_has_an_end(fake: SimpleNamespace) -> None:
     fake.queue, fake.now = [f"20|ann|cpu|PENDING|BeginTime|2|1|100M|N/A|1:00:00|{t0 + 30}|N/A|1"], t0 + 70
     fake.collector.tick()
     assert fake.collector.store.rows("select state, end_time from jobs") == [("REQUEUED", t0 + 30)]
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("9|ann|cpu|PENDING|Priority|2|1|100M|N/A|1:00:00|{later}|N/A|1", "clock"),
-        ("garbage", "lines"),
-        ("\n".join(["garbage"] * 60), "squeue"),
-    ],
-)
-def test_what_slurm_prints_amiss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: str) -> None:
-    """A clock that is ahead, and lines that are none, are problems with a name; the collector goes on."""
-    fake = fake_slurm(tmp_path, monkeypatch)
-    now = 1_700_000_000
-    monkeypatch.setattr("procure.serve.slurm.clock.time", lambda: float(now))
-    with (fake / "squeue.txt").open("a") as stream:
-        stream.write(text.format(later=now + 900) + "\n")
-    collector = Collector(slurm_place(tmp_path))
-    collector.tick()
-    assert code in collector.store.problems()
-    collector.close()
 
 
 def test_a_full_disk_is_said_and_the_rest_goes_on(

@@ -9,7 +9,6 @@ import pwd
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,10 +33,10 @@ from serve_cases import (
 from procure.queue_time.answer import predict_queue
 from procure.queue_time.predict import Request, pending_waits
 from procure.serve import ledger
-from procure.serve.answers import Snapshot, lines_of_jobs
+from procure.serve.answers import Snapshot
 from procure.serve.app import application
 from procure.serve.collector import Collector
-from procure.serve.settings import Http, Place, Service
+from procure.serve.settings import Http, Place
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 MINE = over_socket(os.getuid())
@@ -91,21 +90,6 @@ def test_an_answer_is_the_librarys(app: Any) -> None:
         assert one["interval_s"] == pytest.approx([want["lower_90"], want["upper_90"]], rel=1e-4)
         assert one["interval_50_s"] == pytest.approx([want["lower_50"], want["upper_50"]], rel=1e-4)
         assert one["caution"] == want["caution"]
-
-
-def test_an_answer_is_written_for_people_who_ask_for_text(app: Any) -> None:
-    """`accept: text/plain` gets what JSON says in lines, nothing in which is obeyed by a terminal."""
-    status, said = ask_json(app, QUESTION)
-    _, head, body = ask(app, QUESTION, accept="text/plain")
-    lines = body.decode().splitlines()
-    assert status == 200 and head["content-type"].startswith("text/plain")
-    assert lines[0].startswith("procure: this job ") and said["because"] in lines[0]
-    assert lines[2:] == [f"Careful: {one}" for one in said["caution"]]
-    _, _, body = ask(app, "/v1/pending", client=MINE, accept="text/plain")
-    _, mine = ask_json(app, "/v1/pending", client=MINE)
-    rows = body.decode().splitlines()[1:] if mine["jobs"] else []
-    assert [row.split()[0] for row in rows[: len(mine["jobs"])]] == [job["job_id"] for job in mine["jobs"]]
-    assert "\u202e" not in body.decode() and "none of your jobs" in lines_of_jobs(mine | {"jobs": []})[0]
 
 
 def test_the_interface_that_scripts_rely_on(app: Any) -> None:
@@ -266,16 +250,6 @@ def test_a_body_has_a_limit(app: Any) -> None:
     assert ask(app, "/v1/predict", method="POST", content_length="-1")[0] == 413
 
 
-def test_a_young_service_says_so_first(app: Any) -> None:
-    """From how few jobs it has learnt stands before all else on the page, in the record, and in each answer."""
-    text = app.live.snapshot.beginning
-    assert "has learnt from" in text
-    page = ask(app, "/?cpus=1&time=60")[2].decode()
-    assert 0 < page.index(text) < page.index("<h1>") < page.rindex(text)
-    assert ask_json(app, "/v1/honesty")[1]["beginning"] == text
-    assert ask_json(app, "/v1/predict?cpus=1&time=60")[1]["caution"][0] == text
-
-
 def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:
     """Coverage, age and requests are there."""
     ask(app, QUESTION)
@@ -327,19 +301,6 @@ def test_what_cannot_be_read_is_looked_at_again(place: Place, tmp_path: Path, ca
     asyncio.run(run())
 
 
-def test_a_model_alone_answers(place: Place, tmp_path: Path) -> None:
-    """A model that was put into an empty folder answers from its own history."""
-    mine = Place(tmp_path, Service())
-    shutil.copy(place.model, mine.model)
-    collector = Collector(mine)
-    collector.store.remember(looked=collector.at)
-    collector.write(collector.table())
-    collector.close()
-    guard, live = application(mine)
-    live.refresh()
-    assert ask(SimpleNamespace(guard=guard, live=live), QUESTION)[0] == 200
-
-
 def test_a_failure_is_500_without_its_reason(
     app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,18 +321,6 @@ def test_before_the_first_look_nothing_is_claimed(tmp_path: Path) -> None:
     assert ask(app, "/metrics")[0] == 200 == ask(app, "/health", method="HEAD")[0]
 
 
-def test_an_old_queue_is_said_wherever_one_asks(app: Any) -> None:
-    """A day after the last look every answer about a job says so."""
-    app.live.facts["looked_wall"] = int(time.time()) - 86_400
-    said = "The queue was last seen 24 h ago"
-    mine = ask_json(app, "/v1/pending", client=MINE)[1]
-    one = ask_json(app, f"/v1/jobs/{mine['jobs'][0]['job_id']}", client=MINE)[1]
-    for found in (mine, one, ask_json(app, QUESTION)[1]):
-        assert said in " ".join(found["caution"])
-    assert said in ask(app, "/v1/advice?cpus=4&time=1:00:00")[2].decode()
-    assert all(said in lines_of_jobs(one)[-1] for one in (mine, mine | {"jobs": []}))
-
-
 def test_a_database_that_is_deleted_is_said(place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What is kept goes nowhere then: `/ready` says so, and the collector's log once; questions are answered."""
     for path in (place.database, place.model, place.queue):
@@ -388,13 +337,6 @@ def test_a_database_that_is_deleted_is_said(place: Place, tmp_path: Path, caplog
     collector.run(stop)
     assert caplog.text.count("was deleted") == 1
     collector.close()
-
-
-def test_a_full_disk_is_said_on_the_page(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page looks by itself: a database that is full cannot say so."""
-    assert "disk of the service is full" not in ask(app, "/")[2].decode()
-    monkeypatch.setattr("procure.serve.live.LEAST_FREE", 2**60)
-    assert "disk of the service is full" in ask(app, "/")[2].decode()
 
 
 def test_a_hidden_partition_is_unknown_to_who_has_no_job_there(place: Place, log: pd.DataFrame) -> None:

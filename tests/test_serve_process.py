@@ -62,18 +62,6 @@ def test_who_reads_nothing_of_an_answer_is_closed() -> None:
     asyncio.run(run())
 
 
-def test_folders_that_the_service_makes_can_be_entered(tmp_path: Path) -> None:
-    """Whatever the umask, every account comes to the socket and the studies; one that is there stays as it is."""
-    (tmp_path / "closed").mkdir(mode=0o700)
-    before = os.umask(0o077)
-    try:
-        files.make(tmp_path / "run", 0o755)
-        files.make(tmp_path / "closed", 0o755)
-    finally:
-        os.umask(before)
-    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("run", "closed")] == [0o755, 0o700]
-
-
 def test_root_gives_the_folder_to_the_units_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What root has written belongs to the account `procure`, where there is one."""
     given = []
@@ -383,12 +371,3 @@ def test_another_account_gets_nothing_that_is_not_its_own(running: Running) -> N
     for path in ("study/../procure.sqlite", "study/..%2fprocure.sqlite", "study/%2e%2e%2fprocure.sqlite"):
         found = other("curl", "-s", "--path-as-is", "--unix-socket", running.socket, f"http://x/{path}")
         assert "error" in json.loads(found.stdout)
-
-
-@pytest.mark.slow
-def test_check_says_how_the_service_is(running: Running) -> None:
-    """Each thing that was looked at is a line, with what is amiss: the queue was written long ago."""
-    command = [*PROCURE, "serve", "check", "--config", running.folder / "config.toml", "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    found = {one["what"]: one["ok"] for one in json.loads(done.stdout)}
-    assert (found["state"], found["model"], done.returncode) == (False, True, 1)

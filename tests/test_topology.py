@@ -10,11 +10,11 @@ import pytest
 from naive_topology import check_conditions, isolated_can, tiers_can
 from policy_cases import few, node_table
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.site.network import attach, parse_slurm_topology
 from procure.topology.compact import allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
-from procure.topology.fat_tree import FatTree, make_nodes, uneven
+from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
 from procure.topology.metrics import (
     average_hops,
@@ -187,12 +187,6 @@ def test_bad_tree_is_one_error(change, message):
         FatTree.from_nodes(nodes)
 
 
-def test_uneven_pod_is_named():
-    """A pod with fewer leaves than most is uneven."""
-    nodes = make_nodes(3, 2, 2).iloc[:-2]
-    assert uneven(nodes["leaf"].to_numpy(), nodes["pod"].to_numpy()) == ["pod 2 has 1 leaf, not 2 as most pods"]
-
-
 def test_uneven_tree_has_places_that_count_as_taken():
     """Leaves and pods of any size: what a smaller one lacks is a place without a node, and never idle."""
     nodes = make_nodes(3, 2, 3).drop(index=[1, 9, 10, 11, 17]).reset_index(drop=True)
@@ -211,13 +205,6 @@ def test_links_of_a_leaf_must_agree():
     for given, message in (([2, 2, 0, 0], "row 3: leaf 1 has no uplinks"), ([2, 1, 2, 2], "1 uplinks here and 2")):
         with pytest.raises(TableError, match=message):
             FatTree.from_nodes(nodes.assign(uplinks=given))
-
-
-def test_too_many_links_are_refused():
-    """A switch with more uplinks than a mask holds is refused as the argument that it is."""
-    with pytest.raises(ArgumentError, match="63 uplinks on one leaf switch; at most 62"):
-        FatTree(1, 1, 63)
-    assert FatTree(1, 1, 63, uplinks=62).uplinks == 62
 
 
 class Tree:

@@ -45,13 +45,6 @@ def test_made_and_read_trees_agree(folder):
     )
 
 
-def test_uneven_tree_is_shown(folder):
-    """What differs from most is named."""
-    (folder / "t.conf").write_text("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n")
-    shown = run("make", "--from", "t.conf").stdout
-    assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown
-
-
 def test_bad_input_writes_nothing(folder):
     """A host list that does not parse, a table without a tree and a size of 0 are one error each."""
     (folder / "bad.conf").write_text("SwitchName=a Nodes=n[1-2\n")
@@ -120,16 +113,6 @@ def test_check_reads_host_lists_and_sacct(folder, text):
     assert verdict["n_shared_links"] == 4 and verdict["shared_time"] == 1
     (folder / "bad.psv").write_text(text.replace("n[1,3]", "n[1,9]"))
     assert "job a ran on node n9" in str(run("check", "bad.psv", "--nodes", "tree.csv").exception)
-
-
-def test_make_makes_a_node_table(folder):
-    """Without a node table the network's own nodes are one, printed or written."""
-    (folder / "topology.yaml").write_text(
-        "- topology: t\n  tree:\n    switches: [{switch: a, nodes: 'n[1-2]'}, {switch: b, nodes: n3}]\n"
-    )
-    done = run("make", "--from", "topology.yaml", "--out", "tree.csv")
-    assert done.exit_code == 0 and "leaf 1 (pod 0) has 1 node, not 2" in done.stdout
-    assert pd.read_csv("tree.csv")["leaf"].tolist() == [0, 0, 1]
 
 
 def test_worth_finds_the_share(folder):

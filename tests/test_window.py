@@ -114,14 +114,6 @@ def test_annealing_and_search_equal_their_twins(seed):
         assert [sorted(each.tolist()) for each in found.places] == [sorted(each) for each in places], method
 
 
-def test_exact_wraps_from_the_first_start_on():
-    """Two jobs of two on leaves of one, two and one idle nodes: the one goes round the end of the line."""
-    window = Window(FatTree(3, 1, 2), np.array([0, 2, 3, 4]), ("a", "b"), [2, 2])
-    found = solve(window, "exact")
-    assert sorted(sorted(each.tolist()) for each in found.places) == [[0, 4], [2, 3]]
-    assert found.cost_code == naive_window.static_optimum(window)
-
-
 def test_exact_is_the_optimum_of_tight_lines():
     """Hardly an idle node more than asked for, where a wrap pays: what trying every start costs, for every wrap."""
     rng = np.random.default_rng(4)
@@ -215,13 +207,6 @@ def test_dynamic_program_is_the_set_partition(n):
     for seed in range(n):
         window = random_window(10_000 + seed, n_jobs=5, most_size=12, n_idle=45, tree=FatTree(4, 3, 5))
         assert optimum(window) == solve(window, "exact").cost_code
-
-
-def test_a_lone_job_may_take_everything():
-    """A job that needs every idle node gets them all under every method."""
-    window = Window(FatTree(2, 2, 4), np.arange(3, 10), ("all",), [7])
-    for method in COMPILED:
-        assert sorted(solve(window, method).places[0].tolist()) == list(range(3, 10))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import json
-import zipfile
 from itertools import pairwise
 
 import numpy as np
@@ -75,31 +72,6 @@ def test_refusals(tmp_path):
     for arguments, message in (({"minutes": 0}, "0 minutes"), ({"steps": 0}, "0 steps")):
         with pytest.raises(ArgumentError, match=message):
             train_network(generate_jobs(9, 1), make_nodes(3, 2, 10), **arguments)
-
-
-def test_a_network_of_another_input_size(tmp_path, monkeypatch):
-    """A file says how many nodes its network sees; one of another number is refused by that number."""
-    path = tmp_path / "net.zip"
-    monkeypatch.setattr("procure.window.network.POSITIONS", 50)
-    write_network(path, random_network())
-    assert json.loads(zipfile.ZipFile(path).read("head.json"))["positions"] == 50
-    monkeypatch.undo()
-    with pytest.raises(TableError, match="sees 50 nodes with 5 numbers each; this version asks one of 100"):
-        read_network(path)
-
-
-def test_the_extra_is_named_where_it_is_missing(monkeypatch):
-    """Without sb3-contrib, training is one sentence that names the extra."""
-    found = builtins.__import__
-
-    def without(name, *arguments, **options):
-        if name.partition(".")[0] in ("sb3_contrib", "gymnasium"):
-            raise ImportError(name)
-        return found(name, *arguments, **options)
-
-    monkeypatch.setattr("importlib.import_module", without)
-    with pytest.raises(TableError, match=r"sb3_contrib is not installed.*procure-hpc\[rl\]"):
-        train_network(generate_jobs(9, 1), make_nodes(3, 2, 10), minutes=1)
 
 
 def test_the_room_rewards_the_cost_of_what_it_placed():

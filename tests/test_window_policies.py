@@ -11,7 +11,6 @@ from naive_policies import Sim, easy
 from policy_cases import as_dicts, job_table, plainly
 from window_published import published_queue
 
-from procure.errors import TableError
 from procure.run import simulate
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.window.policies import Windows
@@ -157,28 +156,3 @@ def test_a_window_by_hand():
     # At 10 s: the two of 2 nodes and the one of 1; at 20 s the one of 3 comes before the one of 2 that fits, too.
     assert schedule["start_time"].tolist() == [20, 10, 10, 10, 110]
     assert schedule["node_ids"].tolist() == ["n5,n6,n7", "n1,n2", "n5", "n3,n4", "n1,n2"]
-
-
-@pytest.mark.parametrize(("n_jobs", "steps"), [(40, 20), pytest.param(150, 0, marks=pytest.mark.slow)])
-def test_the_wait_is_the_same_for_every_method(n_jobs, steps):
-    """Who places a window's jobs changes their nodes, never their starts."""
-    jobs, nodes = generate_jobs(n_jobs, 8), make_nodes(5, 2, 10)
-    starts = [
-        simulate(jobs, nodes, f"window:method={method},length=30,steps={steps}").schedule["start_time"].tolist()
-        for method in ("seq", "exact", "lns", "sa")
-    ]
-    assert all(each == starts[0] for each in starts)
-
-
-def test_refusals():
-    """No tree, an unknown method or queue, a length of no time: one sentence each."""
-    jobs, nodes = generate_jobs(3, 1), make_nodes(25, 4, 10)
-    for policy, table, message in (
-        ("window", nodes.drop(columns=["leaf", "pod"]), "the network has to be known"),
-        ("window:method=lsn", nodes, "'lsn' is not known.*lns"),
-        ("window:method=neural", nodes, "needs a trained network"),
-        ("window:length=0", nodes, "length"),
-        ("closest:queue=sjf", nodes, "sjf"),
-    ):
-        with pytest.raises(TableError, match=message):
-            simulate(jobs, table, policy)
