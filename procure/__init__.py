@@ -24,7 +24,7 @@ What has a policy learnt to start? (experimental)
     `learn_policy` with `DayFilter` and `LearnSettings`, `evaluate_policy`, `read_policy`,
     `write_policy`.
 Where in the network, and which jobs of a window? (experimental)
-    `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`, `compare_windows`.
+    `fat_tree`, `check_isolation`, `count_hops`, `weigh_isolation`; `solve_window`.
 
 Stable names keep their meaning until the next major version; experimental ones may change with a line in the
 changelog. Everything loads when it is first used.

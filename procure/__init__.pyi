@@ -10,7 +10,6 @@ import procure.queue_time.training
 import procure.topology.fat_tree
 import procure.topology.metrics
 import procure.topology.verify
-import procure.window.compare
 import procure.window.solve
 from procure._version import __version__ as __version__
 from procure.account.account import account_waits as account_waits
@@ -77,5 +76,4 @@ train_queue = procure.queue_time.training.train
 fat_tree = procure.topology.fat_tree.make_nodes
 count_hops = procure.topology.metrics.hops_of_jobs
 check_isolation = procure.topology.verify.verify
-compare_windows = procure.window.compare.compare_methods
 solve_window = procure.window.solve.solve

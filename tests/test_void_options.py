@@ -35,7 +35,7 @@ def test_a_void_option_is_bad_usage(words: str, option: str) -> None:
         ("warm", "procure doctor --warm"),
         ("queue train log.swf --out m --refit", "train anew"),
         ("study merge s.toml", "procure study status STUDY --merge"),
-        ("window compare", "compare_windows"),
+        ("window compare", "solve_window"),
         ("search s.toml --stable-rounds 2", "--set search.stable_rounds=VALUE"),
         ("sweep s.toml --memory 3", "--set farm.memory=VALUE"),
         ("packages q.csv --max-power 3", "--set packages.max_power_w=VALUE"),

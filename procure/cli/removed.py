@@ -27,7 +27,7 @@ _COMMANDS = {
     "topology penalty": f"{_LIBRARY}count_hops",
     "topology show": "procure topology make --from FILE",
     "warm": "procure doctor --warm",
-    "window": f"procure compare --policies window; window by window {_LIBRARY}compare_windows; jobs are made by "
+    "window": f"procure compare --policies window; window by window {_LIBRARY}solve_window; jobs are made by "
     "procure workload generate --recipe window",
     "workload futures": "a study draws its futures itself: [futures] draws = 20",
     "workload load": "procure workload slice JOBS --load FACTOR",
