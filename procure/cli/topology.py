@@ -18,7 +18,7 @@ from procure.site.network import is_slurm_topology, read_slurm_topology
 from procure.tables import NODE, existing_file, read
 from procure.tables import check as check_table
 from procure.text import counted
-from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
+from procure.topology.fat_tree import leaf_table, make_nodes
 from procure.topology.verify import verify
 from procure.workload.read_schedule import read_schedule
 
@@ -51,7 +51,7 @@ def make(
 ) -> None:
     """Make a node table with the columns leaf and pod, from Slurm's tree or blocks or of equal nodes; show its tree.
 
-    Without a node table, Slurm's is of the network's nodes, of one CPU each. Below the table stands what is uneven.
+    Without a node table, Slurm's is of the network's nodes, of one CPU each.
 
     Examples:
     procure topology make nodes.csv --from /etc/slurm/topology.conf --out placed.csv
@@ -93,15 +93,13 @@ def _placed(nodes: Path | None, source: Path | None) -> tuple[pd.DataFrame, pd.D
 
 
 def _show(name: str, table: pd.DataFrame, output: common.Format) -> None:
-    """Show pods, leaf switches, nodes on each, and what is uneven."""
-    rows, wrong = leaf_table(table), uneven(*leaf_and_pod(table))
+    """Show pods, leaf switches, and the nodes on each."""
+    rows = leaf_table(table)
     if output is common.Format.JSON:
         sizes = {"n_pods": rows["pod"].nunique(), "n_leaves": len(rows), "n_nodes": len(table)}
-        common.print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
+        common.print_json(sizes | {"leaves": rows.to_dict(orient="records")})
         return
     common.print_table(rows, output, f"{name}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}")
-    if output is common.Format.TABLE:
-        common.echo("uneven: " + ("; ".join(wrong) if wrong else "nothing"))
 
 
 @app.command()

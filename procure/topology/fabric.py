@@ -222,7 +222,6 @@ class Search(NamedTuple):
     whole: np.ndarray  # int64[pods], leaves of which everything is free
     bound: int  # switches that one call may try
     tried: np.ndarray  # int64[1], switches that this call has tried
-    cut: np.ndarray  # int64[1], calls that found nothing and met the bound
 
 
 def make_search(shape: Shape, bound: int) -> Search:
@@ -235,7 +234,6 @@ def make_search(shape: Shape, bound: int) -> Search:
         np.zeros((shape.pods + 1, shape.uplinks), np.int64),
         np.zeros(shape.pods, np.int64),
         bound,
-        np.zeros(1, np.int64),
         np.zeros(1, np.int64),
     )
 

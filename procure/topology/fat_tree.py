@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.text import counted
 
 MOST_LINKS = 62
 """Uplinks of one switch that a mask of 64 bits can hold."""
@@ -235,20 +233,6 @@ def leaf_table(nodes: pd.DataFrame) -> pd.DataFrame:
     known = {name: (name, "first") for name in ("leaf_switch", "pod_switch") if name in nodes}
     rows = by_leaf.agg(n_nodes=("node_id", "size"), first=("node_id", "first"), last=("node_id", "last"), **known)
     return rows.rename_axis(["pod", "leaf"]).reset_index()
-
-
-def uneven(leaf: np.ndarray, pod: np.ndarray) -> list[str]:
-    """Say of each leaf and each pod whose size differs from the most frequent one (ties: the larger)."""
-
-    def unlike(sizes: dict[int, int]) -> list[tuple[int, int, int]]:
-        usual = max(Counter(sizes.values()).items(), key=lambda item: (item[1], item[0]))[0]
-        return [(number, n, usual) for number, n in sorted(sizes.items()) if n != usual]
-
-    pod_of = dict(zip(leaf.tolist(), pod.tolist(), strict=True))
-    leaves, pods = unlike(Counter(leaf.tolist())), unlike(Counter(pod_of.values()))
-    return [
-        f"leaf {i} (pod {pod_of[i]}) has {counted(n, 'node')}, not {usual} as most leaves" for i, n, usual in leaves
-    ] + [f"pod {i} has {counted(n, 'leaf', 'leaves')}, not {usual} as most pods" for i, n, usual in pods]
 
 
 def _check_size(n: int) -> None:

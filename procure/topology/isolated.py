@@ -34,7 +34,7 @@ def allocate_isolated(shape, fabric, search, n, grant):
     Tried in turn: one leaf, the one with the fewest idle nodes that has room; one pod, with as many
     nodes a leaf as possible; several pods, with as many whole leaves a pod as possible. Of switches
     that would do, those with the fewest free links and idle nodes come first; ties: the lower number.
-    There is no room also where the search met its bound (``search.cut`` counts it).
+    There is no room also where the search met its bound.
     """
     clear(grant)
     search.tried[0] = 0
@@ -45,8 +45,6 @@ def allocate_isolated(shape, fabric, search, n, grant):
     found = _one_pod(shape, fabric, search, n, grant) or _several_pods(shape, fabric, search, n, grant)
     if found:
         in_order(grant)
-    elif search.tried[0] >= search.bound:
-        search.cut[0] += 1
     return found
 
 
