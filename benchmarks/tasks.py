@@ -2,22 +2,28 @@
 
     python benchmarks/tasks.py sizes DATA [JOBS]    EASY on as many CPUs in nodes of four sizes; JOBS of each log
     python benchmarks/tasks.py speed [REPEATS]      processor seconds of jobs of tasks beside those of jobs of nodes
+    python benchmarks/tasks.py purchase DATA        what is bought with either shape, for two logs
 
 Prints seconds of the processor's time: on a busy computer the wall clock measures the other programs.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from buy import call, sheet
+from slurm_events import read_events
 
 from procure import run as procure_run
 from procure.run import simulate
 from procure.schemas import as_logged
+from procure.tables import write
 from procure.workload import generate, import_log
 
 procure_run.time.perf_counter = time.process_time  # what `Run.elapsed` is measured with
@@ -64,9 +70,40 @@ def speed(repeats: str = "5") -> None:
             print(f"{policy}, as {name}: {min(run.elapsed for run in runs):.3f} s, mean wait {wait:,.0f} s", flush=True)
 
 
+OFFERS = {
+    "hpc2n": (50_000, [(8, 8, 2000), (16, 16, 3600), (32, 32, 6600), (64, 64, 12_400)]),
+    "week": (2_900_000, [(32, 192, 7000), (64, 384, 13_000), (128, 768, 25_500)]),
+}
+"""The budget in US$, and CPUs, memory in GB and US$ of each node that is offered."""
+
+
+def purchase(data: str, *names: str) -> None:
+    """Print what `buy` buys for jobs as tasks and as logged, and what it says that the shape decides."""
+    hpc2n = import_log(Path(data) / "pwa/HPC2N-2002-2.1-cln.swf.xz", "swf", cpus_per_node=2, shape="tasks").jobs
+    week = read_events(Path(data) / "ubccr_slurm/week/workload_week.events.xz")
+    week = week[week["gpus_per_node"] == 0].assign(constraint="", partition="", qos="", account="")
+    jobs = {
+        "hpc2n": hpc2n[hpc2n["submit_time"].between(1_080_777_600, 1_086_048_000)],
+        "week": week.assign(exclusive=week["exclusive"] | (week["cpus_per_node"] >= 32)),  # whole nodes of its system
+    }
+    for name in names or OFFERS:
+        budget, offers = OFFERS[name]
+        with tempfile.TemporaryDirectory() as text:
+            folder = Path(text)
+            sheet(folder / "offers.xlsx", [(f"C{n}", "compute", n, mem, 0, usd) for n, mem, usd in offers])
+            write(jobs[name].reset_index(drop=True), folder / "jobs.parquet")
+            words = ("buy", "--jobs", "jobs.parquet", "--quotes", "offers.xlsx", "--budget", budget)
+            for more in (words, ("buy", "study.toml")):
+                code, out, err, _ = call(folder, *more, "--format", "json")
+                first = json.loads(out)["recommendation"] if not code else err
+                print(name, json.dumps(first), flush=True)
+                study = (folder / "study.toml").read_text()
+                (folder / "study.toml").write_text(study.replace("[[workloads]]", '[[workloads]]\nshape = "as-logged"'))
+
+
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:] or ["help"]
-    commands = {"sizes": sizes, "speed": speed}
+    commands = {"sizes": sizes, "speed": speed, "purchase": purchase}
     if what in commands:
         commands[what](*arguments)
     else:

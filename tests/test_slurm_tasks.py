@@ -8,7 +8,9 @@ import pytest
 
 from procure.run import simulate
 from procure.site.layout import lay_out
-from procure.site.model import Partition, Priority, Site
+from procure.site.model import Partition, Priority, Select, Site
+from procure.site.policy import Slurm
+from procure.site.store import write_site
 from procure.tables import JOB, NODE, check
 
 pytestmark = pytest.mark.plain
@@ -74,6 +76,31 @@ def test_nodes_are_compared_by_their_room_though_the_job_has_fewer_tasks(cpus, r
     more = {"job_id": "1", "submit_time": 5, "run_time": 9, "n_tasks": 4, "cpus_per_task": 1}  # so that none is alone
     schedule = simulate(check(pd.DataFrame([job, more]), JOB), table, "slurm").schedule
     assert schedule["node_ids"].iloc[0] == nodes
+
+
+@pytest.mark.parametrize(
+    ("row", "nodes", "tasks"),
+    [
+        ({"n_tasks": 4}, "d", "4"),
+        ({"n_tasks": 10}, "c,d", "2,8"),
+        ({"n_tasks": 8, "min_nodes": 2, "max_nodes": 2}, "c,d", "1,7"),
+        ({"n_tasks": 6, "min_nodes": 2, "max_nodes": 4}, "a,b,c,d", "1,1,1,3"),
+        ({"n_tasks": 16}, "a,c,d", "1,7,8"),
+        ({"n_tasks": 6, "tasks_per_node": 3}, "c,d", "3,3"),
+    ],
+)
+def test_tasks_go_to_the_least_loaded_nodes(row, nodes, tasks, tmp_path):
+    """Under CR_LLN, and LLN of a partition alike, as a real Slurm placed them beside jobs of 2, 5, 1 and no CPUs."""
+    table = check(pd.DataFrame({"node_id": list("abcd"), "cpus": 8, "mem_mb": 1000, "features": list("abcd")}), NODE)
+    part = Partition(name="p", nodes="ALL", default=True)
+    write_site(Site(partitions=(part,), select=Select(lln=True)), table, tmp_path)
+    rows = [{"n_tasks": n, "constraint": node} for n, node in ((2, "a"), (5, "b"), (1, "c"))]
+    ask = {"constraint": "", "cpus_per_task": 1, "min_nodes": 1, "max_nodes": 0, "tasks_per_node": 0}
+    rows = [
+        ask | {"job_id": str(i), "submit_time": 10 * i, "run_time": 900} | one for i, one in enumerate([*rows, row])
+    ]
+    last = simulate(check(pd.DataFrame(rows), JOB), table, Slurm(site=str(tmp_path))).schedule.iloc[-1]
+    assert (last["node_ids"], last["node_tasks"]) == (nodes, tasks)
 
 
 def test_the_size_of_a_job_is_of_the_nodes_that_it_asks_for():

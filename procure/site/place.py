@@ -58,12 +58,13 @@ def room_on(own, job, node, free, n_on):
 
 
 @part
-def _runs_of_tasks(own, n_usable):
-    """List the runs of neighbours among the usable nodes, and the tasks that each has room for; returns how many."""
+def _runs_of_tasks(own, job, n_usable):
+    """List the runs of neighbours (under LLN each node) that are usable, and the room of each; returns how many."""
     usable, nodes, room = own.work.usable, own.nodes, own.work.run_left
     first, units, n_runs = own.work.run_first, own.work.run_done, 0
     for i in range(n_usable):
-        if i == 0 or usable[i] != usable[i - 1] + 1 or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
+        apart = own.jobs.lln[job] or i == 0 or usable[i] != usable[i - 1] + 1
+        if apart or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
             first[n_runs], units[n_runs] = i, 0
             n_runs += 1
         units[n_runs - 1] += room[i]
@@ -72,12 +73,19 @@ def _runs_of_tasks(own, n_usable):
 
 
 @part
-def _best_run(own, n_runs, left, nodes_left):
-    """Return the run of the lowest weight with the least room that is enough, else with the most; −1 = none is left."""
+def _best_run(own, job, n_runs, left, nodes_left, free):
+    """Return the run of the lowest weight with the least room that is enough, else with the most; −1 = none is left.
+
+    Under LLN, the node that is the least loaded.
+    """
     usable, weight = own.work.usable, own.nodes.weight
     first, units, best, best_enough = own.work.run_first, own.work.run_done, -1, False
     for run in range(n_runs):
         if units[run] < 0:
+            continue
+        if own.jobs.lln[job]:
+            if best < 0 or _less_loaded(own.nodes, free, usable[first[run]], usable[first[best]]):
+                best = run
             continue
         enough = units[run] >= left and first[run + 1] - first[run] >= nodes_left
         if best < 0 or _better(
@@ -100,13 +108,13 @@ def _only_node(own, job, run, left, nodes_left):
 
 
 @part
-def _spread(own, job, n_usable):
+def _spread(own, job, n_usable, free):
     """Take usable nodes for a job's tasks as `_eval_nodes` of select/cons_tres does; returns how many, 0 = none."""
     work, jobs = own.work, own.jobs
     left, wanted, n = jobs.units[job], jobs.want[job], 0
-    n_runs = _runs_of_tasks(own, n_usable)
+    n_runs = _runs_of_tasks(own, job, n_usable)
     while left > 0 or n < wanted:
-        run = _best_run(own, n_runs, left, jobs.least[job] - n)
+        run = _best_run(own, job, n_runs, left, jobs.least[job] - n, free)
         if run < 0:
             break
         work.run_done[run] = -1
@@ -146,7 +154,7 @@ def _pick_tasks(own, job, n_usable, free, n_on):
     for i in range(n_usable):
         work.run_left[i] = room_on(own, job, work.usable[i], free, n_on)
     while n == 0 and n_usable > 0:
-        n = _spread(own, job, n_usable)
+        n = _spread(own, job, n_usable, free)
         smallest, kept = work.run_left[0], 0
         for i in range(n_usable):
             smallest = min(smallest, work.run_left[i])
@@ -183,17 +191,18 @@ def _pick_least_loaded(own, n_usable, n, n_chosen, free):
     for k in range(n):
         best = -1
         for i in range(n_usable):
-            if done[i]:
-                continue
-            if best < 0:
-                best = i
-                continue
-            a, b = usable[i], usable[best]
-            here, there = free[0, a] * nodes.cpus[b], free[0, b] * nodes.cpus[a]
-            if nodes.weight[a] < nodes.weight[b] or (nodes.weight[a] == nodes.weight[b] and here > there):
+            if not done[i] and (best < 0 or _less_loaded(nodes, free, usable[i], usable[best])):
                 best = i
         done[best] = 1
         _take(own, usable[best], n_chosen + k)
+
+
+@part
+def _less_loaded(nodes, free, a, b):
+    """Say whether of two nodes the first is taken under LLN: by weight, then by the share of its CPUs that is free."""
+    if nodes.weight[a] != nodes.weight[b]:
+        return nodes.weight[a] < nodes.weight[b]
+    return free[0, a] * nodes.cpus[b] > free[0, b] * nodes.cpus[a]
 
 
 @part
