@@ -7,9 +7,11 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
+from procure.errors import TableError
 from procure.site.limits import TRES
 from procure.site.model import Association, Limits, NotUnderstood, Qos
 from procure.site.rows import ASSOCIATION, LIMITS, OF_ACCOUNTING, QOS, Row, names, taken
+from procure.text import listed
 
 _LIMITS = {row.name: row for row in LIMITS}
 _QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
@@ -22,6 +24,9 @@ _OF_QOS = {
 }
 
 
+_HEADINGS = {"defacct": "defaultaccount", "descr": "description", "org": "organization", "admin": "adminlevel"}
+
+
 @dataclass
 class Accounting:
     """What has been read so far, by name."""
@@ -29,6 +34,8 @@ class Accounting:
     qos: dict[str, dict[str, Any]] = field(default_factory=dict)
     associations: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     events: list[dict[str, str]] = field(default_factory=list)
+    reservations: list[dict[str, str]] = field(default_factory=list)
+    cluster: str = ""
     not_understood: list[NotUnderstood] = field(default_factory=list)
     cluster_qos: tuple[str, ...] = ()
 
@@ -41,11 +48,14 @@ class Accounting:
         return tuple(Association(**each) for _, each in sorted(self.associations.items()))
 
 
-def read_accounting(files: list[tuple[str, str]]) -> Accounting:
-    """Read files of sacctmgr commands, dumps and tables; later files add to earlier ones."""
-    found = Accounting(qos={"normal": {"name": "normal"}})
+def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounting:
+    """Read files of sacctmgr commands, dumps and tables, of which rows of another cluster than this are left out.
+
+    Later files add to earlier ones, and those of sshare come last.
+    """
+    found = Accounting(qos={"normal": {"name": "normal"}}, cluster=cluster)
     scripts: list[str] = []
-    for name, text in files:
+    for name, text in sorted(files, key=lambda file: "RawUsage" in file[1]):
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
             _take_table(name, text, found)
@@ -147,7 +157,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
     parent = "root"
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"(Cluster|Parent|Account|User) - '?([^':]*)'?(.*)", line)
+        match = re.match(r"(Cluster|Parent|Account|User) - '?(.*?)'?((?::\w+=.*)?)$", line)
         if not match:
             continue
         kind, who, rest = match.groups()
@@ -172,38 +182,60 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
 
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
-    """Take ``sacctmgr show qos|assoc|event --parsable``."""
-    rows = [line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()]
-    header = [word.strip().lower().replace(" ", "").replace("def qos", "defqos") for word in rows[0]]
+    """Take ``sacctmgr show qos|assoc|event|reservation --parsable``, or ``sshare --parsable``."""
+    (_, first), *lines = ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
+    header = [word.strip().lower().replace(" ", "") for word in first.split("|")]
+    header = [_HEADINGS.get(word, word) for word in header]
+    header = [word if "account" in header or word != "defaultaccount" else "account" for word in header]  # show user
+    rows = [(f"{name}:{number}", dict(zip(header, line.split("|"), strict=False))) for number, line in lines]
+    clusters = {row["cluster"].strip().lower() for _, row in rows if row.get("cluster")}
+    mine = found.cluster.lower()
+    if not set(header) & ({"timestart", "account"} | {row.name for row in (*QOS, *LIMITS)}):
+        found.not_understood.append(NotUnderstood(setting="file", where=name, effect="none of sacctmgr's that is read"))
+        return
+    if len(clusters) > 1 and mine not in clusters:
+        raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
-    for number, row in enumerate(rows[1:], 2):
-        record = dict(zip(header, row, strict=False))
-        account = record.get("account", "")
-        deep, record["account"] = len(account) - len(account.lstrip()), account.strip()
-        if "account" not in header:
-            del record["account"]
-        elif not record.get("user"):
-            above = [one for one in above if one[0] < deep]
-            if above and not record.get("parname") and not record.get("parentname") and deep:
-                record["parentname"] = above[-1][1]
-            above.append((deep, record["account"]))
-        where = f"{name}:{number}"
-        given = {key: value for key, value in record.items() if value}
-        if not {"nodename", "timestart"} & set(header) and not given.get("account", given.get("name")):
-            line = NotUnderstood(
-                setting="line", value="|".join(row), where=where, effect="not a row of the table above it"
-            )
-            found.not_understood.append(line)
-        elif "nodename" in header or "timestart" in header:
-            found.events.append(given)
+    for (where, row), (_, line) in zip(rows, lines, strict=True):
+        if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
+            continue
+        if line.count("|") + 1 != len(header) or not (row.get("account") or row.get("name") or "timestart" in header):
+            effect = "not a row of the table above it"
+            found.not_understood.append(NotUnderstood(setting="line", value=line[:80], where=where, effect=effect))
+            continue
+        given = {key: value for key, value in row.items() if value}
+        if "timestart" in header:
+            (found.reservations if "name" in header else found.events).append(given | {"_where": where})
         elif "account" in header:
-            held = _assoc(found, record["account"], record.get("user", ""), record.get("partition", ""))
-            if given.get("parname") or given.get("parentname"):
-                held["parent"] = given.pop("parname", "") or given.pop("parentname", "")
-            if not (record["account"] == "root" and not record.get("user")):
-                take_assoc(held, given, where, found)
-        elif "name" in header:
-            take_qos(found.qos.setdefault(record["name"], {"name": record["name"]}), given, where, found)
+            _take_assoc_row(given, where, above, found)
+        else:
+            take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
+    if "rawusage" in header:
+        effect = "a replay begins with the usage of the moment when it ran; for a log from long before, strike it out"
+        found.not_understood.append(NotUnderstood(setting="sshare", value="RawUsage", where=name, effect=effect))
+
+
+def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:
+    """Take an association; its account stands in the tree as deep as its name is set in."""
+    shown = given["account"]
+    deep, given["account"], user = len(shown) - len(shown.lstrip()), shown.strip(), given.get("user", "")
+    if not user:
+        while above and above[-1][0] >= deep:
+            above.pop()
+        if above and deep:
+            given.setdefault("parname", given.get("parentname") or above[-1][1])
+        above.append((deep, given["account"]))
+    held = [_assoc(found, given["account"], user, given.get("partition", ""))]
+    if "rawusage" in given:  # of sshare, which has no partition
+        held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
+        given = {"account": given["account"], "rawusage": given["rawusage"], "parname": given.get("parname", "")}
+    for each in held:
+        if parent := given.get("parname") or given.get("parentname"):
+            each["parent"] = parent
+        if user and given.get("defaultaccount") == given["account"]:
+            each["default"] = True
+        if user or given["account"] != "root":
+            take_assoc(each, given, where, found)
 
 
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
@@ -222,10 +254,14 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     plain = dict(given)
     for key in given:
-        if key[:-1] in _QOS_LISTS and key[-1] in "+-":
-            named = names(plain.pop(key))
-            kept = [one for one in _held_qos(record, found) if one not in named]
-            record["qos"] = (*kept, *named) if key[-1] == "+" else tuple(kept)
+        sign = key[-1] if key[-1] in "+-" else ""
+        if key.rstrip("+-") in _QOS_LISTS and (sign or re.match(",?[+-]", given[key])):  # to those of the account
+            kept = list(_held_qos(record, found))
+            for word in names(plain.pop(key)):
+                one = word.lstrip("+-")
+                kept = [each for each in kept if each != one]
+                kept += [one] if (sign or word[0]) != "-" else []
+            record["qos"] = tuple(kept)
     _take(ASSOCIATION, record, plain, where, "association", found)
 
 

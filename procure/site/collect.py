@@ -20,6 +20,11 @@ COMMANDS = {
     "qos.txt": "sacctmgr show qos --parsable",
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
+    "reservation_past.txt": (
+        "sacctmgr show reservation --parsable start={begin} end={end} "
+        "format=Cluster,Name,Start,End,NodeNames,Flags,TRES"
+    ),
+    "share.txt": "sshare --all --long --parsable2",
     "jobs.psv": (
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
         f"--starttime={{begin}} --endtime={{end}} --format={FIELDS},{LAST_FIELD}"

@@ -9,7 +9,6 @@ from typing import Any
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood
-from procure.site.network import parse_slurm_topology
 from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
 from procure.workload.slurm_text import expand_nodes
 
@@ -46,9 +45,8 @@ def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]
             "prints, beside slurm.conf"
         )
         gaps.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
-    if found.topology[0] and plugin in ("tree", ""):
-        network = parse_slurm_topology(found.topology[1], found.topology[0])
-        known, tops = set(network.nodes["node_id"]), network.n_tops
+    if found.network and plugin in ("tree", ""):
+        known, tops = set(found.network.nodes["node_id"]), found.network.n_tops
         alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
         if alone:
             effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
@@ -111,7 +109,7 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
             ),
             ("State", "CLOUD: taken to be up whenever a job needs it"): "CLOUD" in state,
         }
-        for gap in (gap for gap, there in gaps.items() if there and not state.startswith("FUTURE")):
+        for gap in (gap for gap, there in gaps.items() if there):
             told.setdefault(gap, []).append(record)
     return [
         NotUnderstood(
@@ -153,6 +151,8 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
             gaps.append((name, who.strip(","), "who may not use it, and groups, are not known: only those named may"))
         if said := [word for word in record.get("flags", "").split(",") if word in ("FLEX", "IGNORE_JOBS")]:
             gaps.append((name, ",".join(said), "not modelled: its nodes are closed to others for its time alone"))
+        if "MAGNETIC" in record.get("flags", ""):
+            gaps.append((name, "MAGNETIC", "jobs that do not name it stay outside, also of those whom it would draw"))
         if record.get("licenses", "(null)") not in ("(null)", ""):
             gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
     return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from procure.errors import TableError
 from procure.site.model import Mode, NotUnderstood
-from procure.workload.slurm_text import slurm_duration, slurm_memory
+from procure.workload.slurm_text import expand_nodes, slurm_duration, slurm_memory
 
 TOGETHER = "*"
 _NEVER = 1_000_000_000
@@ -323,12 +323,13 @@ NODES = (
     Row("memspeclimit", "reserved_mb", whole),
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),
+    Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]") if n.isdecimal()]),
     Row("weight", "weight", whole),
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "features", "feature")),
 )
 """Of a line NodeName."""
 NODE_NO_EFFECT = frozenset(
-    "nodename nodeaddr nodehostname bcastaddr port state reason tmpdisk corespec cpubind cpuspeclist extra tresweights "
+    "nodename nodeaddr nodehostname bcastaddr port state reason tmpdisk corespec cpubind extra tresweights "
     "gres topology arch version os cpualloc cpuload gresused gresdrain allocmem freemem owner mcs_label partitions "
     "boottime slurmdstarttime lastbusytime resumeaftertime cfgtres alloctres capwatts currentwatts avewatts "
     "extsensorsjoules extsensorswatts extsensorstemp consumedjoules highestjoules comment instanceid instancetype "
@@ -403,15 +404,15 @@ ASSOCIATION = (
         "fairshare share shares fairshares", "shares",
         lambda text: "parent" if text.lower() in ("parent", "2147483647") else whole(text),
     ),
-    *_limit("qos qoslevel qoslist qoslevels", "qos", lambda text: names(text.lstrip("+,"))),
+    *_limit("qos qoslevel qoslist qoslevels", "qos", names),
     *_limit("defaultqos defqos", "default_qos", str),
     *_limit("rawusage", "usage", decimal),
     *_limit("priority", "priority", whole),
 )  # fmt: skip
 OF_ACCOUNTING = frozenset(
     "name names account user cluster partition description organization adminlevel defaultaccount defaultqos parent "
-    "parentname coordinator rawusage where set id lft rgt comment email defqos accounts users clusters defaultwckey "
-    "withdeleted".split()
+    "parentname parname coordinator rawusage where set id lft rgt comment email defqos accounts users clusters "
+    "defaultwckey defwckey withdeleted".split()
 )
 """What sacctmgr says of an entity that decides no start."""
 

@@ -29,6 +29,7 @@ from procure.site.gaps import (
     reservation_gaps,
     unlisted,
 )
+from procure.site.limits import TRES
 from procure.site.model import (
     Latency,
     NodeEvent,
@@ -92,9 +93,11 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     """
     found = read_folder(folder)
     _resolve_node_sets(found)
+    _leave_out_future(found)
+    unknown = _read_network(found)
     try:
         nodes, events = _nodes(found)
-        site = _site(found, events, tz, nodes)
+        site = _site(found, events, tz, nodes, unknown)
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
@@ -120,9 +123,33 @@ def _resolve_node_sets(found: Configuration) -> None:
             record["nodes"] = ",".join(dict.fromkeys(every))
 
 
-def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame) -> Site:
-    accounting = read_accounting(found.accounting)
-    unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
+def _read_network(found: Configuration) -> list[NotUnderstood]:
+    """Read the topology; one that is no tree of at most three levels is named with what stands in its way."""
+    file, text = found.topology
+    try:
+        found.network = parse_slurm_topology(text, file) if file else None
+    except TableError as error:
+        effect = f"{error}: nodes are taken without a network"
+        return [NotUnderstood(setting="topology", where=file, effect=effect)]
+    return []
+
+
+def _leave_out_future(found: Configuration) -> None:
+    """Take nodes of State FUTURE, which are defined for later, out of what names them."""
+    later = [each for each in found.nodes if each.get("state", "").upper().startswith("FUTURE")]
+    found.nodes = [each for each in found.nodes if each not in later]
+    gone = {name for each in later for name in host_names(each["nodename"], each["_where"])}
+    for record in (*found.partitions, *found.reservations, *found.down) if gone else ():
+        key = "downnodes" if "downnodes" in record else "nodes"
+        if gone & set(names := expand_nodes(record.get(key, ""))):
+            record[key] = ",".join(name for name in names if name not in gone)
+
+
+def _site(
+    found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame, unknown: list[NotUnderstood]
+) -> Site:
+    accounting = read_accounting(found.accounting, found.settings.get("clustername", ""))
+    unknown += [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
         unknown += unlisted(record, NODES, NODE_NO_EFFECT, f"node {record['nodename'][:40]}") + gres_gaps(record, found)
@@ -137,6 +164,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         )
         for name in found.unread_files
     ]
+    _refuse_unknown_nodes(found, nodes)
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
     last = max((n for n, one in enumerate(partitions) if one.default), default=-1)  # Slurm keeps the last only
     partitions = tuple(one.model_copy(update={"default": n == last}) for n, one in enumerate(partitions))
@@ -157,8 +185,9 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
-        "reservations": tuple(read_reservation(record, tz) for record in found.reservations),
     }
+    found.reservations += _past_reservations(accounting.reservations, found, nodes, unknown)
+    values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
     if found.reservations and tz is None:
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
         value = ", ".join(record["reservationname"] for record in found.reservations)
@@ -173,7 +202,28 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
     if values["version"] and not values["version"].startswith(COMPARED):
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
-    return Site(**values, not_understood=tuple(unknown))
+    return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
+
+
+def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
+    known = set(nodes["node_id"]) | {"ALL", "all"}
+    for record in found.partitions:
+        missing = [name for name in expand_nodes(record.get("nodes", "")) if name not in known]
+        if missing:
+            raise TableError(
+                f"{record['_where']}: partition {record['partitionname']} names {counted(len(missing), 'node')} that "
+                f"no NodeName line defines, first {missing[0]}; define them, or take them out"
+            )
+
+
+def _placed(gap: NotUnderstood, found: Configuration) -> NotUnderstood:
+    """Add the line where a setting, a partition or a reservation stands, where nothing says it yet."""
+    first, *rest = gap.setting.split()
+    where = found.where.get(first.lower(), "")
+    for record in (*found.partitions, *found.reservations) if rest else ():
+        if rest[0] in (record.get("partitionname"), record.get("reservationname")):
+            where = record["_where"]
+    return gap if gap.where or not where else gap.model_copy(update={"where": where})
 
 
 def _latency(found: Configuration, tz: str | None) -> Latency:
@@ -217,10 +267,50 @@ def _past_events(
     return events
 
 
+_AGAIN = ("HOURLY", "DAILY", "WEEKLY", "WEEKDAY", "WEEKEND")
+
+
+def _past_reservations(
+    rows: list[Record], found: Configuration, nodes: pd.DataFrame, unknown: list[NotUnderstood]
+) -> list[Record]:
+    """Return, as scontrol shows them, those of the database that it no longer shows; marks those of part of a node.
+
+    The times of one that came again are NAME, NAME~1, NAME~2 …
+    """
+    cpus = nodes.set_index("node_id")[["cpus", "threads_per_core"]]
+    shown = {record["reservationname"]: record for record in found.reservations}
+    past: dict[str, Record] = {}
+    for row in rows:
+        name, same = row["name"], shown.get(row["name"], {})
+        if set(_AGAIN) & set(same.get("flags", "").split(",")) or same.get("starttime") == row["timestart"]:
+            continue
+        if not row.get("nodename"):
+            effect = "no nodes are in the table: print it with format=Cluster,Name,Start,End,NodeNames,Flags,TRES"
+            unknown.append(NotUnderstood(setting=f"reservation {name}", where=row["_where"], effect=effect))
+            continue
+        n = sum(each["name"] == name for each in past.values()) + (name in shown)
+        there = [one for one in expand_nodes(row["nodename"]) if one in cpus.index]
+        past[f"{name}~{n}" if n else name] = {
+            "name": name, "starttime": row["timestart"], "endtime": row["timeend"], "nodes": ",".join(there),
+            "flags": ",".join(word for word in row.get("flags", "").split(",") if word not in _AGAIN),
+            "tres": row.get("tres", ""), "_where": row["_where"],
+        }  # fmt: skip
+    records = [{"reservationname": name, **record} for name, record in past.items()]
+    for record in (*found.reservations, *records):
+        of = cpus[cpus.index.isin(expand_nodes(record.get("nodes", "")))]
+        counted_cpus = re.search(r"\bcpu=(\d+)", record.get("tres", ""))
+        few = counted_cpus and int(counted_cpus[1]) < of["cpus"].sum()
+        if record.get("corecnt", "").isdecimal():
+            few = int(record["corecnt"]) < (of["cpus"] // of["threads_per_core"]).sum()
+        if few:
+            record["coreids"] = "some"
+    return records
+
+
 def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> list[NotUnderstood]:
     """Say what of nodes over time, and of partitions without nodes, a replay cannot know."""
     lines = [
-        NotUnderstood(setting="PartitionName", value=one.name, effect="it has no nodes: no job of it can start there")
+        NotUnderstood(setting=f"partition {one.name} Nodes", effect="it has no nodes: no job of it can start there")
         for one in partitions
         if not one.nodes
     ]
@@ -270,7 +360,10 @@ def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUn
             if one.priority_tier == other.priority_tier and both:
                 effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
                 told.append(("PriorityTier", f"partitions {one.name} and {other.name} share nodes", effect))
-    return [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in told]
+    return [
+        NotUnderstood(setting=name, value=value, where=where if name == "PriorityTier" else "", effect=effect)
+        for name, value, effect in told
+    ]
 
 
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
@@ -356,7 +449,7 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     if found.topology[0].endswith(".yaml"):  # which stands above the plugin (topology.yaml(5))
         plugin = "tree"
     if plugin in ("tree", "block"):
-        values["topology"] = plugin if found.topology[0] else "none"
+        values["topology"] = plugin if found.network else "none"
         if plugin == "block":
             unknown.append(
                 NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
@@ -407,6 +500,11 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
     unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
+    effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
+    unknown += [
+        NotUnderstood(setting=f"{name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
+        for tres in sorted(values.get("billing_weights", {}).keys() - set(TRES))
+    ]
     try:
         return Partition(name=name, **values)
     except ValidationError as error:
@@ -455,9 +553,8 @@ def closed_as(node: Record) -> Literal["down", "drain"] | None:
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
     places: dict[str, tuple[int, int]] = {}
-    if found.topology[0]:
-        network = parse_slurm_topology(found.topology[1], found.topology[0]).nodes
-        places = {row.node_id: (row.leaf, row.pod) for row in network.itertuples()}
+    if found.network is not None:
+        places = {row.node_id: (row.leaf, row.pod) for row in found.network.nodes.itertuples()}
     rows, events = [], []
     at = -(2**40) + 1  # since before any log
     for record in found.down:
@@ -465,8 +562,6 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
     for record in found.nodes:
         names = host_names(record["nodename"], record["_where"])
-        if record.get("state", "").upper().startswith("FUTURE"):
-            continue  # defined for later: no node of today
         row = _node(record)
         for name in names:
             leaf, pod = places.get(name, (None, None))
@@ -475,7 +570,7 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         if (kind := closed_as(record)) is not None:
             events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
     if not rows:
-        raise TableError("no node is left: NodeName lines name none, or all are of State FUTURE")
+        raise TableError("no node is left: all are of State FUTURE")
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
     number = frame.groupby(kinds, sort=False).ngroup()
@@ -501,8 +596,9 @@ def _node(record: Record) -> dict[str, Any]:
     cpus, threads = geometry(given)
     if "usable" in given:
         cpus = given["usable"]
-    elif given.get("reserved_cores"):
-        cpus -= given["reserved_cores"] * threads
+    else:  # the CPUs of a list are numbered core by core
+        listed = {number // threads for number in given.get("reserved_cpus", ())}
+        cpus -= threads * (given.get("reserved_cores") or len(listed))
     return {
         "cpus": cpus,
         "mem_mb": given.get("mem_mb", 1) - given.get("reserved_mb", 0),

@@ -19,6 +19,18 @@ _BARE = {"exclusive": "1", "nice": "100"} | dict.fromkeys(
     "",
 )
 """Options that stand alone, so that what follows one may be the script; and what they then mean."""
+_LONG = tuple(
+    "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint container "
+    "container-id core-spec cores-per-socket cpu-bind cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot "
+    "dependency distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus "
+    "gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint immediate input job-name label licenses "
+    "mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus mpi network nodefile nodelist nodes "
+    "ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output partition power prefer "
+    "priority profile propagate qos reservation resv-ports segment signal sockets-per-node switches tasks-per-node "
+    "thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid unbuffered usage version "
+    "wait-all-nodes wckey wrap".split()
+)
+"""Long options that take a value, or stand here so that their beginnings are not taken for another's."""
 
 
 class Unreadable(ValueError):
@@ -38,6 +50,7 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         word = left.pop(0)
         if word.startswith("--"):
             name, given, value = word[2:].partition("=")
+            name = _whole_name(name)
         else:
             name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
             given = value
@@ -47,6 +60,14 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         if name == "wrap" and " " not in value:
             break  # Slurm keeps no quotation marks: the words that follow may be the wrapped command's
     return found
+
+
+def _whole_name(name: str) -> str:
+    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3))."""
+    if name not in _LONG and name not in _BARE:
+        begun = [each for each in (*_LONG, *_BARE) if len(each) > 1 and each.startswith(name)]
+        name = begun[0] if len(begun) == 1 else name
+    return "ntasks-per-node" if name == "tasks-per-node" else name
 
 
 def line_options(line: str) -> dict[str, str]:
@@ -115,6 +136,9 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     low, high = _nodes(options)
     gpus, model = _gpus(options)
     whole = options.get("exclusive") == "1"
+    if tasks := _whole(options, "ntasks-per-gpu"):
+        n = n or tasks * (gpus["gpus"] or gpus["gpus-per-node"] * max(low, 1))
+        gpus["gpus"] = gpus["gpus"] or (0 if gpus["gpus-per-node"] else n // tasks)
     n = n or (gpus["gpus"] // gpus["gpus-per-task"] if gpus["gpus-per-task"] else 0)
     c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
     least = max(low, 1) * max(wide, 1)
