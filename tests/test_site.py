@@ -228,7 +228,7 @@ def test_a_file_with_bars_that_is_no_table_of_accounts_is_left_alone(folder):
     [
         (
             "NodeName=n1\nPartitionName=p Nodes=n[1-2]\n",
-            "partition p names node n2, which is not in nodes.csv",
+            "partition p names 1 node that no NodeName line defines, first n2",
         ),
         ("Include more.conf\n", "the included file more.conf is missing"),
         ("NodeName=n1\n", "no partition is defined"),

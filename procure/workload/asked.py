@@ -19,18 +19,11 @@ _BARE = {"exclusive": "1", "nice": "100"} | dict.fromkeys(
     "",
 )
 """Options that stand alone, so that what follows one may be the script; and what they then mean."""
-_LONG = tuple(
-    "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint container "
-    "container-id core-spec cores-per-socket cpu-bind cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot "
-    "dependency distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus "
-    "gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint immediate input job-name label licenses "
-    "mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus mpi network nodefile nodelist nodes "
-    "ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output partition power prefer "
-    "priority profile propagate qos reservation resv-ports segment signal sockets-per-node switches tasks-per-node "
-    "thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid unbuffered usage version "
-    "wait-all-nodes wckey wrap".split()
-)
-"""Long options that take a value, or stand here so that their beginnings are not taken for another's."""
+_LONG = (
+    *_SHORT.values(), *_BARE, "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
+    "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "wrap",
+)  # fmt: skip
+"""Long options that are read here."""
 
 
 class Unreadable(ValueError):
@@ -63,10 +56,9 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def _whole_name(name: str) -> str:
-    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3))."""
-    if name not in _LONG and name not in _BARE:
-        begun = [each for each in (*_LONG, *_BARE) if len(each) > 1 and each.startswith(name)]
-        name = begun[0] if len(begun) == 1 else name
+    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3)); others stay."""
+    begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
+    name = begun[0] if len(begun) == 1 and name not in _LONG else name
     return "ntasks-per-node" if name == "tasks-per-node" else name
 
 
