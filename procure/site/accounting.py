@@ -10,18 +10,14 @@ from typing import Any
 from procure.errors import TableError
 from procure.site.limits import TRES
 from procure.site.model import Association, Limits, NotUnderstood, Qos
-from procure.site.rows import ASSOCIATION, LIMITS, OF_ACCOUNTING, QOS, Row, names, taken
+from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
 _LIMITS = {row.name: row for row in LIMITS}
 _QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
 _QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
 """Flags of a QOS that are modelled, or that decide only what becomes of a job that may never start."""
-_OF_QOS = {
-    "maxjobs": "maxjobsperuser",
-    "maxsubmitjobs": "maxsubmitjobsperuser",
-    "maxsubmit": "maxsubmitjobsperuser",
-}
+_OF_QOS = {"maxjobs": "maxjobsperuser", "maxsubmitjobs": "maxsubmitjobsperuser", "maxsubmit": "maxsubmitjobsperuser"}
 
 
 _HEADINGS = {"defacct": "defaultaccount", "descr": "description", "org": "organization", "admin": "adminlevel"}
@@ -289,7 +285,7 @@ def _take(
     if {"preemptexempttime", "preemptexempt"} & given.keys():  # −1 is none
         record["exempt_time"] = values.get("exempt_time")
     limits = record["limits"].model_dump() if "limits" in record else {}
-    known = {row.name for row in table} | OF_ACCOUNTING
+    known = {row.name for row in table} | NO_EFFECT["accounting"]
     for key, text in given.items():
         row = _LIMITS.get(key)
         if row is None:

@@ -165,5 +165,5 @@ def no_rows(found: Configuration) -> list[NotUnderstood]:
     return [
         NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect)
         for key, value in found.settings.items()
-        if key not in known and key not in NO_EFFECT and not UNSET.fullmatch(value.lower())
+        if key not in known and key not in NO_EFFECT["settings"] and not UNSET.fullmatch(value.lower())
     ]

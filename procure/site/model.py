@@ -231,10 +231,7 @@ class Latency(Settings):
         description="when slurmctld was started (BOOT_TIME of scontrol show config), Unix s: decides clock, by periods",
     )
     backfill_clock: float | None = Field(
-        default=None,
-        le=0,
-        ge=-_FAR,
-        description="when that of backfill began, likewise; without, 0.27 s before clock",
+        default=None, le=0, ge=-_FAR, description="when that of backfill began, likewise; without, 0.27 s before clock"
     )
     moments: tuple[Within, ...] = Field(
         default=(),

@@ -45,10 +45,9 @@ from procure.site.model import (
 )
 from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
-    NODE_NO_EFFECT,
+    NO_EFFECT,
     NODES,
     PARTITION,
-    PARTITION_NO_EFFECT,
     SCHEDULER,
     SETTINGS,
     Row,
@@ -152,7 +151,9 @@ def _site(
     unknown += [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
-        unknown += unlisted(record, NODES, NODE_NO_EFFECT, f"node {record['nodename'][:40]}") + gres_gaps(record, found)
+        unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}") + gres_gaps(
+            record, found
+        )
     if len(set(nodes["threads_per_core"])) > 1:
         effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
         unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
@@ -392,7 +393,7 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
     unknown += [
         NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
-        for name in given.keys() - {row.name for row in SCHEDULER}
+        for name in given.keys() - {row.name for row in SCHEDULER} - NO_EFFECT["scheduler"]
     ]
     return Scheduler(backfill=kind != "builtin", **values)
 
@@ -499,7 +500,7 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
-    unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
+    unknown += gaps + unlisted(record, PARTITION, NO_EFFECT["partition"], f"partition {name}")
     effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
     unknown += [
         NotUnderstood(setting=f"{name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
