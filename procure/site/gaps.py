@@ -8,7 +8,7 @@ from typing import Any
 
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
-from procure.site.model import NotUnderstood
+from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
 from procure.workload.slurm_text import expand_nodes
 
@@ -18,44 +18,32 @@ GPU = re.compile(r"gpu(?::(?!no_consume)([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\
 
 def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]:
     """Name the files that the configuration goes by and that do not stand beside it."""
-    lines = []
     get = found.settings.get
     enforced = {"associations", "limits", "qos", "safe", "all"} & set(words(get("accountingstorageenforce", "")))
     shares = get("priorityweightfairshare", "0") != "0"
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
-    if (enforced or shares) and not accounting.associations:
-        lines.append(
-            ("associations", "accounts, users and their limits are unknown and bind nobody", "show assoc tree")
-        )
-    if (enforced or ranks) and not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting):
-        lines.append(("QOS", "QOS and their limits are unknown and bind nobody", "show qos"))
-    gaps = [
-        NotUnderstood(
-            setting=what, effect=f"{effect}; put beside slurm.conf what `sacctmgr {command} --parsable` prints"
-        )
-        for what, effect, command in lines
-    ]
-    if not get("selecttype"):
-        effect = "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"
-        gaps.append(NotUnderstood(setting="SelectType", effect=effect))
+    no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
+    put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
+    gaps = gaps_of([
+        ((enforced or shares) and not accounting.associations, "associations", "",
+         f"accounts, users and their limits {put.format('assoc tree')}"),
+        ((enforced or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        (not get("selecttype"), "SelectType", "",
+         "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"),
+    ])  # fmt: skip
     plugin = get("topologyplugin", "").removeprefix("topology/")
-    if plugin in ("tree", "block") and not found.topology[0]:
-        effect = (
-            "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
-            "prints, beside slurm.conf"
-        )
-        gaps.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
+    effect = (
+        "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
+        "prints, beside slurm.conf"
+    )
+    gaps += gaps_of([(plugin in ("tree", "block") and not found.topology[0], "TopologyPlugin", plugin, effect)])
     if found.network and plugin in ("tree", ""):
         known, tops = set(found.network.nodes["node_id"]), found.network.n_tops
         alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
-        if alone:
-            effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
-            gaps.append(
-                NotUnderstood(setting="topology", value=",".join(alone)[:80], where=found.topology[0], effect=effect)
-            )
-        if tops > 1:
-            effect = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
-            gaps.append(NotUnderstood(setting="topology", where=found.topology[0], effect=effect))
+        effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
+        apart = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
+        rows = [(alone, "topology", ",".join(alone)[:80], effect), (tops > 1, "topology", "", apart)]
+        gaps += gaps_of(rows, found.topology[0])
     return gaps
 
 
@@ -136,26 +124,34 @@ def of_cores(record: Record) -> bool:
     return "coreids" in record
 
 
+_FLAGS = {
+    ("WEEKDAY", "WEEKEND"): "that it comes again is not modelled: it stands for its own day only",
+    ("FLEX", "IGNORE_JOBS"): "not modelled: its nodes are closed to others for its time alone",
+    ("MAGNETIC",): "jobs that do not name it stay outside, also of those whom it would draw",
+}
+
+
 def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
     """Name what reservations set aside besides whole nodes."""
     gaps = []
     for record in records:
-        name = record["reservationname"]
-        if of_cores(record):
-            effect = "of some cores of its nodes: these are taken as free for everybody"
-            gaps.append((name, record.get("corecnt", ""), effect))
-        if said := [word for word in record.get("flags", "").split(",") if word in ("WEEKDAY", "WEEKEND")]:
-            gaps.append((name, ",".join(said), "that it comes again is not modelled: it stands for its own day only"))
-        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups"))
-        if re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", ""):
-            gaps.append((name, who.strip(","), "who may not use it, and groups, are not known: only those named may"))
-        if said := [word for word in record.get("flags", "").split(",") if word in ("FLEX", "IGNORE_JOBS")]:
-            gaps.append((name, ",".join(said), "not modelled: its nodes are closed to others for its time alone"))
-        if "MAGNETIC" in record.get("flags", ""):
-            gaps.append((name, "MAGNETIC", "jobs that do not name it stay outside, also of those whom it would draw"))
-        if record.get("licenses", "(null)") not in ("(null)", ""):
-            gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
-    return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]
+        name = f"reservation {record['reservationname']}"
+        flags, licences = set(record.get("flags", "").split(",")), record.get("licenses", "(null)")
+        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups")).strip(",")
+        unlike = re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", "")
+        rows = [
+            (
+                of_cores(record),
+                record.get("corecnt", ""),
+                "of some cores of its nodes: these are taken as free for everybody",
+            ),
+            (unlike, who, "who may not use it, and groups, are not known: only those named may"),
+            (licences not in ("(null)", ""), licences, "licences are not reserved: any job may take them"),
+        ]
+        for words_, effect in _FLAGS.items():
+            rows.append((flags & set(words_), ",".join(sorted(flags & set(words_))), effect))
+        gaps += gaps_of((there, name, value, effect) for there, value, effect in rows)
+    return gaps
 
 
 def no_rows(found: Configuration) -> list[NotUnderstood]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -318,6 +319,11 @@ class NotUnderstood(Settings):
     value: str = ""
     where: str = ""
     effect: str = ""
+
+
+def gaps_of(rows: Iterable[tuple[object, str, str, str]], where: str = "") -> list[NotUnderstood]:
+    """Make gaps of rows of whether it is one, setting, value and effect."""
+    return [NotUnderstood(setting=s, value=v, where=where, effect=e) for there, s, v, e in rows if there]
 
 
 class Site(Settings):

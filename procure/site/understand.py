@@ -42,6 +42,7 @@ from procure.site.model import (
     Scheduler,
     Select,
     Site,
+    gaps_of,
 )
 from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
@@ -151,20 +152,12 @@ def _site(
     unknown += [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
-        unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}") + gres_gaps(
-            record, found
-        )
-    if len(set(nodes["threads_per_core"])) > 1:
-        effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
-        unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
-    unknown += [
-        NotUnderstood(
-            setting="file",
-            where=name,
-            effect="none of Slurm's files that are known, or not included: nothing of it is used",
-        )
-        for name in found.unread_files
-    ]
+        unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}")
+        unknown += gres_gaps(record, found)
+    effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
+    unknown += gaps_of([(len(set(nodes["threads_per_core"])) > 1, "ThreadsPerCore", "", effect)])
+    effect = "none of Slurm's files that are known, or not included: nothing of it is used"
+    unknown += [NotUnderstood(setting="file", where=name, effect=effect) for name in found.unread_files]
     _refuse_unknown_nodes(found, nodes)
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
     last = max((n for n, one in enumerate(partitions) if one.default), default=-1)  # Slurm keeps the last only
@@ -189,10 +182,9 @@ def _site(
     }
     found.reservations += _past_reservations(accounting.reservations, found, nodes, unknown)
     values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
-    if found.reservations and tz is None:
-        effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
-        value = ", ".join(record["reservationname"] for record in found.reservations)
-        unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
+    of = ", ".join(record["reservationname"] for record in found.reservations)
+    effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
+    unknown += gaps_of([(of and tz is None, "ReservationName", of, effect)])
     unknown += reservation_gaps(found.reservations)
     unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
@@ -200,9 +192,8 @@ def _site(
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
     values["events"] = (*today, *past)
     unknown += _of_nodes(partitions, today)
-    if values["version"] and not values["version"].startswith(COMPARED):
-        effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
-        unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
+    version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
+    unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
     return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
 
 
@@ -257,14 +248,10 @@ def _past_events(
             continue
         reason = row.get("reason", "")
         events.append(NodeEvent(nodes=row["nodename"], start=begin, end=until, state=state, reason=reason))
-    if n_unused:
-        effect = "not used: of a node that is not in the table, of a state other than down, drain or fail, or undated"
-        value = counted(n_unused, "row")
-        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
-    if events and tz is None:
-        effect = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
-        value = counted(len(events), "row")
-        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
+    of, unused = "sacctmgr show event", "of a node that is not in the table, of a state other than down, drain or fail"
+    clock = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
+    unknown += gaps_of([(n_unused, of, counted(n_unused, "row"), f"not used: {unused}, or undated"),
+                        (events and tz is None, of, counted(len(events), "row"), clock)])  # fmt: skip
     return events
 
 
@@ -310,16 +297,13 @@ def _past_reservations(
 
 def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> list[NotUnderstood]:
     """Say what of nodes over time, and of partitions without nodes, a replay cannot know."""
-    lines = [
-        NotUnderstood(setting=f"partition {one.name} Nodes", effect="it has no nodes: no job of it can start there")
-        for one in partitions
-        if not one.nodes
-    ]
-    if events:
-        names = ", ".join(dict.fromkeys(one.nodes for one in events))
-        effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
-        lines.append(NotUnderstood(setting="State", value=f"down or drained: {names}", effect=effect))
-    return lines
+    names = ", ".join(dict.fromkeys(one.nodes for one in events))
+    effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
+    return gaps_of([
+        *((not one.nodes, f"partition {one.name} Nodes", "", "it has no nodes: no job of it can start there")
+          for one in partitions),
+        (events, "State", f"down or drained: {names}", effect),
+    ])  # fmt: skip
 
 
 def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos: Sequence[Qos]) -> list[NotUnderstood]:
@@ -342,29 +326,28 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     for word in words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
             gaps.append(("PreemptParameters", word, "not modelled: other jobs may give way"))
-    told = [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
-    return told + turns
+    return gaps_of(((True, *gap) for gap in gaps), where) + turns
 
 
 def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUnderstood]:
     """Name the partitions whose jobs would share CPUs, in turns or at once, under ``PreemptMode=GANG``."""
-    told = []
-    for each in partitions:
-        word, _, most = each.oversubscribe.partition(":")
-        if word in ("yes", "force") and most != "1":
-            effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
-            told.append((f"partition {each.name} OverSubscribe", each.oversubscribe, effect))
-    if kind == "partition_prio":
-        reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions}
-        for one, other in itertools.combinations(partitions, 2):
-            both = reach[one.name] & reach[other.name] or "ALL" in reach[one.name] | reach[other.name]
-            if one.priority_tier == other.priority_tier and both:
-                effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
-                told.append(("PriorityTier", f"partitions {one.name} and {other.name} share nodes", effect))
-    return [
-        NotUnderstood(setting=name, value=value, where=where if name == "PriorityTier" else "", effect=effect)
-        for name, value, effect in told
-    ]
+    effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
+    told = gaps_of(
+        (
+            not re.fullmatch("no|exclusive.*|.*:1", each.oversubscribe),
+            f"partition {each.name} OverSubscribe",
+            each.oversubscribe,
+            effect,
+        )
+        for each in partitions
+    )
+    reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions if kind == "partition_prio"}
+    effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
+    for one, other in itertools.combinations(partitions, 2) if reach else ():
+        both = reach[one.name] & reach[other.name] or "ALL" in reach[one.name] | reach[other.name]
+        names = f"partitions {one.name} and {other.name} share nodes"
+        told += gaps_of([(both and one.priority_tier == other.priority_tier, "PriorityTier", names, effect)], where)
+    return told
 
 
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
@@ -380,21 +363,17 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     """Read SchedulerType and SchedulerParameters; adds what is not modelled."""
     where = found.where.get("schedulerparameters", "slurm.conf")
     kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
-    if kind not in ("backfill", "builtin"):
-        effect = "backfill is taken in its place"
-        unknown.append(NotUnderstood(setting="SchedulerType", value=kind, effect=effect))
+    told = [(kind not in ("backfill", "builtin"), "SchedulerType", kind, "backfill is taken in its place")]
     # Of a parameter that is a word alone the value is the word.
     given = {
         name: value or name
         for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
     }
     values, gaps = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
-    unknown += gaps
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
-    unknown += [
-        NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
-        for name in given.keys() - {row.name for row in SCHEDULER} - NO_EFFECT["scheduler"]
-    ]
+    odd = sorted(given.keys() - {row.name for row in SCHEDULER} - NO_EFFECT["scheduler"])
+    told += [(True, f"SchedulerParameters {name}", given[name], effect) for name in odd]
+    unknown += gaps + gaps_of(told, where)
     return Scheduler(backfill=kind != "builtin", **values)
 
 
@@ -411,13 +390,13 @@ _KNOWN_SELECT = re.compile(
 def _priority(found: Configuration, values: dict[str, Any], unknown: list[NotUnderstood]) -> Priority:
     """Read the priority's type and flags beside its rows; adds what is not modelled."""
     kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
+    flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
+    effect = "this flag is not modelled: the order of the queue may differ"
+    unknown += gaps_of((True, f"PriorityFlags {flag}", "", effect) for flag in flags)
     if kind not in ("basic", "multifactor"):
         effect = "multifactor is taken in its place: the order of the queue may differ"
-        unknown.append(NotUnderstood(setting="PriorityType", value=kind, effect=effect))
+        unknown += gaps_of([(True, "PriorityType", kind, effect)])
         kind = "multifactor"
-    for flag in sorted(set(values.get("flags", ())) - _MODELLED_FLAGS):
-        effect = "this flag is not modelled: the order of the queue may differ"
-        unknown.append(NotUnderstood(setting=f"PriorityFlags {flag}", effect=effect))
     return Priority(type=kind, **values)  # type: ignore[arg-type]
 
 
@@ -425,46 +404,31 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     get = found.settings.get
     kind = get("selecttype", "select/cons_tres").removeprefix("select/")
     given = words(get("selecttypeparameters", ""))
-    values |= {"consume": "core"}
-    if kind == "linear":
-        values |= {"consume": "node"}
-    elif kind not in ("cons_tres", "cons_res"):
-        effect = "cons_tres is taken in its place: which nodes a job gets may differ"
-        unknown.append(NotUnderstood(setting="SelectType", value=kind, effect=effect))
-    if kind != "linear" and any(word.startswith("cr_cpu") for word in given):
-        values["consume"] = "cpu"
+    by_cpu = any(word.startswith("cr_cpu") for word in given)
+    values["consume"] = "node" if kind == "linear" else "cpu" if by_cpu else "core"
     values["memory"] = (not given and kind != "linear") or any("memory" in word for word in given)
-    values["pack_nodes"] = "cr_pack_nodes" in given
-    values["lln"] = "cr_lln" in given
-    if values["pack_nodes"]:
-        effect = "nodes are chosen as without it: a job may get other ones"
-        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_pack_nodes", effect=effect))
-    if "cr_one_task_per_core" in given and any(node.get("threadspercore", "1") != "1" for node in found.nodes):
-        effect = "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"
-        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_one_task_per_core", effect=effect))
-    for word in given:
-        if not _KNOWN_SELECT.match(word) or "socket" in word:
-            effect = "cores are taken in its place"
-            unknown.append(NotUnderstood(setting=f"SelectTypeParameters {word}", effect=effect))
-    plugin = get("topologyplugin", "").removeprefix("topology/")
-    if found.topology[0].endswith(".yaml"):  # which stands above the plugin (topology.yaml(5))
-        plugin = "tree"
-    if plugin in ("tree", "block"):
-        values["topology"] = plugin if found.network else "none"
-        if plugin == "block":
-            unknown.append(
-                NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
-            )
-    elif plugin not in ("", "none", "default", "flat"):
-        effect = "nodes are taken without a topology"
-        unknown.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
-    if "switchasnoderank" in get("topologyparam", "").lower():
-        effect = "nodes are taken in the order of their names, not of their switches"
-        unknown.append(NotUnderstood(setting="TopologyParam SwitchAsNodeRank", effect=effect))
-    for word in words(get("topologyparam", "")):
-        if word not in ("switchasnoderank", "routepart", "routetree"):
-            effect = "not modelled: which nodes a job gets may differ"
-            unknown.append(NotUnderstood(setting=f"TopologyParam {word}", effect=effect))
+    values["pack_nodes"], values["lln"] = "cr_pack_nodes" in given, "cr_lln" in given
+    # topology.yaml stands above the plugin (topology.yaml(5)).
+    plugin = "tree" if found.topology[0].endswith(".yaml") else get("topologyplugin", "").removeprefix("topology/")
+    values["topology"] = plugin if plugin in ("tree", "block") and found.network else "none"
+    threads = any(node.get("threadspercore", "1") != "1" for node in found.nodes)
+    of, network = "SelectTypeParameters", words(get("topologyparam", ""))
+    unknown += gaps_of([
+        (kind not in ("linear", "cons_tres", "cons_res"), "SelectType", kind,
+         "cons_tres is taken in its place: which nodes a job gets may differ"),
+        (values["pack_nodes"], f"{of} cr_pack_nodes", "", "nodes are chosen as without it: a job may get other ones"),
+        ("cr_one_task_per_core" in given and threads, f"{of} cr_one_task_per_core", "",
+         "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"),
+        *((not _KNOWN_SELECT.match(word) or "socket" in word, f"{of} {word}", "", "cores are taken in its place")
+          for word in given),
+        (plugin == "block", "TopologyPlugin", plugin, "blocks are taken as leaf switches"),
+        (plugin not in ("", "none", "default", "flat", "tree", "block"), "TopologyPlugin", plugin,
+         "nodes are taken without a topology"),
+        ("switchasnoderank" in network, "TopologyParam SwitchAsNodeRank", "",
+         "nodes are taken in the order of their names, not of their switches"),
+        *((word not in ("switchasnoderank", "routepart", "routetree"), f"TopologyParam {word}", "",
+           "not modelled: which nodes a job gets may differ") for word in network),
+    ])  # fmt: skip
     return Select(**values)
 
 
