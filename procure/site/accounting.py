@@ -9,7 +9,7 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.site.limits import TRES
-from procure.site.model import Association, Limits, NotUnderstood, Qos
+from procure.site.model import Association, Limits, NotUnderstood, Qos, gaps_of
 from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
 from procure.text import listed
 
@@ -34,6 +34,10 @@ class Accounting:
     cluster: str = ""
     not_understood: list[NotUnderstood] = field(default_factory=list)
     cluster_qos: tuple[str, ...] = ()
+
+    def say(self, setting: str, value: str, where: str, effect: str) -> None:
+        """Note what is not modelled."""
+        self.not_understood += gaps_of([(True, setting, value, effect)], where)
 
     def all_qos(self) -> tuple[Qos, ...]:
         """Return the QOS; ``normal`` is always there, unless it was removed."""
@@ -62,7 +66,7 @@ def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounti
             _take_script(name, text, found)
     if len(scripts) > 1:
         effect = "scripts in this order: where they differ the later stands; take out the one that is not in force"
-        found.not_understood.append(NotUnderstood(setting="sacctmgr", value=", ".join(scripts), effect=effect))
+        found.say("sacctmgr", ", ".join(scripts), "", effect)
     return found
 
 
@@ -76,14 +80,12 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
         try:
             words = shlex.split(raw, comments=True)
         except ValueError:
-            found.not_understood.append(NotUnderstood(setting="line", value=raw, where=f"{name}:{number}"))
+            found.say("line", raw, f"{name}:{number}", "a quotation mark is not closed: not read")
             continue
         words = [word for word in words if word not in ("sacctmgr", "-i", "-Q", "--immediate", "--quiet")]
         if "$" in raw:
             effect = "holds a variable of the shell: not read; put what `sacctmgr dump` writes in its place"
-            found.not_understood.append(
-                NotUnderstood(setting="line", value=raw[:80], where=f"{name}:{number}", effect=effect)
-            )
+            found.say("line", raw[:80], f"{name}:{number}", effect)
             continue
         if len(words) < 2 or words[0].lower() in ("list", "show"):
             continue
@@ -126,7 +128,7 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
     elif kind == "user":
         _take_user(verb, names, target, given, where, found)
     elif kind != "associations":
-        found.not_understood.append(NotUnderstood(setting=f"{verb} {kind}", where=where, effect="not read"))
+        found.say(f"{verb} {kind}", "", where, "not read")
 
 
 def _take_user(
@@ -163,9 +165,9 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
             parent = who
         elif kind == "Cluster":
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
-            for key in given.keys() & _LIMITS.keys():
-                effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
-                found.not_understood.append(NotUnderstood(setting=key, value=given[key], where=where, effect=effect))
+            effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
+            for key in sorted(given.keys() & _LIMITS.keys()):
+                found.say(key, given[key], where, effect)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -187,8 +189,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
     clusters = {row["cluster"].strip().lower() for _, row in rows if row.get("cluster")}
     mine = found.cluster.lower()
     if not set(header) & ({"timestart", "account"} | {row.name for row in (*QOS, *LIMITS)}):
-        found.not_understood.append(NotUnderstood(setting="file", where=name, effect="none of sacctmgr's that is read"))
-        return
+        return found.say("file", "", name, "none of sacctmgr's that is read")
     if len(clusters) > 1 and mine not in clusters:
         raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
@@ -196,8 +197,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
         if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
             continue
         if line.count("|") + 1 != len(header) or not (row.get("account") or row.get("name") or "timestart" in header):
-            effect = "not a row of the table above it"
-            found.not_understood.append(NotUnderstood(setting="line", value=line[:80], where=where, effect=effect))
+            found.say("line", line[:80], where, "not a row of the table above it")
             continue
         given = {key: value for key, value in row.items() if value}
         if "timestart" in header:
@@ -208,7 +208,7 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
             take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
     if "rawusage" in header:
         effect = "a replay begins with the usage of the moment when it ran; for a log from long before, strike it out"
-        found.not_understood.append(NotUnderstood(setting="sshare", value="RawUsage", where=name, effect=effect))
+        found.say("sshare", "RawUsage", name, effect)
 
 
 def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:
@@ -273,7 +273,7 @@ def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: A
     if "flags" in plain or "flags+" in given:
         for flag in (one for one in record.get("flags", ()) if one.lower() not in _QOS_FLAGS):
             effect = "this flag of the QOS is not modelled: its jobs may be held, or overtake, otherwise"
-            found.not_understood.append(NotUnderstood(setting="flags", value=flag, where=where, effect=effect))
+            found.say("flags", flag, where, effect)
 
 
 def _take(
@@ -291,22 +291,20 @@ def _take(
         if row is None:
             if key not in known:
                 effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
-                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+                found.say(key, text, where, effect)
             continue
         try:
             value = row.read(text) if not text.startswith("-") or "tres" in row.field else None
         except ValueError:
-            effect = "not a number; the limit is not applied"
-            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            found.say(key, text, where, "not a number; the limit is not applied")
             continue
         if isinstance(value, dict):
-            for name in value.keys() - set(TRES):
-                effect = f"limits on {name} are not applied: more jobs may start than in Slurm"
-                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            for name in sorted(value.keys() - set(TRES)):
+                found.say(key, text, where, f"limits on {name} are not applied: more jobs may start than in Slurm")
             amounts = limits.get(row.field, {}) | value
             value = {name: amount for name, amount in amounts.items() if amount is not None}
         limits[row.field] = value
         if row.effect and value is not None:
-            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=row.effect))
+            found.say(key, text, where, row.effect)
     if limits:
         record["limits"] = Limits(**limits)

@@ -40,15 +40,8 @@ TIMEOUT = {"jobs.psv": 3600}
 def commands(begin: str = "", end: str = "") -> dict[str, str]:
     """Return the commands by the file that takes what each prints.
 
-    Parameters
-    ----------
-    begin, end
-        First day and the day after the last one, YYYY-MM-DD, in the cluster's time; by default `DAYS` until today.
-
-    Raises
-    ------
-    ValueError
-        One is no day, or the end is not after the begin.
+    From the first day until before the last, YYYY-MM-DD, in the cluster's time; by default `DAYS` until today. What is
+    no day, and an end that is not after the begin, are a ValueError.
     """
     until = _day(end) if end else date.today()
     since = _day(begin) if begin else until - timedelta(days=DAYS)
@@ -83,10 +76,7 @@ def _printed(command: str, patience: int) -> str:
 def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     """Run the `commands` and keep what they print; returns a sentence for each that failed or printed nothing.
 
-    Raises
-    ------
-    TableError
-        There is no scontrol here.
+    Without scontrol it is a TableError.
     """
     if shutil.which("scontrol") is None:
         raise TableError(

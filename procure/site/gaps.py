@@ -52,16 +52,13 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     given = [item for item in re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",") if item]
     other = sorted({item.partition(":")[0] for item in given if not GPU.fullmatch(item)} - {"", "N/A"})
     of = f"node {record['nodename'][:40]} gres"
-    gaps = []
-    if other:
-        effect = "not modelled: jobs that ask for it start as if there were enough of it"
-        gaps.append(NotUnderstood(setting=of, value=",".join(other), where=record["_where"], effect=effect))
-    if "_shown" not in record and not any(item.startswith("gpu") for item in given):
-        listed = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
-        if any(each.get("name") == "gpu" for each in listed):
-            effect = "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"
-            gaps.append(NotUnderstood(setting=of, where=record["_where"], effect=effect))
-    return gaps
+    lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+    none = "_shown" not in record and not any(item.startswith("gpu") for item in given)
+    return gaps_of([
+        (other, of, ",".join(other), "not modelled: jobs that ask for it start as if there were enough of it"),
+        (none and any(each.get("name") == "gpu" for each in lines), of, "",
+         "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"),
+    ], record["_where"])  # fmt: skip
 
 
 def geometry(given: Mapping[str, Any]) -> tuple[int, int]:

@@ -277,8 +277,6 @@ class NodeEvent(Settings):
 
 RULES = ("limit", "pause")
 """Kinds of rules that a log suggests."""
-_NO_RULES = ("closed_hours", "order")
-"""Kinds that earlier versions inferred; they brought no replay closer to its log."""
 
 
 class Rule(Settings):
@@ -292,8 +290,7 @@ class Rule(Settings):
     @model_validator(mode="after")
     def _can_be_used(self) -> Rule:
         if self.kind not in RULES:
-            gone = "was removed: strike the table out; " if self.kind in _NO_RULES else "was given; "
-            raise ValueError(f"kind {self.kind!r} {gone}{' and '.join(RULES)} are known")
+            raise ValueError(f"kind {self.kind!r} was given; {' and '.join(RULES)} are known: strike the table out")
         least = 1 if self.kind == "limit" else 0
         if not _number(self.value, least):
             raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {self.value!r} was given")
