@@ -136,7 +136,7 @@ def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
         flags, licences = set(record.get("flags", "").split(",")), record.get("licenses", "(null)")
         who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups")).strip(",")
         unlike = re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", "")
-        rows = [
+        rows: list[tuple[object, str, str]] = [
             (
                 of_cores(record),
                 record.get("corecnt", ""),

@@ -67,8 +67,8 @@ class Known:
         self.qos = [q or self._default_qos(a, u, p) for q, a, u, p in owners]
         self.given_reservation = self.text("reservation")
         times: dict[str, list[tuple[int, int]]] = {}  # when each time of a reservation is over, NAME, NAME~1 …
-        for n, each in enumerate(site.reservations):
-            times.setdefault(re.sub(r"~\d+$", "", each.name), []).append((each.over, n))
+        for n, one in enumerate(site.reservations):
+            times.setdefault(re.sub(r"~\d+$", "", one.name), []).append((one.over, n))
         submitted = jobs["submit_time"].tolist()
         self.time_of = [
             next(((over, n) for over, n in sorted(times.get(name, ())) if when < over), max(times.get(name, [(0, -1)])))
