@@ -343,7 +343,7 @@ def test_bad_input_is_one_line(jobs, says):
     ("line", "word"),
     [
         ('tz = "Europe/Berlin"', "tz"),
-        ('[[rules]]\nkind = "closed_hours"\nvalue = 3', "removed"),
+        ('[[rules]]\nkind = "closed_hours"\nvalue = 3', "strike"),
         ('[[rules]]\nkind = "limit"\nsubject = "user u cpu_seconds"\nvalue = 3', "jobs or cpus"),
     ],
 )

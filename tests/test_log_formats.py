@@ -84,6 +84,8 @@ FIGURES = [
         ("slurmdbd", SLURMDBD.replace("id_job,", "id_job,het_job_id,het_job_offset,").replace("5,0,", "5,5,0,NULL,")
          .replace("6,0,", "6,5,1,0,").replace(",0,1704186100,,,", ",1704186600,1704190200,,,"),
          [["5", "77", 3600, 7200, 2, 8, 8 * 4100, 2]]),
+        ("pbs", TORQUE.replace("=7200", "=3:02:00:00"), [["9.m", "bob", 100, 266_400, 2, 2, 0, 0]]),
+        ("condor", LONG.replace('LastRemoteHost = "slot1@h7"\n', ""), [["9_2", *ADA]]),
         ("sge", SGE, [["51_3", "ann", 3600, 7200, 1, 16, 0, 4]]),
         ("condor", json.dumps([CONDOR]), [["9_2", *ADA]]),
         ("condor", LONG, [["9_2", *ADA]]),
@@ -188,11 +190,13 @@ def test_gpus_of_an_allocation_are_not_lost(tmp_path):
         f"1|{start}|cpu=8,node=2|cpu=8,node=2,gres/gpu:v100=4|",
         f"2|{start}|||gpu:a100:3",
         f"3|{start}|cpu=8,node=2|cpu=8,node=2,gres/shard=4|",
+        f"4|{start}|||7696487:2",
+        f"5|{start}|cpu=8,node=2,gres/gpu=5||",
         header=header,
     )
-    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0]
-    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", ""]
-    assert any("shard" in note for note in found.notes)
+    assert found.jobs["gpus_per_node"].tolist() == [2, 3, 0, 2, 3]
+    assert found.jobs["gpu_type"].tolist() == ["v100", "a100", "", "", ""]
+    assert any("shard" in note for note in found.notes) and any("1 job asked for GPUs" in one for one in found.notes)
 
 
 def test_a_job_of_tasks_keeps_the_nodes_that_it_got(tmp_path):
@@ -215,7 +219,8 @@ def test_a_file_without_a_header_is_read_by_named_fields(tmp_path):
         import_log(path, "sacct")
     named = import_log(path, "sacct", fields=SACCT.replace("|", ",")).jobs
     assert named.equals(sacct(tmp_path, row).jobs)
-    assert named.equals(sacct(tmp_path, row.replace("|", ";"), header=SACCT.replace("|", ";")).jobs)
+    for mark in (";", "@@", "\x1e"):
+        assert named.equals(sacct(tmp_path, row.replace("|", mark), header=SACCT.replace("|", mark)).jobs)
     assert named.equals(sacct(tmp_path, f"{row}|sbatch -N 1 -n 4 a|b", header=f"{SACCT}|SubmitLine").jobs)
     path.write_text(row.replace("|", ";") + "\n")
     columns = {"cpus_per_node": "c", "submit_time": "s", "start_time": "b", "end_time": "e", "requested_time": "limit"}

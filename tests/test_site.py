@@ -181,7 +181,7 @@ def test_nodes_that_are_down_today_partitions_without_nodes_and_events_are_read(
     )
     rules = read_slurm(folder, tz="Europe/Berlin").rules
     found = {each.setting: each for each in rules.not_understood}
-    assert found["PartitionName"].value == "void" and "no job of it can start" in found["PartitionName"].effect
+    assert "no job of it can start" in found["partition void Nodes"].effect
     assert found["State"].value == "down or drained: n2" and "[[events]]" in found["State"].effect
     assert [each.nodes for each in rules.events] == ["n2", "n3", "n3"]
     assert found["sacctmgr show event"].value == "2 rows" and "not used" in found["sacctmgr show event"].effect
@@ -228,7 +228,7 @@ def test_a_file_with_bars_that_is_no_table_of_accounts_is_left_alone(folder):
     [
         (
             "NodeName=n1\nPartitionName=p Nodes=n[1-2]\n",
-            "partition p names node n2, which is not in nodes.csv",
+            "partition p names 1 node that no NodeName line defines, first n2",
         ),
         ("Include more.conf\n", "the included file more.conf is missing"),
         ("NodeName=n1\n", "no partition is defined"),

@@ -11,6 +11,7 @@ from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.model import Association, Limits, Partition, Qos, Site
+from procure.site.names import Known
 from procure.site.show import document
 from procure.site.store import write_site
 from procure.site.understand import read_slurm
@@ -51,10 +52,10 @@ def test_node_sets_are_resolved(site):
     """By feature and by name, beside plain nodes."""
     found = site(
         "NodeName=w-14-01,x[2-3] CPUs=8\n"
-        "NodeName=a[1-3] CPUs=8 Feature=big,fast\nNodeName=b1 CPUs=8\nNodeSet=large Feature=big\nNodeSet=own Nodes=b1\n"
-        "PartitionName=p Nodes=large,b1\nPartitionName=q Nodes=own\n"
+        "NodeName=a[1-3] CPUs=8 Feature=big,fast\nNodeName=b1 CPUs=8\nNodeSet=large Feature=big\n"
+        "NodeSet=own Nodes=\\\nb1,\\\nx2\nPartitionName=p Nodes=large,b1\nPartitionName=q Nodes=own\n"
     )
-    assert [one.nodes for one in found.rules.partitions] == ["a1,a2,a3,b1", "b1"]
+    assert [one.nodes for one in found.rules.partitions] == ["a1,a2,a3,b1", "b1,x2"]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,7 @@ def test_node_sets_are_resolved(site):
         ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=3", (34, 2)),
         ("CPUs=0 Sockets=2 CoresPerSocket=10 ThreadsPerCore=0", (20, 1)),
         ("CPUTot=40 CPUEfctv=36 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CoreSpecCount=2", (36, 2)),
+        ("CPUs=40 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2 CpuSpecList=0-1,20,21", (36, 2)),
     ],
 )
 def test_usable_cpus_and_threads(site, line, cpus):
@@ -77,8 +79,9 @@ def test_nodes_of_the_future_and_nodes_that_are_down(site):
     """FUTURE is no node; State=DOWN of a line and DownNodes are closed."""
     found = site(
         NODES + "NodeName=f[1-9] CPUs=8 State=FUTURE\nNodeName=x1 CPUs=8 State=DOWN\n"
-        'DownNodes=n4 State=DRAIN Reason="bad dimm"\n' + ALL
+        'DownNodes=n4 State=DRAIN Reason="bad dimm"\n' + ALL + "PartitionName=q Nodes=n[1-2],f[1-9]\n"
     )
+    assert found.rules.partitions[1].nodes == "n1,n2"
     assert found.nodes["node_id"].tolist() == ["n1", "n2", "n3", "n4", "x1"]
     assert {(one.nodes, one.state) for one in found.rules.events} == {("n4", "drain"), ("x1", "down")}
 
@@ -232,6 +235,7 @@ def test_a_weekly_reservation_comes_again(site, tmp_path):
         (f"NodeName=n[1-4] TO_BE_FILLED CPUs=8\n{ALL}", "TO_BE_FILLED", "not a setting"),
         (f"PriorityWeightFairshare=5\n{NODES}{ALL}", "associations", "assoc"),
         (f"PreemptType=preempt/qos\n{NODES}{ALL}", "QOS", "qos"),
+        (NODES + "PartitionName=p Nodes=ALL TRESBillingWeights=GRES/gpu:a=9\n", "p tresbillingweights", "billing"),
     ],
 )  # fmt: skip
 def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, word):
@@ -249,6 +253,13 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
          "reservation r", "who"),
         ("resv__txt", RESERVATION + "Flags=FLEX\n",
          "reservation r", "closed"),
+        ("resv__txt", RESERVATION + "CoreCnt=2 Flags=\n", "reservation r", "cores"),
+        ("resv__txt", RESERVATION + "Flags=MAGNETIC\n", "reservation r", "outside"),
+        ("qos__txt", "Name|Priority|\nnormal|0|\nlong|1|9|\n", "line", "row"),
+        ("resource__txt", "Name|Server|Count|\nansys|flex|20|\n", "file", "sacctmgr"),
+        ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare", "usage"),
+        ("topology__conf", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n"
+         "SwitchName=d Switches=a\n", "topology", "network"),
     ],
 )  # fmt: skip
 def test_what_the_database_says_beyond_the_model_is_named(site, name, text, setting, word):
@@ -281,3 +292,33 @@ def test_what_stands_twice_or_nowhere(site, tmp_path):
     for line in ("NodeName={{ names }} CPUs=8", "DefMemPerCPU=4G", "NodeName=a[1-4", "PartitionName=x State=idle"):
         with pytest.raises(TableError, match=r"slurm\.conf:4.*(template|number|list|allowed)"):
             site(f"{line}\n{NODES}{ALL}")
+    for line in ("NodeName=n3 CPUs=9\n", ALL, "PartitionName=x Nodes=n[1-9]\n"):
+        with pytest.raises(TableError, match=r"slurm\.conf:6.*(in line [45] of slurm\.conf|n5)"):
+            site(f"{NODES}{ALL}{line}")
+
+
+def test_tables_of_several_clusters_and_words_relative_to_an_account(site):
+    """Rows of ClusterName count alone; +long adds to what is above; usage is that of sshare."""
+    found = site(
+        NODES + ALL,
+        assoc__txt="Cluster|Account|User|Share|QOS|\nc|root||1|normal|\nc|a||5|+long|\nc|a|o'b|1||\nd|a||9|x|\n",
+        share__txt="Account|User|RawShares|RawUsage|\nroot|||9|\n a||5|7|\n  a|o'b|1|7|\n",
+        qos__txt="Name|\nnormal|\n", cfg__txt="Cluster - 'c':Fairshare=1\nParent - 'a'\nUser - 'o'b':MaxJobs=2\n",
+    ).rules  # fmt: skip
+    a, user = (one for one in found.associations if one.account == "a")
+    assert (a.shares, a.qos, a.usage) == (5, ("normal", "long"), 7.0)
+    assert (user.user, user.limits.max_jobs, user.usage) == ("o'b", 2, 7.0)
+
+
+def test_past_reservations_of_the_database(site):
+    """Each time is one of its own; what scontrol shows, or repeats, stands once."""
+    rows = "Name|TimeStart|TimeEnd|NodeName|Flags|TRES|\nr|2024-05-01T08:00:00|2024-05-02T08:00:00|n1||cpu=8|\n"
+    rows += "r|2024-04-01T08:00:00|2024-04-02T08:00:00|n1||cpu=8|\n"
+    rows += "old|2024-04-03T08:00:00|2024-04-04T08:00:00|gone,n2||cpu=8|\n"
+    found = site(NODES + ALL, resv__txt=RESERVATION + "Flags=\n", past__txt=rows).rules.reservations
+    assert [(one.name, one.nodes) for one in found] == [("r", "n1"), ("r~1", "n1"), ("old", "n2")]
+    assert Known(
+        Site(partitions=(Partition(name="p", nodes="ALL", default=True),), reservations=found),
+        two_nodes(),
+        jobs(2, reservation="r", submit_time=[found[1].start, found[0].start]),
+    ).reservation().tolist() == [1, 0]

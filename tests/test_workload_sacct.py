@@ -409,6 +409,9 @@ def test_columns_of_submit_lines(tmp_path):
     read = import_log(path, "sacct", tz="UTC")
     assert read.jobs["dependency"].tolist() == ["", "afterok:0", ""] and "array_limit" not in read.jobs
     assert any("1 submit line cannot be read" in note for note in read.notes)
+    assert any("1 job of 3 waits for others" in one for one in read.warnings)
+    path.write_text(path.read_text().replace("-n 1 ", "-n 1 --exclusive=user "))
+    assert any("alone with jobs of their user" in note for note in import_log(path, "sacct", tz="UTC").notes)
 
 
 ASKED = [
@@ -423,6 +426,8 @@ ASKED = [
     ("-n 16 --gpus=4", 16, "n_tasks=4 cpus_per_task=4 gpus_per_task=1"),
     ("-n8 --gres=gpu:2", 8, "n_tasks=8 gpus_per_node=2"),
     ("--array=0-9%2 -n 3", 3, "n_tasks=3 array_limit=2"),
+    ("-n 10 --ntasks-per-n=4 --arr=1-9%3", 10, "n_tasks=10 tasks_per_node=4 array_limit=3"),
+    ("--gpus=4 --ntasks-per-gpu=4", 16, "n_tasks=4 cpus_per_task=4 gpus_per_task=1"),
     ("-c 4", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -n 3
     ("-n 3", 12, "n_tasks=3 cpus_per_task=4"),  # the script says -c 4
     ("-N 1 -n 8", 8, "n_tasks=0 n_nodes=1 cpus_per_node=8"),

@@ -18,7 +18,7 @@ _COMMANDS = {
     "queue trend": f"{_LIBRARY}queue_time.trend.judge_trend judges the published one",
     "queue update": "procure queue train LOG --update MODEL",
     "quotes nodes": "name the file as packages.existing_nodes; procure study check lists the nodes that stay",
-    "site collect": "procure site read DIR --print-commands",
+    "site collect": "procure site read DIR --run, or --print-commands",
     "site show": "procure site check SITE",
     "study merge": "procure study status STUDY --merge",
     "study verify": "procure study status STUDY",

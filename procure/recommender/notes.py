@@ -24,6 +24,7 @@ from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits, try_everywhere
 from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
+from procure.workload.oddities import waiting_for_others
 
 NO_WAIT = "no job waits on any simulated package, so price decides; try a heavier load (procure workload slice --load)"
 
@@ -69,6 +70,8 @@ def notes_of(done: Recommendation, asked: int, n_before: int, n_searched: int, f
         (True, lambda: study.speed_notes(plan.quotes, plan.existing, list(jobs))),
         (True, lambda: about_limits(plan, results.counts[head], jobs, results.policy, "the first package")),
         (True, lambda: multi_node_notes(jobs)),
+        (True, lambda: [line for each in jobs.values()
+         for line in waiting_for_others(each, results.policy.startswith("slurm"))]),
         (plan.existing is not None and len(plan.existing), lambda: _about_existing(results)),
     ]  # fmt: skip
     found: list[str] = []

@@ -7,19 +7,20 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
+from procure.errors import TableError
 from procure.site.limits import TRES
-from procure.site.model import Association, Limits, NotUnderstood, Qos
-from procure.site.rows import ASSOCIATION, LIMITS, OF_ACCOUNTING, QOS, Row, names, taken
+from procure.site.model import Association, Limits, NotUnderstood, Qos, gaps_of
+from procure.site.rows import ASSOCIATION, LIMITS, NO_EFFECT, QOS, Row, names, taken
+from procure.text import listed
 
 _LIMITS = {row.name: row for row in LIMITS}
 _QOS_LISTS = ("qos", "qoslevel", "qoslist", "qoslevels")
 _QOS_FLAGS = {"denyonlimit", "overpartqos", "nodecay"}
 """Flags of a QOS that are modelled, or that decide only what becomes of a job that may never start."""
-_OF_QOS = {
-    "maxjobs": "maxjobsperuser",
-    "maxsubmitjobs": "maxsubmitjobsperuser",
-    "maxsubmit": "maxsubmitjobsperuser",
-}
+_OF_QOS = {"maxjobs": "maxjobsperuser", "maxsubmitjobs": "maxsubmitjobsperuser", "maxsubmit": "maxsubmitjobsperuser"}
+
+
+_HEADINGS = {"defacct": "defaultaccount", "descr": "description", "org": "organization", "admin": "adminlevel"}
 
 
 @dataclass
@@ -29,8 +30,14 @@ class Accounting:
     qos: dict[str, dict[str, Any]] = field(default_factory=dict)
     associations: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     events: list[dict[str, str]] = field(default_factory=list)
+    reservations: list[dict[str, str]] = field(default_factory=list)
+    cluster: str = ""
     not_understood: list[NotUnderstood] = field(default_factory=list)
     cluster_qos: tuple[str, ...] = ()
+
+    def say(self, setting: str, value: str, where: str, effect: str) -> None:
+        """Note what is not modelled."""
+        self.not_understood += gaps_of([(True, setting, value, effect)], where)
 
     def all_qos(self) -> tuple[Qos, ...]:
         """Return the QOS; ``normal`` is always there, unless it was removed."""
@@ -41,11 +48,14 @@ class Accounting:
         return tuple(Association(**each) for _, each in sorted(self.associations.items()))
 
 
-def read_accounting(files: list[tuple[str, str]]) -> Accounting:
-    """Read files of sacctmgr commands, dumps and tables; later files add to earlier ones."""
-    found = Accounting(qos={"normal": {"name": "normal"}})
+def read_accounting(files: list[tuple[str, str]], cluster: str = "") -> Accounting:
+    """Read files of sacctmgr commands, dumps and tables, of which rows of another cluster than this are left out.
+
+    Later files add to earlier ones, and those of sshare come last.
+    """
+    found = Accounting(qos={"normal": {"name": "normal"}}, cluster=cluster)
     scripts: list[str] = []
-    for name, text in files:
+    for name, text in sorted(files, key=lambda file: "RawUsage" in file[1]):
         first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
         if "|" in first:
             _take_table(name, text, found)
@@ -56,7 +66,7 @@ def read_accounting(files: list[tuple[str, str]]) -> Accounting:
             _take_script(name, text, found)
     if len(scripts) > 1:
         effect = "scripts in this order: where they differ the later stands; take out the one that is not in force"
-        found.not_understood.append(NotUnderstood(setting="sacctmgr", value=", ".join(scripts), effect=effect))
+        found.say("sacctmgr", ", ".join(scripts), "", effect)
     return found
 
 
@@ -70,14 +80,12 @@ def _take_script(name: str, text: str, found: Accounting) -> None:
         try:
             words = shlex.split(raw, comments=True)
         except ValueError:
-            found.not_understood.append(NotUnderstood(setting="line", value=raw, where=f"{name}:{number}"))
+            found.say("line", raw, f"{name}:{number}", "a quotation mark is not closed: not read")
             continue
         words = [word for word in words if word not in ("sacctmgr", "-i", "-Q", "--immediate", "--quiet")]
         if "$" in raw:
             effect = "holds a variable of the shell: not read; put what `sacctmgr dump` writes in its place"
-            found.not_understood.append(
-                NotUnderstood(setting="line", value=raw[:80], where=f"{name}:{number}", effect=effect)
-            )
+            found.say("line", raw[:80], f"{name}:{number}", effect)
             continue
         if len(words) < 2 or words[0].lower() in ("list", "show"):
             continue
@@ -120,7 +128,7 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
     elif kind == "user":
         _take_user(verb, names, target, given, where, found)
     elif kind != "associations":
-        found.not_understood.append(NotUnderstood(setting=f"{verb} {kind}", where=where, effect="not read"))
+        found.say(f"{verb} {kind}", "", where, "not read")
 
 
 def _take_user(
@@ -147,7 +155,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr dump``: ``Account - 'a':Fairshare=1:QOS='x'`` below ``Parent - 'root'``."""
     parent = "root"
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r"(Cluster|Parent|Account|User) - '?([^':]*)'?(.*)", line)
+        match = re.match(r"(Cluster|Parent|Account|User) - '?(.*?)'?((?::\w+=.*)?)$", line)
         if not match:
             continue
         kind, who, rest = match.groups()
@@ -157,9 +165,9 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
             parent = who
         elif kind == "Cluster":
             found.cluster_qos = tuple(filter(None, given.get("qos", "").split(",")))
-            for key in given.keys() & _LIMITS.keys():
-                effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
-                found.not_understood.append(NotUnderstood(setting=key, value=given[key], where=where, effect=effect))
+            effect = "a limit of the whole cluster is not applied: more jobs may start than in Slurm"
+            for key in sorted(given.keys() & _LIMITS.keys()):
+                found.say(key, given[key], where, effect)
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
@@ -172,38 +180,58 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
 
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
-    """Take ``sacctmgr show qos|assoc|event --parsable``."""
-    rows = [line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()]
-    header = [word.strip().lower().replace(" ", "").replace("def qos", "defqos") for word in rows[0]]
+    """Take ``sacctmgr show qos|assoc|event|reservation --parsable``, or ``sshare --parsable``."""
+    (_, first), *lines = ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
+    header = [word.strip().lower().replace(" ", "") for word in first.split("|")]
+    header = [_HEADINGS.get(word, word) for word in header]
+    header = [word if "account" in header or word != "defaultaccount" else "account" for word in header]  # show user
+    rows = [(f"{name}:{number}", dict(zip(header, line.split("|"), strict=False))) for number, line in lines]
+    clusters = {row["cluster"].strip().lower() for _, row in rows if row.get("cluster")}
+    mine = found.cluster.lower()
+    if not set(header) & ({"timestart", "account"} | {row.name for row in (*QOS, *LIMITS)}):
+        return found.say("file", "", name, "none of sacctmgr's that is read")
+    if len(clusters) > 1 and mine not in clusters:
+        raise TableError(f"{name}: holds clusters {listed(sorted(clusters))}, and none is ClusterName; print one alone")
     above: list[tuple[int, str]] = []  # accounts above the row, by how far their names are set in (show assoc tree)
-    for number, row in enumerate(rows[1:], 2):
-        record = dict(zip(header, row, strict=False))
-        account = record.get("account", "")
-        deep, record["account"] = len(account) - len(account.lstrip()), account.strip()
-        if "account" not in header:
-            del record["account"]
-        elif not record.get("user"):
-            above = [one for one in above if one[0] < deep]
-            if above and not record.get("parname") and not record.get("parentname") and deep:
-                record["parentname"] = above[-1][1]
-            above.append((deep, record["account"]))
-        where = f"{name}:{number}"
-        given = {key: value for key, value in record.items() if value}
-        if not {"nodename", "timestart"} & set(header) and not given.get("account", given.get("name")):
-            line = NotUnderstood(
-                setting="line", value="|".join(row), where=where, effect="not a row of the table above it"
-            )
-            found.not_understood.append(line)
-        elif "nodename" in header or "timestart" in header:
-            found.events.append(given)
+    for (where, row), (_, line) in zip(rows, lines, strict=True):
+        if len(clusters) > 1 and row.get("cluster", "").strip().lower() != mine:
+            continue
+        if line.count("|") + 1 != len(header) or not (row.get("account") or row.get("name") or "timestart" in header):
+            found.say("line", line[:80], where, "not a row of the table above it")
+            continue
+        given = {key: value for key, value in row.items() if value}
+        if "timestart" in header:
+            (found.reservations if "name" in header else found.events).append(given | {"_where": where})
         elif "account" in header:
-            held = _assoc(found, record["account"], record.get("user", ""), record.get("partition", ""))
-            if given.get("parname") or given.get("parentname"):
-                held["parent"] = given.pop("parname", "") or given.pop("parentname", "")
-            if not (record["account"] == "root" and not record.get("user")):
-                take_assoc(held, given, where, found)
-        elif "name" in header:
-            take_qos(found.qos.setdefault(record["name"], {"name": record["name"]}), given, where, found)
+            _take_assoc_row(given, where, above, found)
+        else:
+            take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
+    if "rawusage" in header:
+        effect = "a replay begins with the usage of the moment when it ran; for a log from long before, strike it out"
+        found.say("sshare", "RawUsage", name, effect)
+
+
+def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:
+    """Take an association; its account stands in the tree as deep as its name is set in."""
+    shown = given["account"]
+    deep, given["account"], user = len(shown) - len(shown.lstrip()), shown.strip(), given.get("user", "")
+    if not user:
+        while above and above[-1][0] >= deep:
+            above.pop()
+        if above and deep:
+            given.setdefault("parname", given.get("parentname") or above[-1][1])
+        above.append((deep, given["account"]))
+    held = [_assoc(found, given["account"], user, given.get("partition", ""))]
+    if "rawusage" in given:  # of sshare, which has no partition
+        held = [each for key, each in found.associations.items() if key[:2] == (given["account"], user)]
+        given = {"account": given["account"], "rawusage": given["rawusage"], "parname": given.get("parname", "")}
+    for each in held:
+        if parent := given.get("parname") or given.get("parentname"):
+            each["parent"] = parent
+        if user and given.get("defaultaccount") == given["account"]:
+            each["default"] = True
+        if user or given["account"] != "root":
+            take_assoc(each, given, where, found)
 
 
 def _held_qos(record: dict[str, Any], found: Accounting) -> tuple[str, ...]:
@@ -222,10 +250,14 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     plain = dict(given)
     for key in given:
-        if key[:-1] in _QOS_LISTS and key[-1] in "+-":
-            named = names(plain.pop(key))
-            kept = [one for one in _held_qos(record, found) if one not in named]
-            record["qos"] = (*kept, *named) if key[-1] == "+" else tuple(kept)
+        sign = key[-1] if key[-1] in "+-" else ""
+        if key.rstrip("+-") in _QOS_LISTS and (sign or re.match(",?[+-]", given[key])):  # to those of the account
+            kept = list(_held_qos(record, found))
+            for word in names(plain.pop(key)):
+                one = word.lstrip("+-")
+                kept = [each for each in kept if each != one]
+                kept += [one] if (sign or word[0]) != "-" else []
+            record["qos"] = tuple(kept)
     _take(ASSOCIATION, record, plain, where, "association", found)
 
 
@@ -241,7 +273,7 @@ def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: A
     if "flags" in plain or "flags+" in given:
         for flag in (one for one in record.get("flags", ()) if one.lower() not in _QOS_FLAGS):
             effect = "this flag of the QOS is not modelled: its jobs may be held, or overtake, otherwise"
-            found.not_understood.append(NotUnderstood(setting="flags", value=flag, where=where, effect=effect))
+            found.say("flags", flag, where, effect)
 
 
 def _take(
@@ -253,28 +285,26 @@ def _take(
     if {"preemptexempttime", "preemptexempt"} & given.keys():  # −1 is none
         record["exempt_time"] = values.get("exempt_time")
     limits = record["limits"].model_dump() if "limits" in record else {}
-    known = {row.name for row in table} | OF_ACCOUNTING
+    known = {row.name for row in table} | NO_EFFECT["accounting"]
     for key, text in given.items():
         row = _LIMITS.get(key)
         if row is None:
             if key not in known:
                 effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
-                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+                found.say(key, text, where, effect)
             continue
         try:
             value = row.read(text) if not text.startswith("-") or "tres" in row.field else None
         except ValueError:
-            effect = "not a number; the limit is not applied"
-            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            found.say(key, text, where, "not a number; the limit is not applied")
             continue
         if isinstance(value, dict):
-            for name in value.keys() - set(TRES):
-                effect = f"limits on {name} are not applied: more jobs may start than in Slurm"
-                found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=effect))
+            for name in sorted(value.keys() - set(TRES)):
+                found.say(key, text, where, f"limits on {name} are not applied: more jobs may start than in Slurm")
             amounts = limits.get(row.field, {}) | value
             value = {name: amount for name, amount in amounts.items() if amount is not None}
         limits[row.field] = value
         if row.effect and value is not None:
-            found.not_understood.append(NotUnderstood(setting=key, value=text, where=where, effect=row.effect))
+            found.say(key, text, where, row.effect)
     if limits:
         record["limits"] = Limits(**limits)

@@ -30,13 +30,7 @@ _OF_PARTITION = {row.name: row for row in PARTITION if row.field and not row.eff
 
 
 def split_changes(text: str) -> list[str]:
-    """Return the single changes of a text.
-
-    Raises
-    ------
-    TableError
-        One of them can be no change: it names nothing, or sets nothing.
-    """
+    """Return the single changes of a text; one that names nothing, or sets nothing, is a TableError."""
     found = [item.strip() for item in text.split(";") if item.strip()]
     for item in found:
         words = item.split()
@@ -55,19 +49,9 @@ def split_changes(text: str) -> list[str]:
 
 
 def changed(site: Site, text: str, nodes: pd.DataFrame) -> Site:
-    """Return a site with its rules changed.
+    """Return a site with its rules changed; percentages are of all ``nodes`` that are simulated.
 
-    Parameters
-    ----------
-    text
-        The changes, see this module.
-    nodes
-        All nodes that are simulated: what percentages are of.
-
-    Raises
-    ------
-    TableError
-        A change that cannot be read, names what the site does not have, or would change nothing.
+    A change that cannot be read, names what the site does not have, or would change nothing is a TableError.
     """
     known = set(nodes["node_id"])
     for item in split_changes(text):

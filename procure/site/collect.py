@@ -20,6 +20,11 @@ COMMANDS = {
     "qos.txt": "sacctmgr show qos --parsable",
     "assoc.txt": "sacctmgr show assoc tree --parsable",
     "event.txt": "sacctmgr show event --parsable start={begin}",
+    "reservation_past.txt": (
+        "sacctmgr show reservation --parsable start={begin} end={end} "
+        "format=Cluster,Name,Start,End,NodeNames,Flags,TRES"
+    ),
+    "share.txt": "sshare --all --long --parsable2",
     "jobs.psv": (
         "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
         f"--starttime={{begin}} --endtime={{end}} --format={FIELDS},{LAST_FIELD}"
@@ -35,15 +40,8 @@ TIMEOUT = {"jobs.psv": 3600}
 def commands(begin: str = "", end: str = "") -> dict[str, str]:
     """Return the commands by the file that takes what each prints.
 
-    Parameters
-    ----------
-    begin, end
-        First day and the day after the last one, YYYY-MM-DD, in the cluster's time; by default `DAYS` until today.
-
-    Raises
-    ------
-    ValueError
-        One is no day, or the end is not after the begin.
+    From the first day until before the last, YYYY-MM-DD, in the cluster's time; by default `DAYS` until today. What is
+    no day, and an end that is not after the begin, are a ValueError.
     """
     until = _day(end) if end else date.today()
     since = _day(begin) if begin else until - timedelta(days=DAYS)
@@ -78,10 +76,7 @@ def _printed(command: str, patience: int) -> str:
 def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     """Run the `commands` and keep what they print; returns a sentence for each that failed or printed nothing.
 
-    Raises
-    ------
-    TableError
-        There is no scontrol here.
+    Without scontrol it is a TableError.
     """
     if shutil.which("scontrol") is None:
         raise TableError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from procure.errors import TableError
 from procure.files import existing_file
 from procure.files.read import as_utf8, read_bytes
-from procure.site.network import is_slurm_topology
+from procure.site.network import Network, is_slurm_topology
 from procure.workload.slurm_text import expand_nodes
 
 Record = dict[str, str]
@@ -35,6 +35,7 @@ class Configuration:
     reservations: list[Record] = field(default_factory=list)
     gres: list[Record] = field(default_factory=list)
     topology: tuple[str, str] = ("", "")  # file, text
+    network: Network | None = None  # what it says; none where it is no tree of at most three levels
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
     unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
     unread_files: list[str] = field(default_factory=list)  # names of files that are none of Slurm's, or not needed
@@ -42,6 +43,8 @@ class Configuration:
     down: list[Record] = field(default_factory=list)  # DownNodes
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
+
+    defined: dict[tuple[str, str], str] = field(default_factory=dict)  # where each node and partition stands
 
     @functools.cached_property
     def gres_of(self) -> dict[str, list[Record]]:
@@ -117,7 +120,7 @@ def _kind(path: Path, text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     head = " ".join(lines[:3])
     if re.search(r"^Configuration data as of", head):
-        return "shown"
+        return "other" if "SlurmDBD configuration" in text else "shown"  # of the database, which decides no start
     if path.name in ("slurm.conf", "gres.conf"):
         return "gres" if path.name == "gres.conf" else "conf"
     if is_slurm_topology(path):
@@ -179,7 +182,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         line = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
         first = first or number
         if line.endswith("\\"):
-            held += line[:-1] + " "
+            held += line[:-1]
             continue
         yield first, (held + line).strip()
         held, first = "", 0
@@ -215,6 +218,7 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
             if record[key].upper() == "DEFAULT":
                 defaults[key] |= record
             else:
+                _refuse_twice(key, record, found, path.parent)
                 getattr(found, _BLOCKS[key]).append(defaults[key] | record)
         elif first and first[0] in ("nodeset", "downnodes"):
             (found.node_sets if first[0] == "nodeset" else found.down).append(record)
@@ -224,6 +228,19 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
                     found.settings[name], found.where[name] = value, where
         else:
             found.unread.append((where, line))
+
+
+def _refuse_twice(key: str, record: Record, found: Configuration, folder: Path) -> None:
+    """Refuse a node or a partition that a line before defines, as Slurm does."""
+    what = "node" if key == "nodename" else "partition"
+    for name in expand_nodes(record[key]) if key == "nodename" else [record[key]]:
+        before = found.defined.setdefault((what, name), record["_where"])
+        if before is not record["_where"]:
+            where, line = record["_where"], before.partition(":")
+            raise TableError(
+                f"{folder}, {where}: {what} {name} stands already in line {line[2]} of {line[0]}; Slurm does not start "
+                "with both: take one of them out"
+            )
 
 
 def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
@@ -251,11 +268,13 @@ def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None
     first = next(key for key, name in _BLOCKS.items() if name == kind)
     held: list[Record] = getattr(found, kind)
     have = {record[first] for record in held}
-    for number, block in enumerate(re.split(rf"(?im)^(?={first}=)", text)):
+    number = 1
+    for block in re.split(rf"(?im)^(?={first}=)", text):
         pairs = {key.lower(): value for key, value in _PAIR.findall(block)}
         if first in pairs and pairs[first] not in have:
             pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
-            held.append(pairs | {"_where": f"{path.name}, block {number}", "_shown": "1"})
+            held.append(pairs | {"_where": f"{path.name}:{number}", "_shown": "1"})
+        number += block.count("\n")
 
 
 def shown(text: str, kind: str) -> list[Record]:

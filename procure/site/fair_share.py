@@ -39,11 +39,7 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for each in site.associations:
         if (each.account, each.user) != ("root", "") and not each.partition:
-            rows[each.account, each.user] = {
-                "shares": each.shares,
-                "usage": each.usage,
-                "parent": each.parent,
-            }
+            rows[each.account, each.user] = {"shares": each.shares, "usage": each.usage, "parent": each.parent}
     rows.setdefault(("root", "root"), {"shares": 1, "usage": 0.0, "parent": "root"})
     for account, user in dict.fromkeys(zip(accounts, users, strict=True)):
         if account not in ("", "root"):

@@ -8,8 +8,7 @@ from typing import Any
 
 from procure.site.accounting import Accounting
 from procure.site.conf import Configuration, Record
-from procure.site.model import NotUnderstood
-from procure.site.network import parse_slurm_topology
+from procure.site.model import NotUnderstood, gaps_of
 from procure.site.rows import NO_EFFECT, NODES, SETTINGS, UNSET, Row, taken, words
 from procure.workload.slurm_text import expand_nodes
 
@@ -19,45 +18,32 @@ GPU = re.compile(r"gpu(?::(?!no_consume)([A-Za-z_][\w.-]*|\d[\w.-]*[A-Za-z_.-][\
 
 def missing(found: Configuration, accounting: Accounting) -> list[NotUnderstood]:
     """Name the files that the configuration goes by and that do not stand beside it."""
-    lines = []
     get = found.settings.get
     enforced = {"associations", "limits", "qos", "safe", "all"} & set(words(get("accountingstorageenforce", "")))
     shares = get("priorityweightfairshare", "0") != "0"
     ranks = get("priorityweightqos", "0") != "0" or get("preempttype", "").lower() == "preempt/qos"
-    if (enforced or shares) and not accounting.associations:
-        lines.append(
-            ("associations", "accounts, users and their limits are unknown and bind nobody", "show assoc tree")
-        )
-    if (enforced or ranks) and not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting):
-        lines.append(("QOS", "QOS and their limits are unknown and bind nobody", "show qos"))
-    gaps = [
-        NotUnderstood(
-            setting=what, effect=f"{effect}; put beside slurm.conf what `sacctmgr {command} --parsable` prints"
-        )
-        for what, effect, command in lines
-    ]
-    if not get("selecttype"):
-        effect = "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"
-        gaps.append(NotUnderstood(setting="SelectType", effect=effect))
+    no_qos = not any("qos" in text.lower() or "Priority|" in text for _, text in found.accounting)
+    put = "are unknown and bind nobody; put beside slurm.conf what `sacctmgr show {} --parsable` prints"
+    gaps = gaps_of([
+        ((enforced or shares) and not accounting.associations, "associations", "",
+         f"accounts, users and their limits {put.format('assoc tree')}"),
+        ((enforced or ranks) and no_qos, "QOS", "", f"QOS and their limits {put.format('qos')}"),
+        (not get("selecttype"), "SelectType", "",
+         "not given: cons_tres is taken, as by Slurm since 21.08; before it was linear, whole nodes: write it"),
+    ])  # fmt: skip
     plugin = get("topologyplugin", "").removeprefix("topology/")
-    if plugin in ("tree", "block") and not found.topology[0]:
-        effect = (
-            "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
-            "prints, beside slurm.conf"
-        )
-        gaps.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
-    if found.topology[0] and plugin in ("tree", ""):
-        network = parse_slurm_topology(found.topology[1], found.topology[0])
-        known, tops = set(network.nodes["node_id"]), network.n_tops
+    effect = (
+        "topology.conf is missing: nodes are taken without a network; put it, or what `scontrol show topology` "
+        "prints, beside slurm.conf"
+    )
+    gaps += gaps_of([(plugin in ("tree", "block") and not found.topology[0], "TopologyPlugin", plugin, effect)])
+    if found.network and plugin in ("tree", ""):
+        known, tops = set(found.network.nodes["node_id"]), found.network.n_tops
         alone = [n for each in found.nodes for n in expand_nodes(each["nodename"]) if n not in known] if plugin else []
-        if alone:
-            effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
-            gaps.append(
-                NotUnderstood(setting="topology", value=",".join(alone)[:80], where=found.topology[0], effect=effect)
-            )
-        if tops > 1:
-            effect = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
-            gaps.append(NotUnderstood(setting="topology", where=found.topology[0], effect=effect))
+        effect = "these nodes stand under no switch: in Slurm no job spans them and others, here one may"
+        apart = f"{tops} switches have none in common: in Slurm no job spans them, here one may"
+        rows = [(alone, "topology", ",".join(alone)[:80], effect), (tops > 1, "topology", "", apart)]
+        gaps += gaps_of(rows, found.topology[0])
     return gaps
 
 
@@ -66,16 +52,13 @@ def gres_gaps(record: Record, found: Configuration) -> list[NotUnderstood]:
     given = [item for item in re.sub(r"\([^)]*\)", "", record.get("gres", "")).split(",") if item]
     other = sorted({item.partition(":")[0] for item in given if not GPU.fullmatch(item)} - {"", "N/A"})
     of = f"node {record['nodename'][:40]} gres"
-    gaps = []
-    if other:
-        effect = "not modelled: jobs that ask for it start as if there were enough of it"
-        gaps.append(NotUnderstood(setting=of, value=",".join(other), where=record["_where"], effect=effect))
-    if "_shown" not in record and not any(item.startswith("gpu") for item in given):
-        listed = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
-        if any(each.get("name") == "gpu" for each in listed):
-            effect = "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"
-            gaps.append(NotUnderstood(setting=of, where=record["_where"], effect=effect))
-    return gaps
+    lines = (each for n in expand_nodes(record["nodename"]) for each in found.gres_of.get(n, ()))
+    none = "_shown" not in record and not any(item.startswith("gpu") for item in given)
+    return gaps_of([
+        (other, of, ",".join(other), "not modelled: jobs that ask for it start as if there were enough of it"),
+        (none and any(each.get("name") == "gpu" for each in lines), of, "",
+         "gres.conf lists GPUs that its line does not have: Slurm gives out none, and so does procure"),
+    ], record["_where"])  # fmt: skip
 
 
 def geometry(given: Mapping[str, Any]) -> tuple[int, int]:
@@ -111,7 +94,7 @@ def node_gaps(found: Configuration) -> list[NotUnderstood]:
             ),
             ("State", "CLOUD: taken to be up whenever a job needs it"): "CLOUD" in state,
         }
-        for gap in (gap for gap, there in gaps.items() if there and not state.startswith("FUTURE")):
+        for gap in (gap for gap, there in gaps.items() if there):
             told.setdefault(gap, []).append(record)
     return [
         NotUnderstood(
@@ -138,24 +121,34 @@ def of_cores(record: Record) -> bool:
     return "coreids" in record
 
 
+_FLAGS = {
+    ("WEEKDAY", "WEEKEND"): "that it comes again is not modelled: it stands for its own day only",
+    ("FLEX", "IGNORE_JOBS"): "not modelled: its nodes are closed to others for its time alone",
+    ("MAGNETIC",): "jobs that do not name it stay outside, also of those whom it would draw",
+}
+
+
 def reservation_gaps(records: list[Record]) -> list[NotUnderstood]:
     """Name what reservations set aside besides whole nodes."""
     gaps = []
     for record in records:
-        name = record["reservationname"]
-        if of_cores(record):
-            effect = "of some cores of its nodes: these are taken as free for everybody"
-            gaps.append((name, record.get("corecnt", ""), effect))
-        if said := [word for word in record.get("flags", "").split(",") if word in ("WEEKDAY", "WEEKEND")]:
-            gaps.append((name, ",".join(said), "that it comes again is not modelled: it stands for its own day only"))
-        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups"))
-        if re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", ""):
-            gaps.append((name, who.strip(","), "who may not use it, and groups, are not known: only those named may"))
-        if said := [word for word in record.get("flags", "").split(",") if word in ("FLEX", "IGNORE_JOBS")]:
-            gaps.append((name, ",".join(said), "not modelled: its nodes are closed to others for its time alone"))
-        if record.get("licenses", "(null)") not in ("(null)", ""):
-            gaps.append((name, record["licenses"], "licences are not reserved: any job may take them"))
-    return [NotUnderstood(setting=f"reservation {n}", value=v, effect=e) for n, v, e in gaps]
+        name = f"reservation {record['reservationname']}"
+        flags, licences = set(record.get("flags", "").split(",")), record.get("licenses", "(null)")
+        who = ",".join(record.get(key, "") for key in ("users", "accounts", "groups")).strip(",")
+        unlike = re.search(r"(^|,)-", who) or record.get("groups", "(null)") not in ("(null)", "")
+        rows: list[tuple[object, str, str]] = [
+            (
+                of_cores(record),
+                record.get("corecnt", ""),
+                "of some cores of its nodes: these are taken as free for everybody",
+            ),
+            (unlike, who, "who may not use it, and groups, are not known: only those named may"),
+            (licences not in ("(null)", ""), licences, "licences are not reserved: any job may take them"),
+        ]
+        for words_, effect in _FLAGS.items():
+            rows.append((flags & set(words_), ",".join(sorted(flags & set(words_))), effect))
+        gaps += gaps_of((there, name, value, effect) for there, value, effect in rows)
+    return gaps
 
 
 def no_rows(found: Configuration) -> list[NotUnderstood]:
@@ -165,5 +158,5 @@ def no_rows(found: Configuration) -> list[NotUnderstood]:
     return [
         NotUnderstood(setting=key, value=value[:80], where=found.where[key], effect=effect)
         for key, value in found.settings.items()
-        if key not in known and key not in NO_EFFECT and not UNSET.fullmatch(value.lower())
+        if key not in known and key not in NO_EFFECT["settings"] and not UNSET.fullmatch(value.lower())
     ]

@@ -383,7 +383,8 @@ def _rejections(
             known.given_reservation[job],
         )
         tasks = (jobs.units[job], jobs.least[job], jobs.spread[job], jobs.most[job], jobs.node_mem[job])
-        key = (*asked, *tasks, jobs.node_gpus[job], jobs.place[job], class_of[job], *names, known.reservation_over[job])
+        reserved = (known.time_of[job], known.reservation_over[job])
+        key = (*asked, *tasks, jobs.node_gpus[job], jobs.place[job], class_of[job], *names, *reserved)
         if key not in settled:
             why = known.refusal(job)
             wanted = places.wanted[places.first[jobs.place[job]] : places.first[jobs.place[job] + 1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -231,10 +232,7 @@ class Latency(Settings):
         description="when slurmctld was started (BOOT_TIME of scontrol show config), Unix s: decides clock, by periods",
     )
     backfill_clock: float | None = Field(
-        default=None,
-        le=0,
-        ge=-_FAR,
-        description="when that of backfill began, likewise; without, 0.27 s before clock",
+        default=None, le=0, ge=-_FAR, description="when that of backfill began, likewise; without, 0.27 s before clock"
     )
     moments: tuple[Within, ...] = Field(
         default=(),
@@ -279,8 +277,6 @@ class NodeEvent(Settings):
 
 RULES = ("limit", "pause")
 """Kinds of rules that a log suggests."""
-_NO_RULES = ("closed_hours", "order")
-"""Kinds that earlier versions inferred; they brought no replay closer to its log."""
 
 
 class Rule(Settings):
@@ -294,8 +290,7 @@ class Rule(Settings):
     @model_validator(mode="after")
     def _can_be_used(self) -> Rule:
         if self.kind not in RULES:
-            gone = "was removed: strike the table out; " if self.kind in _NO_RULES else "was given; "
-            raise ValueError(f"kind {self.kind!r} {gone}{' and '.join(RULES)} are known")
+            raise ValueError(f"kind {self.kind!r} was given; {' and '.join(RULES)} are known: strike the table out")
         least = 1 if self.kind == "limit" else 0
         if not _number(self.value, least):
             raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {self.value!r} was given")
@@ -321,6 +316,11 @@ class NotUnderstood(Settings):
     value: str = ""
     where: str = ""
     effect: str = ""
+
+
+def gaps_of(rows: Iterable[tuple[object, str, str, str]], where: str = "") -> list[NotUnderstood]:
+    """Make gaps of rows of whether it is one, setting, value and effect."""
+    return [NotUnderstood(setting=s, value=v, where=where, effect=e) for there, s, v, e in rows if there]
 
 
 class Site(Settings):

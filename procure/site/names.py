@@ -66,11 +66,15 @@ class Known:
         owners = zip(self.given_qos, self.account, self.user, self.partition, strict=True)
         self.qos = [q or self._default_qos(a, u, p) for q, a, u, p in owners]
         self.given_reservation = self.text("reservation")
-        ends = {each.name: each.over for each in site.reservations}
+        times: dict[str, list[tuple[int, int]]] = {}  # when each time of a reservation is over, NAME, NAME~1 …
+        for n, one in enumerate(site.reservations):
+            times.setdefault(re.sub(r"~\d+$", "", one.name), []).append((one.over, n))
         submitted = jobs["submit_time"].tolist()
-        self.reservation_over = [
-            name in ends and when >= ends[name] for name, when in zip(self.given_reservation, submitted, strict=True)
+        self.time_of = [
+            next(((over, n) for over, n in sorted(times.get(name, ())) if when < over), max(times.get(name, [(0, -1)])))
+            for name, when in zip(self.given_reservation, submitted, strict=True)
         ]
+        self.reservation_over = [when >= over for (over, _), when in zip(self.time_of, submitted, strict=True)]
         self.gpu_type = [
             kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), gpus_of(jobs), strict=True)
         ]
@@ -226,8 +230,7 @@ class Known:
 
     def reservation(self) -> np.ndarray:
         """Return each job's reservation, int64[n_jobs], −1 = none."""
-        number = {each.name: n for n, each in enumerate(self.site.reservations)}
-        return np.array([number.get(name, -1) for name in self.given_reservation], np.int64)
+        return np.array([n for _, n in self.time_of], np.int64)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Number the arrays with more than one task; their limits of running tasks."""
@@ -397,9 +400,9 @@ class Known:
             return f"partition {partition.name} does not take its number of nodes"
         reservation = self.given_reservation[job]
         if reservation:
-            found = next((each for each in site.reservations if each.name == reservation), None)
-            if found is None:
+            if self.time_of[job][1] < 0:
                 return f"reservation {reservation} is not at the site"
+            found = site.reservations[self.time_of[job][1]]
             if self.reservation_over[job]:
                 return f"reservation {reservation} was over when it was submitted"
             if found.users and user not in found.users and account not in found.accounts:

@@ -118,7 +118,7 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
 
 
 def _line_records(text: str, source: str) -> Iterator[Record]:
-    for number, line in enumerate(re.sub(r"\\[ \t]*\r?\n", " ", text).splitlines(), start=1):
+    for number, line in enumerate(re.sub(r"\\[ \t]*\r?\n", "", text).splitlines(), start=1):
         where, fields = f"{source}, line {number}", {}
         for token in re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split():
             key, equals, value = token.partition("=")

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from procure.errors import TableError
 from procure.site.model import Mode, NotUnderstood
-from procure.workload.slurm_text import slurm_duration, slurm_memory
+from procure.workload.slurm_text import expand_nodes, slurm_duration, slurm_memory
 
 TOGETHER = "*"
+NO_EFFECT = {
+    of: frozenset(words.split())
+    for of, words in tomllib.loads(Path(__file__).with_name("no_effect.toml").read_text(encoding="utf-8")).items()
+}
+"""Names that leave starts alone, of `settings`, `scheduler`, `partition`, `node` and `accounting`."""
 _NEVER = 1_000_000_000
 """s; an age that no job reaches."""
 UNSET = re.compile(r"|-\d+|0( sec| min)?|all|no|infinite|unlimited|(.*/)?none")
@@ -161,7 +168,7 @@ SETTINGS = (
         Row(name, TOGETHER)
         for name in (
             "schedulertype", "schedulerparameters", "selecttype", "selecttypeparameters", "prioritytype", "preempttype",
-            "preemptmode", "preemptparameters", "topologyplugin", "topologyparam", "slurm_version", "version",
+            "preemptmode", "preemptparameters", "topologyplugin", "topologyparam", "slurm_version", "version"
         )
     ),
     *_rows("a plugin may change partition, QOS or requests of a job at its submission", "jobsubmitplugins"),
@@ -174,7 +181,7 @@ SETTINGS = (
     *_rows("nodes are free again after the latency of a job's end", "completewait"),
     *_rows(
         "each end brings a pass at once, as in Slurm; how long the epilog takes is unknown: set latency.job_end",
-        "epilog",
+        "epilog"
     ),
     *_rows("the epilog's time is part of the latency of a job's end: set latency.job_end", "epilogslurmctld"),
     *_rows("the prolog's time is not modelled: jobs begin to work at once", "prologslurmctld"),
@@ -182,57 +189,10 @@ SETTINGS = (
     *_rows("Slurm refuses jobs above it, or gives them more CPUs; here they start as they are", "maxmempercpu"),
     *_rows("Slurm refuses jobs above it; here they start", "maxmempernode"),
     *_rows("jobs are ended at their limit, and not so many minutes later", "overtimelimit"),
-    *_rows(
-        "", "fairsharedampeningfactor", "resumetimeout", "suspendtimeout", "schedulertimeslice", "maxnodecount",
-        "prepplugins", "grestypes",
-    ),
 )  # fmt: skip
 """Of slurm.conf, and of what ``scontrol show config`` prints."""
 RULE_SETTINGS = {row.name: row for row in _PRIORITY}
 """Those that ``--rule`` may set, beside the numbers of SchedulerParameters and AccountingStorageEnforce."""
-NO_EFFECT = frozenset(
-    "accountingstoragebackuphost accountingstorageexternalhost accountingstoragehost accountingstorageloc "
-    "accountingstorageparameters accountingstoragepass accountingstorageport accountingstoragetres "
-    "accountingstoragetype accountingstorageuser accountingstoreflags accountingstorejobcomment "
-    "acctgatherenergytype acctgatherfilesystemtype acctgatherinfinibandtype acctgatherinterconnecttype "
-    "acctgathernode acctgathernodefreq acctgatherprofile acctgatherprofiletype allowedkmemspace allowedramspace "
-    "allowedswapspace allowgrouplist allowspecresourcesusage authaltparameters authalttypes authinfo authtype "
-    "backupaddr backupcontroller batchstarttimeout bcastexclude bcastparameters boot_time bootimagedir "
-    "cachegroups certmgrparameters certmgrtype cgroupautomount cgroupmountpoint cgroupplugin checkpointtype "
-    "clientnonce clifilterparameters clifilterplugins communicationparameters constraincores constraindevices "
-    "constrainkmemspace constrainramspace constrainswapspace controladdr controlmachine corespecplugin "
-    "cpufreqdef cpufreqgovernors crayconfig credtype cryptotype databaseparserparameters datafailover "
-    "dataparserparameters debugflags debuglevel dependencyparameters disablerootjobs eiotimeout "
-    "enablecontrollers energyacctgathernodefreq epilogmsgtime epilogtimeout extsensorsfreq extsensorstype "
-    "fastschedule federationstate firstjobid getenvtimeout gpufreqdef groupupdateforce groupupdatetime hash_val "
-    "hashplugin healthcheckinterval healthchecknodestate healthcheckprogram ignoresystemd "
-    "ignoresystemdonfailure inactivelimit interactivestepoptions jobacctgatherfrequency jobacctgatherparams "
-    "jobacctgathertype jobcheckpointdir jobcompdir jobcomphost jobcomploc jobcompparams jobcomppass "
-    "jobcomppassscript jobcompport jobcomptype jobcompuser jobcontainerparameters jobcontainertype "
-    "jobcredentialprivatekey jobcredentialpubliccertificate jobcredentialpublickey jobfileappend keepalivetime "
-    "kill_invalid_depend killonbadexit killwait launchparameters launchtype logtimeformat mailclient maildomain "
-    "mailprog maxarraysize maxbatchrequeue maxdbdmsgs maxjobcount maxjobid maxkmempercent maxmsgsize "
-    "maxrampercent maxstepcount maxswappercent maxtaskspernode mcsparameters memlimitenforce "
-    "memoryswappiness messagetimeout messagetype minjobage minkmemspace minramspace mpidefault mpiparams "
-    "multiple_slurmd namespacetype next_job_id nodeadd openmodeparameters plugindir plugstackconfig "
-    "powerparameters powerplugin privatedata proctracktype prolog prologepilogtimeout prologflags prologtimeout "
-    "propagateprioprocess propagateresourcelimits propagateresourcelimitsexcept rebootprogram reconfigflags "
-    "requeueexit requeueexithold resumefailprogram resumeprogram resumerate resvepilog resvoverrun resvprolog "
-    "returntoservice routeplugin salloc_default_command sallocdefaultcommand sbcastparameters schedlogfile "
-    "schedloglevel schedulerauth schedulerlogfile schedulerloglevel schedulerport schedulerrootfilter "
-    "schedulertimeslice scronparameters signalchildrenprocesses siteplugin slurm_conf slurmctldaddr "
-    "slurmctlddebug slurmctldhost slurmctldlog slurmctldlogfile slurmctldparameters slurmctldpidfile "
-    "slurmctldplugstack slurmctldport slurmctldprimaryoffprog slurmctldprimaryonprog slurmctldsyslogdebug "
-    "slurmctldtimeout slurmddebug slurmdlogfile slurmdparameters slurmdpidfile slurmdplugstack slurmdport "
-    "slurmdspooldir slurmdsyslogdebug slurmdtimeout slurmduser slurmschedlogfile slurmschedloglevel slurmuser "
-    "srunepilog srunportrange srunprolog statesavelocation stepmgr storagebackuphost storagehost storageloc "
-    "storageparameters storagepass storageport storagetype storageuser suspendexcnodes suspendexcparts "
-    "suspendexcstates suspendprogram suspendrate switchname switchparameters switchtype systemdtimeout "
-    "taskaffinity taskepilog taskplugin taskpluginparam taskprolog tcptimeout tlsparameters tlstype tmpfs "
-    "topologyconfig trackwckey treewidth unkillablestepprogram unkillablesteptimeout urlparserparameters "
-    "urlparsertype usepam vsizefactor waittime x11parameters".split()
-)
-"""Further settings, by their names, that leave starts alone."""
 
 NUMBERS = (
     *(
@@ -241,7 +201,7 @@ NUMBERS = (
             "default_queue_depth", "partition_job_depth", "sched_interval", "batch_sched_delay", "bf_interval",
             "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part",
             "bf_max_job_assoc", "bf_max_job_user_part", "bf_max_job_array_resv", "bf_min_age_reserve",
-            "bf_min_prio_reserve", "bf_job_part_count_reserve",
+            "bf_min_prio_reserve", "bf_job_part_count_reserve"
         )
     ),
     Row("bf_window", "bf_window", lambda text: None if whole(text) < 0 else 60 * whole(text)),
@@ -252,13 +212,6 @@ SCHEDULER = (
     Row("sched_min_interval", "sched_min_interval", lambda text: whole(text) / 1e6),
     *(Row(name, name, lambda _: True) for name in ("bf_continue", "defer", "assoc_limit_stop")),
     Row("bf_one_resv_per_job", "bf_one_resv_per_job", lambda _: True, "a job may hold several reservations"),
-    *_rows(
-        "", "max_script_size", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "sched_max_job_start",
-        "max_switch_wait", "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout",
-        "bf_running_job_reserve", "nohold_on_prolog_fail", "ignore_prefer_validation", "kill_invalid_depend",
-        "requeue_setup_env_fail", "enable_user_top", "assoc_limit_continue", "preempt_youngest_first",
-        "preempt_strict_order", "preempt_reorder_count",
-    ),
 )  # fmt: skip
 """Words of SchedulerParameters."""
 
@@ -307,10 +260,6 @@ PARTITION = (
     ),
 )
 """Of a line PartitionName."""
-PARTITION_NO_EFFECT = frozenset(
-    "partitionname allocnodes hidden disablerootjobs totalcpus totalnodes tres nodesets resumetimeout suspendtimeout "
-    "cpubind topology nodeset nodename type cluster state reason".split()
-)
 
 NODES = (
     *(Row(name, "cpus", whole) for name in ("cputot", "procs", "cpus")),
@@ -323,17 +272,11 @@ NODES = (
     Row("memspeclimit", "reserved_mb", whole),
     Row("cpuefctv", "usable", whole),
     Row("corespeccount", "reserved_cores", whole),
+    Row("cpuspeclist", "reserved_cpus", lambda text: [int(n) for n in expand_nodes(f"[{text}]") if n.isdecimal()]),
     Row("weight", "weight", whole),
     *(Row(name, "features") for name in ("availablefeatures", "activefeatures", "features", "feature")),
 )
 """Of a line NodeName."""
-NODE_NO_EFFECT = frozenset(
-    "nodename nodeaddr nodehostname bcastaddr port state reason tmpdisk corespec cpubind cpuspeclist extra tresweights "
-    "gres topology arch version os cpualloc cpuload gresused gresdrain allocmem freemem owner mcs_label partitions "
-    "boottime slurmdstarttime lastbusytime resumeaftertime cfgtres alloctres capwatts currentwatts avewatts "
-    "extsensorsjoules extsensorswatts extsensorstemp consumedjoules highestjoules comment instanceid instancetype "
-    "certtoken".split()
-)
 
 _NOT_APPLIED = "read and shown, not applied: more jobs may start, or be taken, than in Slurm"
 
@@ -401,19 +344,13 @@ QOS = (
 ASSOCIATION = (
     *_limit(
         "fairshare share shares fairshares", "shares",
-        lambda text: "parent" if text.lower() in ("parent", "2147483647") else whole(text),
+        lambda text: "parent" if text.lower() in ("parent", "2147483647") else whole(text)
     ),
-    *_limit("qos qoslevel qoslist qoslevels", "qos", lambda text: names(text.lstrip("+,"))),
+    *_limit("qos qoslevel qoslist qoslevels", "qos", names),
     *_limit("defaultqos defqos", "default_qos", str),
     *_limit("rawusage", "usage", decimal),
     *_limit("priority", "priority", whole),
 )  # fmt: skip
-OF_ACCOUNTING = frozenset(
-    "name names account user cluster partition description organization adminlevel defaultaccount defaultqos parent "
-    "parentname coordinator rawusage where set id lft rgt comment email defqos accounts users clusters defaultwckey "
-    "withdeleted".split()
-)
-"""What sacctmgr says of an entity that decides no start."""
 
 
 def parsed(row: Row, text: str, where: str, what: str = "") -> Any:

@@ -16,11 +16,7 @@ def _span(seconds: int | None) -> str:
         return "no limit"
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
-    parts = [
-        f"{days} d" if days else "",
-        f"{hours} h" if hours else "",
-        f"{rest // 60} min" if rest >= 60 else "",
-    ]
+    parts = [f"{days} d" if days else "", f"{hours} h" if hours else "", f"{rest // 60} min" if rest >= 60 else ""]
     return " ".join(filter(None, parts)) or f"{seconds} s"
 
 
@@ -62,12 +58,7 @@ def qos_table(site: Site) -> pd.DataFrame:
     """Return a row per QOS."""
     return pd.DataFrame(
         [
-            {
-                "qos": q.name,
-                "priority": q.priority,
-                "preempts": ", ".join(q.preempt),
-                "limits": said(q.limits),
-            }
+            {"qos": q.name, "priority": q.priority, "preempts": ", ".join(q.preempt), "limits": said(q.limits)}
             for q in site.qos
         ]
     )
@@ -77,13 +68,7 @@ def account_table(site: Site) -> pd.DataFrame:
     """Return a row per account, and one per user with limits of its own."""
     return pd.DataFrame(
         [
-            {
-                "account": a.account,
-                "user": a.user,
-                "shares": str(a.shares),
-                "below": a.parent,
-                "limits": said(a.limits),
-            }
+            {"account": a.account, "user": a.user, "shares": str(a.shares), "below": a.parent, "limits": said(a.limits)}
             for a in site.associations
             if not a.user or a.limits != Limits()
         ],
@@ -128,10 +113,7 @@ def document(site: SiteFolder) -> dict[str, Any]:
     """Return a site as scripts read it: ``partitions qos accounts nodes not_understood``."""
     rules = site.rules
     kinds = site.nodes.groupby("kind", sort=False).agg(
-        n_nodes=("node_id", "size"),
-        cpus=("cpus", "first"),
-        mem_mb=("mem_mb", "first"),
-        gpus=("gpus", "first"),
+        n_nodes=("node_id", "size"), cpus=("cpus", "first"), mem_mb=("mem_mb", "first"), gpus=("gpus", "first")
     )
     return plain(
         {

@@ -29,6 +29,7 @@ from procure.site.gaps import (
     reservation_gaps,
     unlisted,
 )
+from procure.site.limits import TRES
 from procure.site.model import (
     Latency,
     NodeEvent,
@@ -41,13 +42,13 @@ from procure.site.model import (
     Scheduler,
     Select,
     Site,
+    gaps_of,
 )
 from procure.site.network import host_names, parse_slurm_topology
 from procure.site.rows import (
-    NODE_NO_EFFECT,
+    NO_EFFECT,
     NODES,
     PARTITION,
-    PARTITION_NO_EFFECT,
     SCHEDULER,
     SETTINGS,
     Row,
@@ -92,9 +93,11 @@ def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     """
     found = read_folder(folder)
     _resolve_node_sets(found)
+    _leave_out_future(found)
+    unknown = _read_network(found)
     try:
         nodes, events = _nodes(found)
-        site = _site(found, events, tz, nodes)
+        site = _site(found, events, tz, nodes, unknown)
     except ValidationError as error:
         raise TableError(complaint(str(folder), problems(error))) from None
     except ValueError as error:
@@ -120,23 +123,42 @@ def _resolve_node_sets(found: Configuration) -> None:
             record["nodes"] = ",".join(dict.fromkeys(every))
 
 
-def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame) -> Site:
-    accounting = read_accounting(found.accounting)
-    unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
+def _read_network(found: Configuration) -> list[NotUnderstood]:
+    """Read the topology; one that is no tree of at most three levels is named with what stands in its way."""
+    file, text = found.topology
+    try:
+        found.network = parse_slurm_topology(text, file) if file else None
+    except TableError as error:
+        effect = f"{error}: nodes are taken without a network"
+        return [NotUnderstood(setting="topology", where=file, effect=effect)]
+    return []
+
+
+def _leave_out_future(found: Configuration) -> None:
+    """Take nodes of State FUTURE, which are defined for later, out of what names them."""
+    later = [each for each in found.nodes if each.get("state", "").upper().startswith("FUTURE")]
+    found.nodes = [each for each in found.nodes if each not in later]
+    gone = {name for each in later for name in host_names(each["nodename"], each["_where"])}
+    for record in (*found.partitions, *found.reservations, *found.down) if gone else ():
+        key = "downnodes" if "downnodes" in record else "nodes"
+        if gone & set(names := expand_nodes(record.get(key, ""))):
+            record[key] = ",".join(name for name in names if name not in gone)
+
+
+def _site(
+    found: Configuration, events: list[NodeEvent], tz: str | None, nodes: pd.DataFrame, unknown: list[NotUnderstood]
+) -> Site:
+    accounting = read_accounting(found.accounting, found.settings.get("clustername", ""))
+    unknown += [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood + missing(found, accounting) + node_gaps(found)
     for record in found.nodes:
-        unknown += unlisted(record, NODES, NODE_NO_EFFECT, f"node {record['nodename'][:40]}") + gres_gaps(record, found)
-    if len(set(nodes["threads_per_core"])) > 1:
-        effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
-        unknown.append(NotUnderstood(setting="ThreadsPerCore", effect=effect))
-    unknown += [
-        NotUnderstood(
-            setting="file",
-            where=name,
-            effect="none of Slurm's files that are known, or not included: nothing of it is used",
-        )
-        for name in found.unread_files
-    ]
+        unknown += unlisted(record, NODES, NO_EFFECT["node"], f"node {record['nodename'][:40]}")
+        unknown += gres_gaps(record, found)
+    effect = "nodes differ: CPUs are rounded up to whole cores as on most nodes"
+    unknown += gaps_of([(len(set(nodes["threads_per_core"])) > 1, "ThreadsPerCore", "", effect)])
+    effect = "none of Slurm's files that are known, or not included: nothing of it is used"
+    unknown += [NotUnderstood(setting="file", where=name, effect=effect) for name in found.unread_files]
+    _refuse_unknown_nodes(found, nodes)
     partitions = tuple(read_partition(record, unknown) for record in found.partitions)
     last = max((n for n, one in enumerate(partitions) if one.default), default=-1)  # Slurm keeps the last only
     partitions = tuple(one.model_copy(update={"default": n == last}) for n, one in enumerate(partitions))
@@ -157,12 +179,12 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
-        "reservations": tuple(read_reservation(record, tz) for record in found.reservations),
     }
-    if found.reservations and tz is None:
-        effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
-        value = ", ".join(record["reservationname"] for record in found.reservations)
-        unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
+    found.reservations += _past_reservations(accounting.reservations, found, nodes, unknown)
+    values["reservations"] = tuple(read_reservation(record, tz) for record in found.reservations)
+    of = ", ".join(record["reservationname"] for record in found.reservations)
+    effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
+    unknown += gaps_of([(of and tz is None, "ReservationName", of, effect)])
     unknown += reservation_gaps(found.reservations)
     unknown += of_settings + no_rows(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
@@ -170,10 +192,30 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None, nodes: 
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
     values["events"] = (*today, *past)
     unknown += _of_nodes(partitions, today)
-    if values["version"] and not values["version"].startswith(COMPARED):
-        effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
-        unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
-    return Site(**values, not_understood=tuple(unknown))
+    version, effect = values["version"], f"the rules were compared with Slurm {', '.join(COMPARED)}; another may differ"
+    unknown += gaps_of([(version and not version.startswith(COMPARED), "SLURM_VERSION", version, effect)])
+    return Site(**values, not_understood=tuple(_placed(each, found) for each in unknown))
+
+
+def _refuse_unknown_nodes(found: Configuration, nodes: pd.DataFrame) -> None:
+    known = set(nodes["node_id"]) | {"ALL", "all"}
+    for record in found.partitions:
+        missing = [name for name in expand_nodes(record.get("nodes", "")) if name not in known]
+        if missing:
+            raise TableError(
+                f"{record['_where']}: partition {record['partitionname']} names {counted(len(missing), 'node')} that "
+                f"no NodeName line defines, first {missing[0]}; define them, or take them out"
+            )
+
+
+def _placed(gap: NotUnderstood, found: Configuration) -> NotUnderstood:
+    """Add the line where a setting, a partition or a reservation stands, where nothing says it yet."""
+    first, *rest = gap.setting.split()
+    where = found.where.get(first.lower(), "")
+    for record in (*found.partitions, *found.reservations) if rest else ():
+        if rest[0] in (record.get("partitionname"), record.get("reservationname")):
+            where = record["_where"]
+    return gap if gap.where or not where else gap.model_copy(update={"where": where})
 
 
 def _latency(found: Configuration, tz: str | None) -> Latency:
@@ -206,29 +248,62 @@ def _past_events(
             continue
         reason = row.get("reason", "")
         events.append(NodeEvent(nodes=row["nodename"], start=begin, end=until, state=state, reason=reason))
-    if n_unused:
-        effect = "not used: of a node that is not in the table, of a state other than down, drain or fail, or undated"
-        value = counted(n_unused, "row")
-        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
-    if events and tz is None:
-        effect = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
-        value = counted(len(events), "row")
-        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
+    of, unused = "sacctmgr show event", "of a node that is not in the table, of a state other than down, drain or fail"
+    clock = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
+    unknown += gaps_of([(n_unused, of, counted(n_unused, "row"), f"not used: {unused}, or undated"),
+                        (events and tz is None, of, counted(len(events), "row"), clock)])  # fmt: skip
     return events
+
+
+_AGAIN = ("HOURLY", "DAILY", "WEEKLY", "WEEKDAY", "WEEKEND")
+
+
+def _past_reservations(
+    rows: list[Record], found: Configuration, nodes: pd.DataFrame, unknown: list[NotUnderstood]
+) -> list[Record]:
+    """Return, as scontrol shows them, those of the database that it no longer shows; marks those of part of a node.
+
+    The times of one that came again are NAME, NAME~1, NAME~2 …
+    """
+    cpus = nodes.set_index("node_id")[["cpus", "threads_per_core"]]
+    shown = {record["reservationname"]: record for record in found.reservations}
+    past: dict[str, Record] = {}
+    for row in rows:
+        name, same = row["name"], shown.get(row["name"], {})
+        if set(_AGAIN) & set(same.get("flags", "").split(",")) or same.get("starttime") == row["timestart"]:
+            continue
+        if not row.get("nodename"):
+            effect = "no nodes are in the table: print it with format=Cluster,Name,Start,End,NodeNames,Flags,TRES"
+            unknown.append(NotUnderstood(setting=f"reservation {name}", where=row["_where"], effect=effect))
+            continue
+        n = sum(each["name"] == name for each in past.values()) + (name in shown)
+        there = [one for one in expand_nodes(row["nodename"]) if one in cpus.index]
+        past[f"{name}~{n}" if n else name] = {
+            "name": name, "starttime": row["timestart"], "endtime": row["timeend"], "nodes": ",".join(there),
+            "flags": ",".join(word for word in row.get("flags", "").split(",") if word not in _AGAIN),
+            "tres": row.get("tres", ""), "_where": row["_where"],
+        }  # fmt: skip
+    records = [{"reservationname": name, **record} for name, record in past.items()]
+    for record in (*found.reservations, *records):
+        of = cpus[cpus.index.isin(expand_nodes(record.get("nodes", "")))]
+        counted_cpus = re.search(r"\bcpu=(\d+)", record.get("tres", ""))
+        few = counted_cpus and int(counted_cpus[1]) < of["cpus"].sum()
+        if record.get("corecnt", "").isdecimal():
+            few = int(record["corecnt"]) < (of["cpus"] // of["threads_per_core"]).sum()
+        if few:
+            record["coreids"] = "some"
+    return records
 
 
 def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> list[NotUnderstood]:
     """Say what of nodes over time, and of partitions without nodes, a replay cannot know."""
-    lines = [
-        NotUnderstood(setting="PartitionName", value=one.name, effect="it has no nodes: no job of it can start there")
-        for one in partitions
-        if not one.nodes
-    ]
-    if events:
-        names = ", ".join(dict.fromkeys(one.nodes for one in events))
-        effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
-        lines.append(NotUnderstood(setting="State", value=f"down or drained: {names}", effect=effect))
-    return lines
+    names = ", ".join(dict.fromkeys(one.nodes for one in events))
+    effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
+    return gaps_of([
+        *((not one.nodes, f"partition {one.name} Nodes", "", "it has no nodes: no job of it can start there")
+          for one in partitions),
+        (events, "State", f"down or drained: {names}", effect),
+    ])  # fmt: skip
 
 
 def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos: Sequence[Qos]) -> list[NotUnderstood]:
@@ -251,26 +326,28 @@ def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos:
     for word in words(found.settings.get("preemptparameters", "")):
         if word.partition("=")[0] not in _PREEMPT_WORDS:
             gaps.append(("PreemptParameters", word, "not modelled: other jobs may give way"))
-    told = [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
-    return told + turns
+    return gaps_of(((True, *gap) for gap in gaps), where) + turns
 
 
 def _turns(partitions: Sequence[Partition], kind: str, where: str) -> list[NotUnderstood]:
     """Name the partitions whose jobs would share CPUs, in turns or at once, under ``PreemptMode=GANG``."""
-    told = []
-    for each in partitions:
-        word, _, most = each.oversubscribe.partition(":")
-        if word in ("yes", "force") and most != "1":
-            effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
-            told.append((f"partition {each.name} OverSubscribe", each.oversubscribe, effect))
-    if kind == "partition_prio":
-        reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions}
-        for one, other in itertools.combinations(partitions, 2):
-            both = reach[one.name] & reach[other.name] or "ALL" in reach[one.name] | reach[other.name]
-            if one.priority_tier == other.priority_tier and both:
-                effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
-                told.append(("PriorityTier", f"partitions {one.name} and {other.name} share nodes", effect))
-    return [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in told]
+    effect = "no two of its jobs share a CPU here, at once or in turns (as under OverSubscribe=FORCE:1)"
+    told = gaps_of(
+        (
+            not re.fullmatch("no|exclusive.*|.*:1", each.oversubscribe),
+            f"partition {each.name} OverSubscribe",
+            each.oversubscribe,
+            effect,
+        )
+        for each in partitions
+    )
+    reach = {each.name: set(expand_nodes(each.nodes)) for each in partitions if kind == "partition_prio"}
+    effect = "Slurm lets their jobs run on the same CPUs at once; here they wait for each other"
+    for one, other in itertools.combinations(partitions, 2) if reach else ():
+        both = reach[one.name] & reach[other.name] or "ALL" in reach[one.name] | reach[other.name]
+        names = f"partitions {one.name} and {other.name} share nodes"
+        told += gaps_of([(both and one.priority_tier == other.priority_tier, "PriorityTier", names, effect)], where)
+    return told
 
 
 _PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
@@ -286,21 +363,17 @@ def _scheduler(found: Configuration, unknown: list[NotUnderstood]) -> Scheduler:
     """Read SchedulerType and SchedulerParameters; adds what is not modelled."""
     where = found.where.get("schedulerparameters", "slurm.conf")
     kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
-    if kind not in ("backfill", "builtin"):
-        effect = "backfill is taken in its place"
-        unknown.append(NotUnderstood(setting="SchedulerType", value=kind, effect=effect))
+    told = [(kind not in ("backfill", "builtin"), "SchedulerType", kind, "backfill is taken in its place")]
     # Of a parameter that is a word alone the value is the word.
     given = {
         name: value or name
         for name, _, value in (word.partition("=") for word in words(found.settings.get("schedulerparameters", "")))
     }
     values, gaps = taken(SCHEDULER, given, lambda _: where, "SchedulerParameters ")
-    unknown += gaps
     effect = "this parameter of the scheduler is not modelled; which jobs overtake may differ"
-    unknown += [
-        NotUnderstood(setting=f"SchedulerParameters {name}", value=given[name], where=where, effect=effect)
-        for name in given.keys() - {row.name for row in SCHEDULER}
-    ]
+    odd = sorted(given.keys() - {row.name for row in SCHEDULER} - NO_EFFECT["scheduler"])
+    told += [(True, f"SchedulerParameters {name}", given[name], effect) for name in odd]
+    unknown += gaps + gaps_of(told, where)
     return Scheduler(backfill=kind != "builtin", **values)
 
 
@@ -317,13 +390,13 @@ _KNOWN_SELECT = re.compile(
 def _priority(found: Configuration, values: dict[str, Any], unknown: list[NotUnderstood]) -> Priority:
     """Read the priority's type and flags beside its rows; adds what is not modelled."""
     kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
+    flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
+    effect = "this flag is not modelled: the order of the queue may differ"
+    unknown += gaps_of((True, f"PriorityFlags {flag}", "", effect) for flag in flags)
     if kind not in ("basic", "multifactor"):
         effect = "multifactor is taken in its place: the order of the queue may differ"
-        unknown.append(NotUnderstood(setting="PriorityType", value=kind, effect=effect))
+        unknown += gaps_of([(True, "PriorityType", kind, effect)])
         kind = "multifactor"
-    for flag in sorted(set(values.get("flags", ())) - _MODELLED_FLAGS):
-        effect = "this flag is not modelled: the order of the queue may differ"
-        unknown.append(NotUnderstood(setting=f"PriorityFlags {flag}", effect=effect))
     return Priority(type=kind, **values)  # type: ignore[arg-type]
 
 
@@ -331,46 +404,31 @@ def _select(found: Configuration, values: dict[str, Any], unknown: list[NotUnder
     get = found.settings.get
     kind = get("selecttype", "select/cons_tres").removeprefix("select/")
     given = words(get("selecttypeparameters", ""))
-    values |= {"consume": "core"}
-    if kind == "linear":
-        values |= {"consume": "node"}
-    elif kind not in ("cons_tres", "cons_res"):
-        effect = "cons_tres is taken in its place: which nodes a job gets may differ"
-        unknown.append(NotUnderstood(setting="SelectType", value=kind, effect=effect))
-    if kind != "linear" and any(word.startswith("cr_cpu") for word in given):
-        values["consume"] = "cpu"
+    by_cpu = any(word.startswith("cr_cpu") for word in given)
+    values["consume"] = "node" if kind == "linear" else "cpu" if by_cpu else "core"
     values["memory"] = (not given and kind != "linear") or any("memory" in word for word in given)
-    values["pack_nodes"] = "cr_pack_nodes" in given
-    values["lln"] = "cr_lln" in given
-    if values["pack_nodes"]:
-        effect = "nodes are chosen as without it: a job may get other ones"
-        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_pack_nodes", effect=effect))
-    if "cr_one_task_per_core" in given and any(node.get("threadspercore", "1") != "1" for node in found.nodes):
-        effect = "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"
-        unknown.append(NotUnderstood(setting="SelectTypeParameters cr_one_task_per_core", effect=effect))
-    for word in given:
-        if not _KNOWN_SELECT.match(word) or "socket" in word:
-            effect = "cores are taken in its place"
-            unknown.append(NotUnderstood(setting=f"SelectTypeParameters {word}", effect=effect))
-    plugin = get("topologyplugin", "").removeprefix("topology/")
-    if found.topology[0].endswith(".yaml"):  # which stands above the plugin (topology.yaml(5))
-        plugin = "tree"
-    if plugin in ("tree", "block"):
-        values["topology"] = plugin if found.topology[0] else "none"
-        if plugin == "block":
-            unknown.append(
-                NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
-            )
-    elif plugin not in ("", "none", "default", "flat"):
-        effect = "nodes are taken without a topology"
-        unknown.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
-    if "switchasnoderank" in get("topologyparam", "").lower():
-        effect = "nodes are taken in the order of their names, not of their switches"
-        unknown.append(NotUnderstood(setting="TopologyParam SwitchAsNodeRank", effect=effect))
-    for word in words(get("topologyparam", "")):
-        if word not in ("switchasnoderank", "routepart", "routetree"):
-            effect = "not modelled: which nodes a job gets may differ"
-            unknown.append(NotUnderstood(setting=f"TopologyParam {word}", effect=effect))
+    values["pack_nodes"], values["lln"] = "cr_pack_nodes" in given, "cr_lln" in given
+    # topology.yaml stands above the plugin (topology.yaml(5)).
+    plugin = "tree" if found.topology[0].endswith(".yaml") else get("topologyplugin", "").removeprefix("topology/")
+    values["topology"] = plugin if plugin in ("tree", "block") and found.network else "none"
+    threads = any(node.get("threadspercore", "1") != "1" for node in found.nodes)
+    of, network = "SelectTypeParameters", words(get("topologyparam", ""))
+    unknown += gaps_of([
+        (kind not in ("linear", "cons_tres", "cons_res"), "SelectType", kind,
+         "cons_tres is taken in its place: which nodes a job gets may differ"),
+        (values["pack_nodes"], f"{of} cr_pack_nodes", "", "nodes are chosen as without it: a job may get other ones"),
+        ("cr_one_task_per_core" in given and threads, f"{of} cr_one_task_per_core", "",
+         "in Slurm each task has a core of its own; here jobs take the CPUs that they ask for"),
+        *((not _KNOWN_SELECT.match(word) or "socket" in word, f"{of} {word}", "", "cores are taken in its place")
+          for word in given),
+        (plugin == "block", "TopologyPlugin", plugin, "blocks are taken as leaf switches"),
+        (plugin not in ("", "none", "default", "flat", "tree", "block"), "TopologyPlugin", plugin,
+         "nodes are taken without a topology"),
+        ("switchasnoderank" in network, "TopologyParam SwitchAsNodeRank", "",
+         "nodes are taken in the order of their names, not of their switches"),
+        *((word not in ("switchasnoderank", "routepart", "routetree"), f"TopologyParam {word}", "",
+           "not modelled: which nodes a job gets may differ") for word in network),
+    ])  # fmt: skip
     return Select(**values)
 
 
@@ -406,7 +464,12 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     name = record["partitionname"]
     values, gaps = taken(PARTITION, record, lambda _: record["_where"], f"{name} ")
-    unknown += gaps + unlisted(record, PARTITION, PARTITION_NO_EFFECT, f"partition {name}")
+    unknown += gaps + unlisted(record, PARTITION, NO_EFFECT["partition"], f"partition {name}")
+    effect = "not counted as billing: limits on it bind later, and its use costs less of a share, than in Slurm"
+    unknown += [
+        NotUnderstood(setting=f"{name} tresbillingweights", value=tres, where=record["_where"], effect=effect)
+        for tres in sorted(values.get("billing_weights", {}).keys() - set(TRES))
+    ]
     try:
         return Partition(name=name, **values)
     except ValidationError as error:
@@ -455,9 +518,8 @@ def closed_as(node: Record) -> Literal["down", "drain"] | None:
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
     places: dict[str, tuple[int, int]] = {}
-    if found.topology[0]:
-        network = parse_slurm_topology(found.topology[1], found.topology[0]).nodes
-        places = {row.node_id: (row.leaf, row.pod) for row in network.itertuples()}
+    if found.network is not None:
+        places = {row.node_id: (row.leaf, row.pod) for row in found.network.nodes.itertuples()}
     rows, events = [], []
     at = -(2**40) + 1  # since before any log
     for record in found.down:
@@ -465,8 +527,6 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         events.append(NodeEvent(nodes=record["downnodes"], start=at, state=state, reason=record.get("reason", "")))
     for record in found.nodes:
         names = host_names(record["nodename"], record["_where"])
-        if record.get("state", "").upper().startswith("FUTURE"):
-            continue  # defined for later: no node of today
         row = _node(record)
         for name in names:
             leaf, pod = places.get(name, (None, None))
@@ -475,7 +535,7 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         if (kind := closed_as(record)) is not None:
             events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
     if not rows:
-        raise TableError("no node is left: NodeName lines name none, or all are of State FUTURE")
+        raise TableError("no node is left: all are of State FUTURE")
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]
     number = frame.groupby(kinds, sort=False).ngroup()
@@ -501,8 +561,9 @@ def _node(record: Record) -> dict[str, Any]:
     cpus, threads = geometry(given)
     if "usable" in given:
         cpus = given["usable"]
-    elif given.get("reserved_cores"):
-        cpus -= given["reserved_cores"] * threads
+    else:  # the CPUs of a list are numbered core by core
+        listed = {number // threads for number in given.get("reserved_cpus", ())}
+        cpus -= threads * (given.get("reserved_cores") or len(listed))
     return {
         "cpus": cpus,
         "mem_mb": given.get("mem_mb", 1) - given.get("reserved_mb", 0),

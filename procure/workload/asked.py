@@ -19,6 +19,11 @@ _BARE = {"exclusive": "1", "nice": "100"} | dict.fromkeys(
     "",
 )
 """Options that stand alone, so that what follows one may be the script; and what they then mean."""
+_LONG = (
+    *_SHORT.values(), *_BARE, "cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "mem", "mem-per-cpu",
+    "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "tasks-per-node", "wrap",
+)  # fmt: skip
+"""Long options that are read here."""
 
 
 class Unreadable(ValueError):
@@ -38,6 +43,7 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         word = left.pop(0)
         if word.startswith("--"):
             name, given, value = word[2:].partition("=")
+            name = _whole_name(name)
         else:
             name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
             given = value
@@ -47,6 +53,13 @@ def read_options(words: Sequence[str]) -> dict[str, str]:
         if name == "wrap" and " " not in value:
             break  # Slurm keeps no quotation marks: the words that follow may be the wrapped command's
     return found
+
+
+def _whole_name(name: str) -> str:
+    """Complete a long option, of which a beginning that no other has is enough (getopt_long(3)); others stay."""
+    begun = [each for each in _LONG if len(each) > 1 and each.startswith(name)]
+    name = begun[0] if len(begun) == 1 and name not in _LONG else name
+    return "ntasks-per-node" if name == "tasks-per-node" else name
 
 
 def line_options(line: str) -> dict[str, str]:
@@ -115,6 +128,9 @@ def asked_for(options: Mapping[str, str], cpus: int = 0) -> Asked:
     low, high = _nodes(options)
     gpus, model = _gpus(options)
     whole = options.get("exclusive") == "1"
+    if tasks := _whole(options, "ntasks-per-gpu"):
+        n = n or tasks * (gpus["gpus"] or gpus["gpus-per-node"] * max(low, 1))
+        gpus["gpus"] = gpus["gpus"] or (0 if gpus["gpus-per-node"] else n // tasks)
     n = n or (gpus["gpus"] // gpus["gpus-per-task"] if gpus["gpus-per-task"] else 0)
     c = c or _whole(options, "cpus-per-gpu") * (gpus["gpus-per-task"] or (gpus["gpus"] if n <= 1 else 0))
     least = max(low, 1) * max(wide, 1)

@@ -111,22 +111,11 @@ _OFFSET = re.compile(r"[T ]\d\d[\d:.]*\s*(?:Z|[+-]\d\d(?::?\d\d)?)$")
 def unix_seconds(
     text: pd.Series, column: str, ledger: Ledger, tz: str | None, not_before: np.ndarray | None = None
 ) -> np.ndarray:
-    """Turn times written as ISO dates or as Unix seconds into Unix seconds.
+    """Turn times written as ISO dates (with a space, with an offset) or as Unix seconds into float64 Unix seconds.
 
-    Parameters
-    ----------
-    text
-        ``2021-05-04T13:00:00``, the same with a space, with an offset, or digits.
-    tz
-        The zone of a date without an offset; None is UTC, with a note. An hour that the clock showed
-        twice is its first passage, unless that lies before ``not_before``.
-    not_before
-        Unix seconds per row, e.g. the submission, or None.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64 seconds, NaN where the log says ``Unknown``, ``None`` or nothing.
+    ``tz`` is the zone of a date without an offset; None is UTC, with a note. An hour that the clock showed twice is
+    its first passage, unless that lies before ``not_before`` (Unix seconds per row, e.g. the submission). NaN stands
+    where the log says ``Unknown``, ``None`` or nothing.
     """
     digits, missing = as_floats(text), absent(text)
     is_number = ~np.isnan(digits)

@@ -45,20 +45,11 @@ def split_days(jobs: pd.DataFrame, tz: str) -> dict[str, pd.DataFrame]:
 
 
 def day_table(days: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Describe days by what their jobs ask for and take.
+    """Describe days, job tables from `split_days`, by what their jobs ask for and take.
 
-    Parameters
-    ----------
-    days
-        Job tables by day, from `split_days`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``day weekday n_jobs n_users`` (0 where the log names none), ``cpu_hours mem_gb_hours gpu_hours``
-        (amount × run time of the jobs submitted that day), ``gpu_jobs``, ``mean_cpus mean_mem_gb`` (of
-        the whole job), ``busiest_hour_share`` (share of the CPU-hours that is submitted in the hour that
-        submits most).
+    ``day weekday n_jobs n_users`` (0 where the log names none), ``cpu_hours mem_gb_hours gpu_hours`` (amount × run
+    time of the jobs submitted that day), ``gpu_jobs``, ``mean_cpus mean_mem_gb`` (of the whole job), and
+    ``busiest_hour_share`` (of the CPU-hours, in the hour that submits most).
     """
     return pd.DataFrame([_figures(day, jobs) for day, jobs in days.items()])
 
@@ -95,33 +86,12 @@ def choose(
     per_month: int | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Choose days by a rule; without one, the days named.
+    """Choose days of a `day_table` by a rule; without one, the days ``named``, YYYY-MM-DD. Returns ``day weight``.
 
     ``calendar`` takes them evenly: of m days, n at places ⌊(i + ½) m / n⌋, or ``per_month`` in each month.
-    ``clustering`` makes k-means groups of days alike in `FEATURES` and takes of each the day nearest its centre, whose
-    weight is the days of its group. ``hardest`` takes those with the largest ``median_wait``, equal ones by the
-    earlier day. All others weigh 1.
-
-    Parameters
-    ----------
-    table
-        From `day_table`, with ``median_wait`` for ``hardest``.
-    by
-        A `Rule`, or None.
-    named
-        ``YYYY-MM-DD``; without a rule.
-    n, per_month, seed
-        How many days, and the seed of the first centres.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``day weight``, days ascending.
-
-    Raises
-    ------
-    TableError
-        The table holds no day, or none of that name.
+    ``clustering`` makes k-means groups of days alike in `FEATURES` (first centres by ``seed``) and takes of each the
+    day nearest its centre, whose weight is the days of its group. ``hardest`` takes those with the largest
+    ``median_wait``, equal ones by the earlier day. All others weigh 1. No day, or none of a name, is a TableError.
     """
     if (by or named) and table.empty:
         raise TableError("jobs wait on none of these days, so there is no day to choose")

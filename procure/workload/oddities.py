@@ -9,6 +9,7 @@ from procure.schemas import as_logged
 from procure.text import be, counted, duration, short
 
 _YEAR = 365 * 86_400
+_LATE = 60
 
 
 def oddities(jobs: pd.DataFrame) -> list[str]:
@@ -42,9 +43,30 @@ def oddities(jobs: pd.DataFrame) -> list[str]:
             f"{counted(n, 'job')} {of_all} ran for more than a year, the first in row {row + 1} "
             f"({duration(int(jobs['run_time'].iloc[row]))}): is its run_time an end time, or in another unit?"
         )
+    found += waiting_for_others(jobs)
     if len(jobs) and not logged["mem_mb_per_node"].any():
         found.append(
             "no job asks for memory, so memory keeps no job waiting and nodes with little of it look as good as "
             "others; if the log has a column of memory, name it when importing"
+        )
+    return found
+
+
+def waiting_for_others(jobs: pd.DataFrame, held: bool = False) -> list[str]:
+    """Say how many jobs wait for other jobs, or could start late and nothing tells why; ``held``: under slurm."""
+    nothing = pd.Series(False, index=jobs.index)
+    waiting = jobs["dependency"].fillna("").ne("") if "dependency" in jobs else nothing
+    waiting = waiting | (jobs["array_limit"].fillna(0).gt(0) if "array_limit" in jobs else nothing)
+    since = jobs["eligible_time"].fillna(jobs["submit_time"]) if "eligible_time" in jobs else jobs["submit_time"]
+    late, found, of_all = (since - jobs["submit_time"]).gt(_LATE) & ~waiting, [], f"of {len(jobs):,}"
+    if (n := int(waiting.sum())) and not held:
+        found.append(
+            f"{counted(n, 'job')} {of_all} {'waits' if n == 1 else 'wait'} for others (dependency, or % of an array): "
+            "policy slurm simulates it, every other lets them start as soon as they are submitted"
+        )
+    if n := int(late.sum()):
+        found.append(
+            f"{counted(n, 'job')} {of_all} could start only more than a minute after submission (eligible_time), and "
+            "nothing tells why: policy slurm holds them until then on any hardware, every other does not hold them"
         )
     return found

@@ -24,7 +24,9 @@ def recognises(lines: list[str]) -> bool:
 def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
-    for number, ad in _ads(text, found):
+    ads = _ads(text, found)
+    hosts = any("LastRemoteHost" in ad for _, ad in ads)  # else which jobs ran is told by their times
+    for number, ad in ads:
         if _whole(ad, "JobUniverse") in (7, 12):
             found.skip("of the scheduler's or the local universe: it ran where it was submitted")
             continue
@@ -47,7 +49,7 @@ def rows(text: str) -> Rows:
             ElapsedRaw=end - start if start and end else wall,
             State=_STATES.get(str(ad.get("JobStatus", 4)), "COMPLETED"),
             NNodes=1,
-            NodeList=host if start else "",
+            **({"NodeList": (host or "unnamed") if start else ""} if hosts else {}),
             ReqTRES=f"cpu={max(_whole(ad, 'RequestCpus'), 1)},mem={memory}M,node=1,gres/gpu={gpus}",
             SubmitLine=f"condor_submit --nodes=1 --ntasks={max(_whole(ad, 'RequestCpus'), 1)}",
         )

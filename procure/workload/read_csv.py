@@ -15,15 +15,7 @@ from procure.files import check_parquet, read_rows
 from procure.schemas import JOB, TASKS
 from procure.text import counted, nearest, printable, short
 from procure.workload.clock import unix_seconds
-from procure.workload.ledger import (
-    Imported,
-    Ledger,
-    absent,
-    cancelled_in_queue,
-    log_bytes,
-    numbers,
-    refuse_decades,
-)
+from procure.workload.ledger import Imported, Ledger, absent, cancelled_in_queue, log_bytes, numbers, refuse_decades
 from procure.workload.log_settings import How
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
 from procure.workload.slurm_text import node_names, parse_gres, parse_tres, slurm_duration, slurm_memory

@@ -217,10 +217,12 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
             "its columns, --set fields=JobID,User,Submit,Start,End,…; or make one with the command that "
             "`procure workload import --print-sacct-command` prints"
         )
-    delimiter = max("|;,^\t", key=(header if how.fields is None or not body else lines[body[0]]).count)
-    if delimiter not in (header if how.fields is None or not body else lines[body[0]]):
+    sample = header if how.fields is None or not body else lines[body[0]]
+    apart = set(re.findall(r"\W+", header)) if how.fields is None else set()
+    delimiter = apart.pop() if len(apart) == 1 else max("|;,^\t", key=sample.count)
+    if delimiter not in sample or not delimiter.strip(" "):
         raise TableError(
-            f"{path}: none of | ; , ^ or a tab parts its columns; a table with spaces cuts its cells: collect it with "
+            f"{path}: no delimiter parts its columns; a table with spaces cuts its cells: collect it with "
             "sacct --parsable2, as `procure workload import --print-sacct-command` prints, or convert it to CSV"
         )
     names = [name.strip().lower() for name in header.split("," if how.fields is not None else delimiter)]
@@ -326,13 +328,14 @@ def _amounts(log: _Log, got: dict[str, np.ndarray], cpus_per_node: int | None) -
     memory = np.where(whole, got["mem"] / n_nodes, memory)
     wanted, wished, given = (np.nan_to_num(one).astype(np.int64) for one in (wanted, wished, given))
     amounts = {"n_nodes": n_nodes, "cpus_per_node": cpus, "mem_mb_per_node": np.ceil(np.nan_to_num(memory))}
-    return amounts | _gpus(log, asked, got, n_nodes), Seen(wanted, wished, given, spread, of_node | whole)
+    gpus, uneven = _gpus(log, asked, got, n_nodes)
+    return amounts | gpus, Seen(wanted, wished, given, spread, of_node | whole, uneven)
 
 
 def _gpus(
     log: _Log, asked: dict[str, np.ndarray], got: dict[str, np.ndarray], n_nodes: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the GPUs of a node and their model: as asked for, else as got, from TRES or from GRES."""
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the GPUs of a node and their model, as asked for, else as got; and whose are not whole."""
     each, model = np.nan_to_num(asked["gpu"]) / n_nodes, asked["gpu_type"]
     held = np.nan_to_num(got["gpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0)
     wanted, listed = (by_value(log.text(name), parse_gres, [float, object]) for name in ("ReqGRES", "AllocGRES"))
@@ -348,7 +351,7 @@ def _gpus(
     if shares.any():
         n_jobs = counted(int(shares.sum()), "job")
         log.ledger.note(f"{n_jobs} asked for a share of a GPU (shard, mps), which is not modelled: none is taken")
-    return {"gpus_per_node": np.ceil(each), "gpu_type": model}
+    return {"gpus_per_node": np.ceil(each), "gpu_type": model}, each != np.ceil(each)
 
 
 def _first(*choices: np.ndarray) -> np.ndarray:

@@ -30,21 +30,11 @@ def counted_jobs(jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
 
 
 def begin_as_logged(jobs: pd.DataFrame, moment: int) -> pd.DataFrame:
-    """Return the workload from a moment on, beginning with what the log says was running or waiting then.
+    """Return the workload from a moment, Unix s, on, beginning with what the log says was running or waiting then.
 
-    Parameters
-    ----------
-    jobs
-        A job table with ``start_time`` and ``end_time``.
-    moment
-        Unix seconds. Jobs that had ended are left out. A job that was running is submitted one second before,
-        for what was left of its run time and of its limit; one that was waiting is submitted then, too, behind
-        those that were running: where it fits, it starts at once.
-
-    Raises
-    ------
-    TableError
-        The log does not know starts and ends, or nothing was running or waiting.
+    Jobs that had ended are left out. A job that was running is submitted one second before, for what was left of its
+    run time and of its limit; one that was waiting is submitted then, too, behind those: where it fits, it starts at
+    once. A log without starts and ends, or nothing running or waiting, is a TableError.
     """
     known = {"start_time", "end_time"} <= set(jobs.columns)
     early = jobs["submit_time"].to_numpy() < moment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,7 +69,8 @@ class Rows:
 
 
 def clock(text: str) -> str:
-    """Return the seconds of ``HH:MM:SS`` or of a number of seconds as text; empty for anything else."""
+    """Return the seconds of ``[DD:]HH:MM:SS`` or of a number of seconds as text; empty for anything else."""
+    text = re.sub(r"^(\d+):(\d+:\d+:\d+)$", r"\1-\2", text)
     try:
         return str(int(text) if text.isdigit() else int(clock_seconds(text)))
     except ValueError:

@@ -23,6 +23,8 @@ class Seen(NamedTuple):
     """It asked for tasks alone, which is counted as one node, and got several."""
     per_node: np.ndarray
     """Its memory is that of each node."""
+    uneven: np.ndarray
+    """Its GPUs do not part evenly over its nodes."""
 
 
 def read_line(line: str, cpus: int = 0, nodes: int = 0) -> tuple[Any, ...]:
@@ -42,7 +44,7 @@ def _read_key(key: str) -> tuple[Any, ...]:
     return read_line("".join(line), int(cpus), int(nodes))
 
 
-_SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node"}
+_SIZES = {"ntasks", "nodes", "cpus-per-task", "ntasks-per-node", "ntasks-per-gpu"}
 _FIELDS: list[type] = [object, *[np.int64] * 9, object, bool, object, np.int64, object, np.int64, bool]
 
 
@@ -70,6 +72,14 @@ def line_columns(
     if asked["exclusive"].any():
         columns["exclusive"] = asked["exclusive"]
     shape = _shapes(asked, seen, asks, columns["job_id"])
+    odd = seen.uneven & ledger.keep & ((shape != "tasks") | (asked["gpus_per_task"] == 0))
+    of_user = text.str.contains(r"\s--exclusive=(?:user|mcs|topo)\b").to_numpy(bool) & ledger.keep
+    for jobs, what in (
+        (odd, "asked for GPUs that do not part evenly over their nodes: each node is taken to give the larger part"),
+        (of_user, "asked for nodes alone with jobs of their user, label or topology: they share nodes with all"),
+    ):
+        if n := int(jobs.sum()):
+            ledger.note(f"{counted(n, 'job')} {what}")
     why = "no SubmitLine" if lines is None else "no command line or script tells"
     # Where the centre does not count GPUs (AccountingStorageTRES), only the command line tells of them.
     gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)

@@ -189,13 +189,13 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     return cpu, mem, node, gpus, next(iter(typed)) if len(typed) == 1 else "", False
 
 
-_GRES = re.compile(r"(?:gres[:/])?gpu(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
+_GRES = re.compile(r"(?:gres[:/])?(?:gpu|7696487)(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?", re.IGNORECASE)
 
 
 def parse_gres(text: str) -> tuple[float, str]:
     """Return the GPUs of a node, 0 if none, and their model, of ``gpu:2``, ``gres:gpu:v100:4``, ``gpu:a100:2(S:0-1)``.
 
-    A list of several models leaves the model open.
+    A list of several models leaves the model open. sacct prints the number 7696487 for a plugin gpu that it lacks.
     """
     n, models = 0.0, set[str]()
     for part in re.split(r",(?![^(]*\))", text):

@@ -210,14 +210,8 @@ def speed_notes(
 ) -> list[str]:
     """Say how run times are scaled, where they are not, and what is odd about it: for every stage alike.
 
-    Parameters
-    ----------
-    speeds
-        Speed of the logged system by workload, None where it is not known.
-    processors
-        The ``logged_processor`` by workload, None where none is named.
-    existing
-        The node table of the existing system, or None.
+    ``speeds`` of the logged system and ``processors`` that are named stand by workload, None where none is known;
+    ``existing`` is the node table of the existing system.
     """
     notes, by_speed = [], dict[str | None, list[str]]()
     for name, speed in speeds.items():

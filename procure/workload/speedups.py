@@ -279,24 +279,11 @@ def offered_gpu_models(quotes: pd.DataFrame, existing: pd.DataFrame | None) -> l
 def asked_gpu_models(
     jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel], stay: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Count the jobs of each GPU model that a log asks for and that is not on offer.
+    """Count the jobs of each GPU model that a log, not mapped, asks for and that is not ``offered``.
 
-    Parameters
-    ----------
-    jobs
-        A job table, not mapped.
-    offered
-        From `offered_gpu_models`; an empty one is of nodes that state none, on which every job runs.
-    models
-        As in `map_gpu_models`.
-    stay
-        Models of nodes that stay beside what is bought.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model n_jobs gpu_hours runs_on``, most hours first, then by name. ``runs_on`` lists the models of nodes that
-        stay and the offered ones on which these jobs may run; where it is empty, no package runs them.
+    Of an empty offered model nodes state none, and every job runs on them. ``stay`` are models of nodes that stay
+    beside what is bought. Returns ``model n_jobs gpu_hours runs_on``, most hours first, then by name; ``runs_on`` are
+    the models that stay or are offered on which these jobs may run: where it is empty, no package runs them.
     """
     there = {one.casefold() for one in offered}
     known = there | {one.casefold() for one in stay}
