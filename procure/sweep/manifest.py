@@ -42,7 +42,7 @@ def refuse_other_inputs(plan: Plan) -> None:
         )
         raise OtherInputs(
             f"{plan.study.folder}: holds results of other inputs: {what}. "
-            "Give the study another name, or move the folder away"
+            f"procure buy {plan.study.path} moves them aside and simulates again; or give the study another name"
             + (f"; procure {writer} wrote them, and reads them" if writer != __version__ else "")
         )
 
