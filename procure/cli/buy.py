@@ -204,8 +204,8 @@ def explore(
 ) -> None:
     """Open every package of a study in the browser: type bounds in, see the list and the picture at once.
 
-    Nothing is simulated; waits that are predicted are marked. The page is served on 127.0.0.1 until Ctrl-C; where there
-    is no screen, open the address through `ssh -L`.
+    The first packages are simulated where the report has not; other waits are predicted, and marked. The page is served
+    on 127.0.0.1 until Ctrl-C; where there is no screen, open the address through `ssh -L`.
 
     Examples:
     procure explore study.toml

@@ -16,8 +16,8 @@ from procure.offers.reading import in_usd
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
 from procure.progress import silent
-from procure.recommender.learning import Note, learn_values, values_of
-from procure.recommender.rank import ranking_table
+from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.rank import confirm_list, ranking_table, try_swaps
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
 from procure.recommender.values import criteria_of
@@ -31,17 +31,23 @@ MOST_LISTED = 200
 
 
 class Explorer:
-    """Answers under other bounds about every package of a study, without a simulation.
+    """Answers under other bounds about every package of a study; the first of its own list are simulated, once.
 
     It was swept or bought; that there are no results yet, or too few to learn from, is a `TableError`.
     """
 
     def __init__(self, study: str | Path | Study, note: Note = silent) -> None:
-        """Load the results and learn from them."""
+        """Load the results, learn from them, and confirm the first packages as the report does."""
         self._study = load_study(study)
         self._lists: dict[float, Recommendation] = {}
         self._lock = threading.Lock()
-        self._done = self._of_budget(None, note)
+        self._done = done = self._of_budget(None, note)
+        values = done.package_values
+        if done.front is None:
+            values.simulate = simulator(done.results, list(values.results), [])
+            confirm_list(values, done.criteria, done.k)
+            try_swaps(values, done.criteria, done.results.counts, done.k)
+            values.simulate = None
 
     def _of_budget(self, budget: float | None, note: Note = silent) -> Recommendation:
         """Return the packages of a budget with what is known of them, from a list that is made once."""
