@@ -250,7 +250,7 @@ def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found:
     """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     plain = dict(given)
     for key in given:
-        sign = key[-1] if key[-1] in "+-" else ""
+        sign = key[-1:] if key.endswith(("+", "-")) else ""
         if key.rstrip("+-") in _QOS_LISTS and (sign or re.match(",?[+-]", given[key])):  # to those of the account
             kept = list(_held_qos(record, found))
             for word in names(plain.pop(key)):
