@@ -8,6 +8,7 @@ from procure.workload.rows import Rows, clock, duration
 
 _FEWEST = 43  # of version 6.1; later ones have more at the end
 _PE_TASK = re.compile(r"\d+\.[A-Za-z]\S*")
+_BETWEEN = re.compile(r"(?<!\\):")
 _MILLISECONDS = 10**12
 _WITH_PE = "jobs with a parallel environment: the log names their first node only, so each counts as of one node"
 
@@ -28,7 +29,7 @@ def rows(text: str) -> Rows:
 def _take(found: Rows, number: int, line: str) -> None:
     if line.startswith("#"):
         return
-    fields = line.split(":")
+    fields = [one.replace("\\:", ":") for one in _BETWEEN.split(line)]
     if len(fields) < _FEWEST or not all(fields[i].isdigit() for i in (5, 8, 9, 10)):
         raise ValueError(line)
     submit, start, end = (_seconds(fields[i]) for i in (8, 9, 10))
