@@ -15,7 +15,7 @@ _WITH_PE = "jobs with a parallel environment: the log names their first node onl
 
 def recognises(lines: list[str]) -> bool:
     """Say whether a log is one of Grid Engine."""
-    fields = next((line for line in reversed(lines) if not line.startswith("#")), "").split(":")
+    fields = _BETWEEN.split(next((line for line in reversed(lines) if not line.startswith("#")), ""))
     return len(fields) >= _FEWEST and all(fields[i].isdigit() for i in (5, 7, 8, 9, 10))
 
 
