@@ -106,7 +106,7 @@ class Explorer:
                 _FOLDER / "explore.html",
                 script=library() + (_FOLDER / "purchase.js").read_text(encoding="utf-8"),
                 title=title_of(study),
-                budget=f"{study.packages.budget_usd:,.2f}".removesuffix(".00"),
+                budget=f"{study.packages.budget_usd:.2f}".removesuffix(".00"),
                 bounds=study.recommend.constraints,
                 cloud=picture("cloud", label, pictures.cloud(data), ["packages"]),
                 data=data,
