@@ -216,7 +216,7 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
                 f"{text}{ends[0]} {mean} on average; 95 % of them {ends[1]} within {p95}, and "
                 f"{100 * of[f'{name}_late']:.1f} % {ends[2]} more than an hour."
             )
-    if waits.names.get("today") is None:
+    if "today" not in waits.names and not done.results.plan.study.made_up:
         lines.append("The log does not say how long its jobs waited, so today's waits are not known.")
     for one in against_targets(done, int(done.ranking["row"].iloc[0])):
         lines.append(f"The target {one['class']}, {one['target']}, is {'kept' if one['met'] else 'not kept'}.")
