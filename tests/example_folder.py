@@ -23,11 +23,7 @@ small,4,16,0,0.2,0.09
 large,64,1024,0,5.9,2.7
 gpu,64,512,4,14.5,6.6
 """
-WINDOW = {
-    "tree": {"pods": 1, "leaves": 2, "nodes": 2},
-    "idle": [0, 1, 3],
-    "jobs": [{"id": "a", "n_nodes": 2}],
-}
+WINDOW = {"tree": {"pods": 1, "leaves": 2, "nodes": 2}, "idle": [0, 1, 3], "jobs": [{"id": "a", "n_nodes": 2}]}
 
 
 def _study_of_weeks(folder: Path) -> None:

@@ -53,12 +53,7 @@ def _situations(
 
 
 def _lacked(
-    free: np.ndarray,
-    totals: np.ndarray,
-    asked: np.ndarray,
-    needed: np.ndarray,
-    able: np.ndarray,
-    any_type: np.ndarray,
+    free: np.ndarray, totals: np.ndarray, asked: np.ndarray, needed: np.ndarray, able: np.ndarray, any_type: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Apply the rule to waiting requests.
 

@@ -226,14 +226,7 @@ class Twin:
     def look(self, donor, guest):
         a, b = self.jobs[donor], self.jobs[guest]
         limit, limit_left, work_left = self.left(donor)
-        values = (
-            a["cpu"],
-            a["mem_share"],
-            b["cpu"],
-            b["mem_share"],
-            a["cpu"] + b["cpu"],
-            1.0 - limit_left / limit,
-        )
+        values = (a["cpu"], a["mem_share"], b["cpu"], b["mem_share"], a["cpu"] + b["cpu"], 1.0 - limit_left / limit)
         mood = mood_of(happiness(limit_left, self.running[donor]["pace"] / PACE_ONE, work_left))
         return np.array([*((edges < value).sum() for edges, value in zip(EDGES, values, strict=True)), mood])
 

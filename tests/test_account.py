@@ -27,12 +27,7 @@ def case(seed: int, n_jobs: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(seed)
     n_nodes = int(rng.integers(2, 6))
     nodes = pd.DataFrame(
-        {
-            "node_id": [f"n{i}" for i in range(n_nodes)],
-            "cpus": 8,
-            "mem_mb": 1000,
-            "gpus": rng.choice([0, 2], n_nodes),
-        }
+        {"node_id": [f"n{i}" for i in range(n_nodes)], "cpus": 8, "mem_mb": 1000, "gpus": rng.choice([0, 2], n_nodes)}
     )
     n_of = rng.choice([1, 1, 2], n_jobs)
     submit = np.sort(rng.integers(0, 3000, n_jobs))
@@ -356,10 +351,7 @@ def test_pieces_that_are_not_seen_are_a_bound():
         (lambda jobs: jobs.assign(cluster=["a", "b"] * (len(jobs) // 2)), "2 clusters"),
         (lambda jobs: jobs.assign(node_ids="n0", cpus_per_node=32), "had 32 CPUs of n0, which has 4"),
         (lambda jobs: jobs.assign(node_ids=["n0", "other"] * (len(jobs) // 2)), "ran on other"),
-        (
-            lambda jobs: jobs.assign(node_ids="n0", start_time=jobs["submit_time"].max()),
-            "CPUs ran at once on n0",
-        ),
+        (lambda jobs: jobs.assign(node_ids="n0", start_time=jobs["submit_time"].max()), "CPUs ran at once on n0"),
     ],
 )
 def test_bad_input_is_one_line(change, says):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from test_log_formats import CONDOR, LONG, LSF, PBS, SGE, SLURMDBD
 
 from procure.errors import TableError
 from procure.packages import read_quotes
 from procure.queue_time.state import read_state
 from procure.schemas import JOB, NODE, QUOTE
+from procure.site.understand import read_slurm
 from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.tables import read
@@ -55,57 +58,33 @@ READERS = {
     "recipe.toml": (DEFAULT_RECIPE.read_text(), load_recipe),
     "campus.toml": (RECIPES["campus"].read_text(), load_recipe),
 }
-VALUES = (
+CONFIG = {
+    "slurm.conf": "ClusterName=c\nSelectTypeParameters=CR_Core_Memory\nAccountingStorageEnforce=limits,qos\n"
+    "NodeName=n[1-4] CPUs=8 RealMemory=8000 Gres=gpu:a:2 \\\n  Feature=x\nNodeSet=s Feature=x\n"
+    "DownNodes=n4 State=DOWN\n"
+    "PartitionName=p Nodes=s QOS=long TRESBillingWeights=CPU=1,Mem=0.25G MaxTime=2-0\nLicenses=m@x:2\n",
+    "qos.txt": "Name|Priority|GrpTRES|MaxWall|Flags|\nnormal|0||||\nlong|5|cpu=8,gres/gpu=1|1-00:00:00|NoDecay|\n",
+    "assoc.txt": "Account|User|Share|MaxJobs|QOS|\nroot||1||normal|\n a||1|3|long|\n  a|u|1||normal,long|\n",
+    "topology.conf": "SwitchName=s0 Nodes=n[1-2]\nSwitchName=s1 Nodes=n[3-4]\nSwitchName=t Switches=s[0-1]\n",
+    "reservation.txt": "ReservationName=r StartTime=2024-01-10T14:00:00 EndTime=2024-01-10T18:00:00 Nodes=n1\n"
+    "   Flags=WEEKLY\n",
+}
+READERS |= {name: (text, lambda path: read_slurm(path.parent)) for name, text in CONFIG.items()}
+LOGS = {"pbs": PBS, "lsf": LSF, "sge": SGE, "condor-long": LONG, "slurmdbd": SLURMDBD, "condor": json.dumps([CONDOR])}
+READERS |= {name: (text, lambda path: import_log(path, tz="UTC", skip_bad_rows=True)) for name, text in LOGS.items()}
+VALUES = [
+    "",
+    "9" * 30,
+    "9" * 400,
+    "9" * 5000,
+    "\0",
+    "gpu:" + "9" * 30,
     *(
-        "",
-        "-1",
-        "0",
-        "1e308",
-        "-1e308",
-        "inf",
-        "nan",
-        "9" * 30,
-        "9" * 400,
-        "9" * 5000,
-        "2" * 19,
-        "x",
-        "\0",
-        '"',
-    ),
-    *(
-        "'",
-        "|",
-        ",",
-        ";",
-        "[",
-        "[1-",
-        "]",
-        "1-2-3",
-        "9999-12-31T23:59:59",
-        "0001-01-01T00:00:00",
-        "99999-01-01",
-    ),
-    *(
-        "2025-02-30T00:00:00",
-        "2025-01-01T00:00:00+25:00",
-        "99999999999-00:00:00",
-        "UNLIMITED",
-        "N/A",
-        "None",
-        "{}",
-    ),
-    *(
-        "[[x]]",
-        "true",
-        "1.5",
-        "１２",
-        "−5",
-        "9223372036854775808",
-        "99999999999P",
-        "gpu:" + "9" * 30,
-        "cpu=1e999",
-    ),
-)
+        "-1 0 1e308 -1e308 inf nan 2222222222222222222 x \" ' | , ; [ [1- ] 1-2-3 9999-12-31T23:59:59 "
+        "0001-01-01T00:00:00 99999-01-01 2025-02-30T00:00:00 2025-01-01T00:00:00+25:00 99999999999-00:00:00 "
+        "UNLIMITED N/A None {} [[x]] true 1.5 １２ −5 9223372036854775808 99999999999P cpu=1e999"
+    ).split(),
+]
 
 
 def mutated(text: str, rng: np.random.Generator) -> bytes:
@@ -138,6 +117,8 @@ def test_a_mutated_file_is_a_table_or_one_error_of_bounded_length(name, n, tmp_p
     text, reader = READERS[name]
     rng = np.random.default_rng(12)
     path = tmp_path / name
+    for other in CONFIG if name in CONFIG else ():
+        (tmp_path / other).write_text(CONFIG[other])
     for _ in range(n):
         path.write_bytes(mutated(text, rng))
         try:
@@ -150,39 +131,19 @@ STUDY = {
     "quotes": '"q.csv"', "packages": "{ budget_usd = 20_000 }",
     "workloads": '[{ name = "w", generate = { seed = 1, n_jobs = 50 } }]',
 }  # fmt: skip
-STUDY_VALUES = (
-    *(
-        "5",
-        "-1",
-        "1e308",
-        "inf",
-        "nan",
-        "true",
-        "''",
-        "'x'",
-        "[]",
-        "{}",
-        "[1]",
-        "['a']",
-        "{ a = 1 }",
-        "9" * 400,
-    ),
-    *("1979-05-27", '"\\u0000"', "'/'", f"'{'a' * 5000}'", "['x', 'x']"),
-)
+STUDY_VALUES = [
+    "{ a = 1 }",
+    "9" * 400,
+    f"'{'a' * 5000}'",
+    "['x', 'x']",
+    *"5 -1 1e308 inf nan true '' 'x' [] {} [1] ['a'] 1979-05-27 \"\\u0000\" '/'".split(),
+]
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        *(
-            "name",
-            "quotes",
-            "results",
-            "packages",
-            "packages.existing_nodes",
-            "packages.retire",
-            "costs.years",
-        ),
+        *("name", "quotes", "results", "packages", "packages.existing_nodes", "packages.retire", "costs.years"),
         *("packages.budget_usd", "workloads", "simulate", "simulate.policies", "sweep.sample", "model.folds"),
         *("evaluate.k", "recommend.constraints"),
     ],
@@ -289,12 +250,7 @@ def test_missing_columns_are_named_all_at_once(tmp_path):
 def test_a_time_or_amount_beyond_all_sense_is_one_error(tmp_path):
     """Times, durations and amounts that would overflow later are refused where they are read."""
     path = tmp_path / "a.csv"
-    for column, value in (
-        ("submit_time", 2**41),
-        ("run_time", 2**41),
-        ("n_nodes", 10**9),
-        ("cpus_per_node", 10**10),
-    ):
+    for column, value in (("submit_time", 2**41), ("run_time", 2**41), ("n_nodes", 10**9), ("cpus_per_node", 10**10)):
         row = {"job_id": "a", "submit_time": 0, "run_time": 1, "cpus_per_node": 1, column: value}
         path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
         with pytest.raises(TableError, match=f"row 1, column {column}: .* is too large; at most"):

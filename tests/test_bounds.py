@@ -17,7 +17,7 @@ from procure.cli import learn
 from procure.cli.main import app
 from procure.comparison.side_by_side import check_policies
 from procure.errors import ArgumentError, TableError
-from procure.settings import MOST_COUNTED, Settings
+from procure.settings import Settings
 from procure.study import load_study
 from procure.workload import generate
 from procure.workload.futures import Futures, draw_futures
@@ -117,11 +117,7 @@ def test_every_whole_number_in_settings_has_an_upper_bound():
             str([{"name": f"d{i}", "generate": {"seed": i}} for i in range(4000)]),
             "they make up .* jobs, at most 3,000,000 are",
         ),
-        (
-            "",
-            str([{"name": f"d{i}", "jobs": "q.csv"} for i in range(20_000)]),
-            "workloads.*at most 10,000 are allowed",
-        ),
+        ("", str([{"name": f"d{i}", "jobs": "q.csv"} for i in range(20_000)]), "workloads.*at most 10,000 are allowed"),
     ],
 )
 def test_a_study_that_asks_for_too_much_is_one_error(tmp_path, more, workloads, says):
@@ -163,10 +159,3 @@ def test_an_error_names_no_option_that_the_command_has_not(tmp_path, monkeypatch
     assert "ended" not in inner.output and inner.exit_code == 1
     own = CliRunner().invoke(app, ["learn", "evaluate", "b", *tables], env={"COLUMNS": "200"})
     assert own.exit_code == 2 and "FILE" in own.output and "7 s lies before 8 s" in own.output
-
-
-def test_the_bound_is_generous():
-    """A million draws may be asked for; links of a leaf are bits of one word."""
-    assert MOST_COUNTED == 1_000_000
-    narrow = {name for name, option in whole_numbers() if option.max is not None and option.max < 1_000}
-    assert not narrow

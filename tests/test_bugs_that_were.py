@@ -59,10 +59,17 @@ def test_a_command_of_slurm_is_not_bent_by_the_environment(tmp_path, monkeypatch
     (tmp_path / "squeue").write_text("#!/bin/sh\n[ $1 = bad ] && echo why >&2 && exit 3\nenv\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    for name in ("SQUEUE_PARTITION", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN"):
+    bent = "SQUEUE_PARTITION SACCT_FORMAT SCONTROL_ALL SLURM_CLUSTERS SLURM_TIME_FORMAT SLURM_BITSTR_LEN".split()
+    for name in bent:
         monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("SLURM_CONF", "kept")
     seen = run_slurm(["SLURM_TIME_FORMAT=%s", "squeue", "all"])
-    assert "=mine" not in seen and "SLURM_TIME_FORMAT=%s" in seen and "SLURM_BITSTR_LEN=0" in seen
+    assert (
+        "=mine" not in seen
+        and "SLURM_CONF=kept" in seen
+        and "SLURM_TIME_FORMAT=%s" in seen
+        and "SLURM_BITSTR_LEN=0" in seen
+    )
     with pytest.raises(TableError, match="squeue failed: why"):
         run_slurm(["squeue", "bad"])
     with pytest.raises(TableError, match="snothing is not installed"):
@@ -70,8 +77,7 @@ def test_a_command_of_slurm_is_not_bent_by_the_environment(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("line", "held"),
-    [("qos+=long", ("normal", "long")), ("qos-=normal", ("short",)), ("qos=long", ("long",))],
+    ("line", "held"), [("qos+=long", ("normal", "long")), ("qos-=normal", ("short",)), ("qos=long", ("long",))]
 )
 def test_a_qos_is_added_and_taken_away(line, held) -> None:
     """`qos+=` keeps what an association has, its own or its account's; `qos-=` takes away."""
@@ -214,12 +220,6 @@ def test_an_award_goes_by_a_class_of_the_study(tmp_path) -> None:
     path.write_text(text.replace("small-p95", "large-p95"))
     with pytest.raises(TableError, match=r"award\.weights\.large-p95-wait"):
         load_study(path)
-
-
-def test_help_shows_the_table_of_rules(procure) -> None:
-    """Square brackets in a text of help are no markup."""
-    code, out, _ = procure("site", "fit", "--help")
-    assert code == 0 and "[[rules]]" in out
 
 
 def test_a_reservation_without_a_name_is_one_error(tmp_path, procure) -> None:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -17,10 +16,8 @@ from typer.testing import CliRunner
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.sweep.results import workloads_of
 from procure.tables import write
 from procure.workload import generate
-from procure.workload.speed import speed_notes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -125,6 +122,18 @@ BAD_VALUES = [
     ("simulate --jobs jobs.csv --nodes nodes.csv --logged-speed fast", "--logged-speed"),
     ("compare --jobs jobs.csv --nodes nodes.csv --policies foo", "--policies"),
     ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),
+    ("recommend STUDY --pareto wait", "two axes"),
+    ("recommend STUDY --pareto wait,colour", "colour"),
+    ("recommend STUDY --pareto wait,cost --rule published", "--rule"),
+    ("recommend STUDY --constraint wait<=1h", "did you mean"),
+    ("search STUDY --set search.share=2", "search.share: 2 was given"),
+    ("search STUDY --method magic", "is unknown"),
+    ("recommend STUDY -k ten", "'ten' was given; a whole number is needed"),
+    ("recommend STUDY -k 0", "'0' was given; at least 1 is needed"),
+    ("recommend STUDY --format xml", "'xml' is not one of 'table', 'json', 'csv'"),
+    ("packages QUOTES --budget 1 --set packages.max_power_w=much", "'much' was given; a number is needed"),
+    ("coschedule run --share soon -- a -- b", "'soon' was given; a number is needed"),
+    ("recommend STUDY --resamples two", "'two' was given; a whole number is needed"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --gantt chart.doc", "--gantt"),
 ]
 
@@ -149,26 +158,13 @@ def test_the_objectives_that_are_listed_are_those_of_this_study():
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "quotes check .",
-        "workload describe .",
-        "workload import . --log-format csv",
-        "study check .",
-    ],
+    "line", ["quotes check .", "workload describe .", "workload import . --log-format csv", "study check ."]
 )
 def test_a_folder_is_not_said_to_be_missing(line, tmp_path, monkeypatch):
     """Where a file is needed, a folder is called a folder."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, line.split())
     assert isinstance(done.exception, TableError) and str(done.exception) == ".: is a folder; name a file"
-
-
-def test_a_budget_is_written_alike_everywhere(tmp_path, monkeypatch):
-    """`study init` takes what `packages` takes."""
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["study", "init", "s.toml", "--budget", "$1.2M"]).exit_code == 0
-    assert "budget_usd = 1_200_000\n" in Path("s.toml").read_text()
 
 
 def test_package_ids_and_numbers_stay_whole_in_a_narrow_terminal(monkeypatch, capsys):
@@ -185,17 +181,6 @@ def test_package_ids_and_numbers_stay_whole_in_a_narrow_terminal(monkeypatch, ca
         parts = ["ComputeNode3=92,", "BigMemNode2=14,", "GPUNode4=4"]
         assert [part in said.split() for part in parts] == [width == 80] * 3
         assert ("".join(parts) in said) == (width == 200)
-
-
-def test_titles_and_notes_name_three_of_many_workloads():
-    """The first three, and how many more."""
-    case = SimpleNamespace(name=" + ".join(f"day-{i}" for i in range(25)))
-    assert workloads_of(case) == "day-0, day-1, day-2 and 22 more"
-    assert workloads_of(SimpleNamespace(name="day-1")) == "day-1"
-    days = {f"day-{i}": None for i in range(25)}
-    quotes = pd.DataFrame({"name": ["a"], "cpus": [4]})
-    (said,) = speed_notes(days, days, quotes, None)
-    assert said.startswith("workload day-0, day-1, day-2 and 22 more: no logged processor or speed")
 
 
 def test_json_stands_alone_on_stdout(tmp_path):
@@ -225,35 +210,6 @@ def test_a_defect_is_one_line(procure, monkeypatch):
     assert (code, out) == (1, "")
     assert "RuntimeError: oh" in said
     assert "Traceback" not in said
-
-
-def test_the_walk_finds_commands():
-    """The tree walk above sees commands (a guard against an empty parametrisation)."""
-    assert len(list(every_command())) >= 10
-
-
-WRONG_VALUES = [
-    (("recommend", "s.toml", "-k", "ten"), "'ten' was given; a whole number is needed"),
-    (("recommend", "s.toml", "-k", "0"), "'0' was given; at least 1 is needed"),
-    (("recommend", "s.toml", "--format", "xml"), "'xml' is not one of 'table', 'json', 'csv'"),
-    (
-        ("packages", "q.csv", "--budget", "1", "--set", "packages.max_power_w=much"),
-        "'much' was given; a number is needed",
-    ),
-    (
-        ("coschedule", "run", "--share", "soon", "--", "a", "--", "b"),
-        "'soon' was given; a number is needed",
-    ),
-    (("recommend", "s.toml", "--resamples", "two"), "'two' was given; a whole number is needed"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), WRONG_VALUES)
-def test_a_wrong_value_of_an_option_is_told_in_our_words(procure, arguments, words):
-    """Whatever the type of the option: what was given, what is needed; not what Typer or pydantic call it."""
-    code, out, said = procure(*arguments)
-    assert (code, out) == (2, "")
-    assert words in " ".join(said.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("arguments", [("quotes", "check"), ("workload", "describe"), ("study", "check")])

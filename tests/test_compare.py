@@ -17,9 +17,8 @@ from procure.comparison import compare, replay
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
 from procure.comparison.paired import paired_tests
-from procure.comparison.report import _answer, mean_waits, write_report
+from procure.comparison.report import mean_waits
 from procure.errors import TableError
-from procure.page.gantt import gantt_text
 from procure.run import simulate
 from procure.simulator.metrics import METRIC_NAMES, utilization_nodes
 
@@ -67,25 +66,6 @@ def test_no_significance_of_few_parts():
     few, enough = paired_tests(values.iloc[:5], "a").iloc[0], paired_tests(values, "a").iloc[0]
     assert few["difference"] == -2.4 and few[["low", "high", "p_t", "p_wilcoxon"]].isna().all()
     assert enough["p_wilcoxon"] < 0.05 and enough["high"] < 0
-
-
-@pytest.mark.slow
-def test_what_is_cut_at_its_limit_is_said(files, procure):
-    """Both commands say that jobs end at their limit, or do not, and how many were cut."""
-    folder, tables = files
-    jobs = pd.read_csv(folder / "jobs.csv")
-    jobs["requested_time"] = np.where(np.arange(len(jobs)) < 6, 1, 10**6)
-    jobs["run_time"] = 5
-    jobs.to_csv(folder / "jobs.csv", index=False)
-    assert "lets them run on): 6 of 40 jobs are cut" in procure("simulate", *tables)[2]
-    assert "none is cut" in procure("simulate", *tables, "--no-kill-at-limit")[2]
-    report = folder / "c.html"
-    said = procure(
-        "compare", *tables, "--policies", "fcfs,sjf", "--slices", "month", "--report", report, "--format", "json"
-    )
-    assert "6 under fcfs, 6 under sjf of 40 jobs are cut" in said[2]
-    page = report.read_text()
-    assert "6 under fcfs" in page and "Boxes: 1 slice of the workload" in page
 
 
 def test_size_and_user_classes():
@@ -189,12 +169,6 @@ def test_compare_shows_busy_nodes_in_a_network():
     assert shown["utilization_nodes"].tolist() == [pytest.approx(90 / 180)]
 
 
-def test_text_chart():
-    """A line per node, a character per second, dots where it idles."""
-    run = simulate(job_table(submit_time=[0, 0], run_time=[2, 3], n_nodes=[1, 2]), node_table(2), "fcfs")
-    assert gantt_text(run.schedule) == "n0 |11222|\nn1 |..222|\n"
-
-
 @pytest.fixture
 def files(tmp_path):
     jobs, nodes = workload(40)
@@ -223,18 +197,6 @@ def test_compare_command_prints_one_json_list_and_one_html_file(files):
     assert html.count("<svg") == 2 and len(ids) == len(set(ids))
 
 
-def test_each_claim_of_the_report_links_to_what_it_rests_on(tmp_path):
-    """The least wait to its spread, the first policy's to the tests against it, the ranking to the ranks."""
-    table = pd.DataFrame({"policy": ["fcfs", "easy"], "mean_wait_time": [90.0, 30.0], "rank": [2, 1]})
-    for in_parts, sections in ((True, ["spread-1", "tests", "side"]), (False, ["side"] * 3)):
-        assert [section for _, section in _answer(table, in_parts)] == sections
-    jobs, nodes = workload(40)
-    path = write_report(compare(jobs, nodes, ["fcfs", "easy"], slices="month"), tmp_path / "c.html", "")
-    text = path.read_text()
-    links = re.findall(r'class="see" href="#([^"]+)"', text)
-    assert links[-1] == "side" and all(f'<section id="{link}">' in text for link in links)
-
-
 def test_simulate_gantt_and_policies_commands(files):
     """A schedule is written, drawn as a figure and as text; policies are listed and described."""
     folder, tables = files
@@ -250,24 +212,6 @@ def test_simulate_gantt_and_policies_commands(files):
     names = [row["name"] for row in json.loads(runner.invoke(app, ["policies", "--format", "json"]).stdout)]
     assert {"fcfs", "easy", "conservative", "tabu"} <= set(names)
     assert "shadow" in runner.invoke(app, ["policies", "easy"]).stdout
-
-
-def test_results_show_themselves_as_text_and_in_a_notebook():
-    """A comparison and a run have a summary and a table; the notes stand below."""
-    jobs, nodes = workload(30)
-    found = compare(jobs, nodes, ["fcfs", "easy"], options={"kill_at_limit": True})
-    assert "easy" in found.summary() and found.limits in found.summary()
-    assert "<table" in found._repr_html_() and "<li>" in found._repr_html_()
-    assert [row["policy"] for row in found.to_dict()] == ["fcfs", "easy"]
-    run = simulate(jobs, nodes, "easy")
-    assert "simulated 30 jobs" in run.summary() and "mean_wait_time" in run.summary()
-    shown = dict(run.shown().itertuples(index=False))
-    assert (
-        shown["n_jobs"] == "30 jobs"
-        and shown["makespan"].endswith(("h", "min", "s"))
-        and "%" in shown["utilization_cpu"]
-    )
-    assert "<table" in run._repr_html_()
 
 
 def test_cut_from_the_whole_run_every_job_counts_once(monkeypatch):

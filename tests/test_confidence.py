@@ -11,9 +11,7 @@ from small_study import swept
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.evaluation.ranking import (
-    rank_confidence,
-)
+from procure.evaluation.ranking import rank_confidence
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import ConformalErrors, coverage, places
@@ -89,19 +87,6 @@ def run(*words: str) -> tuple[str, str]:
     found = CliRunner().invoke(app, [*words])
     assert found.exit_code == 0, found.output
     return found.stdout, found.stderr
-
-
-@pytest.mark.slow
-def test_recommend_says_what_cannot_be_told_apart():
-    """One day: bursts are resampled, by seed; the sentences and the columns agree."""
-    words = ["recommend", str(swept()), "-k", "5", "--resamples", "6", "--format", "json"]
-    out, err = run(*words)
-    listed = json.loads(out)
-    assert [set(one) >= {"rank_low", "rank_high", "chance_top", "alike"} for one in listed] == [True] * 5
-    assert listed[0]["alike"] and listed[0]["rank_low"] == 1
-    assert "6 resamples of the" in err and "cannot be told apart" in err
-    plain = json.loads(run(*words[:4], "--no-verify", "--resamples", "0", "--format", "json")[0])
-    assert all(one["chance_top"] is None for one in plain)
 
 
 @pytest.mark.slow

@@ -98,10 +98,7 @@ def test_units_multiply_exactly(number, unit):
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (
-            ["mean_wait<=1h", "mean_wait_time>=2h"],
-            "'mean_wait<=1h' and 'mean_wait_time>=2h' contradict each other",
-        ),
+        (["mean_wait<=1h", "mean_wait_time>=2h"], "'mean_wait<=1h' and 'mean_wait_time>=2h' contradict each other"),
         (["price_usd<5", "price_usd>=5"], "'price_usd<5' and 'price_usd>=5' contradict"),
         (["price_usd==5", "total_gpus>1", "price_usd==6"], "'price_usd==5' and 'price_usd==6' contradict"),
         (["price_usd==5", "price_usd>5"], "contradict"),

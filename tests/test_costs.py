@@ -42,12 +42,7 @@ def packages(*counts: tuple[int, int]) -> pd.DataFrame:
 def workload(n_jobs: int = 101, cpus: int = 5, run_time: int = 40, gap: int = 10) -> pd.DataFrame:
     """A job of so many CPUs every so many seconds."""
     submit = np.arange(n_jobs) * gap
-    columns = {
-        "job_id": submit.astype(str),
-        "submit_time": submit,
-        "run_time": run_time,
-        "cpus_per_node": cpus,
-    }
+    columns = {"job_id": submit.astype(str), "submit_time": submit, "run_time": run_time, "cpus_per_node": cpus}
     return check(pd.DataFrame(columns), JOB)
 
 
@@ -110,11 +105,7 @@ def test_existing_nodes_share_the_work_and_take_energy_where_watts_are_known() -
 @pytest.mark.parametrize(
     ("columns", "costs", "says"),
     [
-        (
-            {"power_w": [200, None]},
-            {"usd_per_kwh": 1},
-            "power_w of every quote .* g has none in column power_w",
-        ),
+        ({"power_w": [200, None]}, {"usd_per_kwh": 1}, "power_w of every quote .* g has none in column power_w"),
         ({"idle_power_w": [None, 400]}, {"usd_per_kwh": 1}, "a has none in column idle_power_w.*idle_share"),
         ({"rack_units": [1, None]}, {"usd_per_rack_unit_year": 1}, "g has none in column rack_units"),
     ],

@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from procure.evaluation.ranking import (
-    at_k,
-    evaluate,
-    evaluate_case,
-    find_hits,
-    random_at_k,
-)
+from procure.evaluation.ranking import at_k, evaluate, evaluate_case, find_hits, random_at_k
 from procure.models import WorkloadWaits
 
 

@@ -73,10 +73,7 @@ def test_the_nearest_node_is_the_one_that_is_short_of_least():
 def test_a_gpu_job_lacks_gpus_or_the_right_type():
     """On paper: an A100 job waits 60 s while the only free GPU is a V100; a job of any type would have started."""
     nodes = nodes_of((8, 100, 1, "V100"), (8, 100, 1, "A100"))
-    assert booked(jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "A100")), nodes) == (
-        {"gpu_type": 60.0},
-        0.0,
-    )
+    assert booked(jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "A100")), nodes) == ({"gpu_type": 60.0}, 0.0)
     both = jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "V100"), (0, 60, 1, 1, 1, ""))
     assert booked(both, nodes) == ({"gpus": 60.0}, 0.0)
 

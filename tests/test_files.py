@@ -174,13 +174,7 @@ def test_a_damaged_archive_is_one_error(tmp_path):
 
 def test_a_parquet_table_is_read_from_standard_input(tmp_path):
     """``-`` holds Parquet as well as CSV: by its first bytes, in commands that read a table or a log."""
-    job = {
-        "job_id": ["1"],
-        "submit_time": [0],
-        "run_time": [5],
-        "cpus_per_node": [2],
-        "requested_time": [2**31 - 1],
-    }
+    job = {"job_id": ["1"], "submit_time": [0], "run_time": [5], "cpus_per_node": [2], "requested_time": [2**31 - 1]}
     pd.DataFrame(job).to_parquet(tmp_path / "jobs.parquet")
     program = (
         "from procure.tables import JOB, read\nfrom procure.workload import read_log\n"

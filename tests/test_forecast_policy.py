@@ -206,11 +206,7 @@ def shared_habits(seed):
         gpu_type=rng.choice(["", "a100"], 4)[shape],
     )  # fmt: skip
     return jobs, node_table(
-        n_nodes,
-        cpus=[3, 5, 4, 3],
-        mem_mb=[600, 1000, 600, 1000],
-        gpus=[2, 2, 1, 0],
-        gpu_type=["a100", "a100", "", ""],
+        n_nodes, cpus=[3, 5, 4, 3], mem_mb=[600, 1000, 600, 1000], gpus=[2, 2, 1, 0], gpu_type=["a100", "a100", "", ""]
     )
 
 

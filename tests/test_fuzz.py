@@ -23,12 +23,7 @@ def test_altered_files_are_read_or_refused(n):
 @pytest.mark.slow
 def test_a_fault_is_seen(tmp_path):
     """What is neither read nor refused is named: another exception, a process that ends; the next file is read."""
-    texts = {
-        "quotes~1.csv": fuzz_readers.QUOTES,
-        "crash~2.csv": "",
-        "fails~3.csv": "",
-        "quotes~4.csv": "name\nx\n",
-    }
+    texts = {"quotes~1.csv": fuzz_readers.QUOTES, "crash~2.csv": "", "fails~3.csv": "", "quotes~4.csv": "name\nx\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     script = tmp_path.parent / "reads.py"

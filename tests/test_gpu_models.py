@@ -102,10 +102,7 @@ def test_run_times_are_exact_and_rounded_up_once(run_time, factor, logged, speed
     jobs = gpu_jobs(2).assign(run_time=run_time, gpu_speeds=f"H100={factor / 100}")
     ratio = Fraction(1) if logged is None or speed is None else Fraction(logged) / Fraction(speed)
     found = run_times_on(jobs, logged, speed, "h100")
-    assert found.tolist() == [
-        math.ceil(run_time * ratio / Fraction(factor, 100)),
-        math.ceil(run_time * ratio),
-    ]
+    assert found.tolist() == [math.ceil(run_time * ratio / Fraction(factor, 100)), math.ceil(run_time * ratio)]
 
 
 def test_packages_that_can_run_jobs_are_those_that_the_simulation_runs(tmp_path: Path):

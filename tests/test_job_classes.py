@@ -178,10 +178,7 @@ def test_a_class_that_is_defined_later_asks_for_its_runs(tmp_path, procure):
             '[classes]\nchem = "account == chem"\n',
             r"toml: classes: class chem: account == chem: the jobs have no column account",
         ),
-        (
-            '[classes]\nchem = "mem < 1"\n[targets]\nchen = "mean wait <= 1h"\n',
-            "did you mean chem",
-        ),
+        ('[classes]\nchem = "mem < 1"\n[targets]\nchen = "mean wait <= 1h"\n', "did you mean chem"),
         ('[classes]\nchem = "mem < 1"\n[recommend]\nobjective = "chen-wait"\n', "'chen-wait' is unknown"),
     ],
 )

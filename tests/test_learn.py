@@ -114,14 +114,7 @@ def test_candidates_that_end_early_rank_behind():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("generations", 0),
-        ("minutes", 0.0),
-        ("population", 2),
-        ("processes", 0),
-        ("weeks", 1),
-    ],
+    ("setting", "value"), [("generations", 0), ("minutes", 0.0), ("population", 2), ("processes", 0), ("weeks", 1)]
 )
 def test_settings_that_cannot_be_are_refused(setting, value):
     """Each is one error that names it."""

@@ -197,14 +197,3 @@ def test_evaluate_judges_the_days_together(procure, swept):
     assert "so there are no hits at > 2" in err
     assert len(kept) == 2
     assert [path.stat().st_mtime_ns for path in kept] == times
-
-
-@pytest.mark.slow
-def test_evaluate_refuses_what_cannot_be(procure, swept, tmp_path):
-    """Hits over the days of a study with one."""
-    one = tmp_path / "one.toml"
-    text = STUDY[: STUDY.index('[[workloads]]\nname = "tuesday"')] + STUDY[STUDY.index("[sweep]") :]
-    one.write_text(text.replace("sample = 12", "sample = 200").replace('"monday"', '"only"'))
-    assert procure("sweep", one, "--farm", "serial")[0] == 0
-    code, _, err = procure("evaluate", one)
-    assert (code, "hits over days need several" in " ".join(err.replace("│", " ").split())) == (2, True)

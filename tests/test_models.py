@@ -118,16 +118,6 @@ def test_waits_that_are_all_zero_are_learnt_as_zero():
     assert Surrogate().fit(x, np.zeros(60)).predict(x) == pytest.approx(np.zeros(60), abs=1e-3)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK nonsense", b"cos\nsystem\n(S'true'\ntR."])
-def test_a_damaged_model_is_one_sentence(tmp_path, content):
-    """A file that is none, cut off or a pickle is refused without being run."""
-    (tmp_path / "model.zip").write_bytes(content)
-    with pytest.raises(TableError, match=r"model.zip: not a whole model file"):
-        load(tmp_path / "model.zip")
-    with pytest.raises(TableError, match="no such file"):
-        load(tmp_path / "absent.zip")
-
-
 def make_results(packages: pd.DataFrame, every: int = 2) -> pd.DataFrame:
     rows = packages.iloc[::every]
     return pd.DataFrame(

@@ -155,17 +155,9 @@ def test_what_is_given_stands_above_the_preset(folder):
 @pytest.mark.parametrize(
     ("name", "settings", "says"),
     [
-        (
-            "log.swf",
-            {"columns": {"run_time": "x"}, "format": "swf"},
-            "columns belongs to csv logs",
-        ),
+        ("log.swf", {"columns": {"run_time": "x"}, "format": "swf"}, "columns belongs to csv logs"),
         ("log.csv", {"mem_unit": "B:job"}, "mem_unit belongs to swf logs; log.csv is read as csv"),
-        (
-            "log.psv",
-            {"clock": "unix", "format": "sacct"},
-            "clock belongs to csv and swf logs",
-        ),
+        ("log.psv", {"clock": "unix", "format": "sacct"}, "clock belongs to csv and swf logs"),
         ("log.csv", {"preset": "metacentrum", "format": "csv"}, "preset metacentrum is for swf logs"),
         ("log.csv", {"mem_unt": "B"}, "mem_unt: unknown key; did you mean mem_unit?"),
     ],

@@ -12,10 +12,7 @@ import procure
 
 EDITS = {
     "schemas.py": [
-        (
-            '    _metric("makespan",',
-            '    _metric("least_wait_time", "s", "least wait", ranked="least-wait"),\n',
-        ),
+        ('    _metric("makespan",', '    _metric("least_wait_time", "s", "least wait", ranked="least-wait"),\n'),
         ("COST_ITEMS = (", ' CostItem("cooling", "cooling", "other"),'),
         (
             '        _offered(\n            _float("mem_gb",',

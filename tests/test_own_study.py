@@ -142,18 +142,6 @@ def test_packages_that_are_too_many_to_list_are_searched(folder: Path) -> None:
     run("explain", "s.toml", first["package_id"])
 
 
-@pytest.mark.slow
-def test_a_report_of_packages_that_were_searched_says_of_how_many(folder: Path) -> None:
-    """The rules allow more than were simulated, and the first page says both numbers."""
-    run("study", "init", "s.toml", "--jobs", "jobs.parquet", "--budget", 300_000)
-    text = (folder / "s.toml").read_text().replace("# max_packages = 500_000", "max_packages = 20")
-    (folder / "s.toml").write_text(text.replace("# runs = 2_000 ", "runs = 70 "))
-    run("sweep", "s.toml", "--farm", "serial")
-    page = procure.report("s.toml", k=3).html
-    head = page[: page.index('id="bill"')]
-    assert "A search simulated" in head and "of more than" in head
-
-
 def purchase(name: str, *more: str) -> dict:
     """Sweep a study of 200,000 US$ whose packages obey some more lines; return its first package."""
     run("study", "init", f"{name}.toml", "--jobs", "jobs.parquet", "--budget", 200_000)

@@ -270,9 +270,7 @@ def test_what_cannot_be_is_an_error():
                 return pausing(state)[0]
 
             return CompiledPolicy(
-                decide,
-                lambda *given: getattr(kernel_loop, "py_func", kernel_loop)(*given[:2], decide, given[2]),
-                (),
+                decide, lambda *given: getattr(kernel_loop, "py_func", kernel_loop)(*given[:2], decide, given[2]), ()
             )
 
     with pytest.raises(PolicyError, match="jobs wait or are paused"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,18 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_vendor_rules import cases
-from typer.testing import CliRunner
 
 from procure import tables
-from procure.cli.packages import packages as packages_command
 from procure.errors import TableError
-from procure.packages import (
-    PackageRules,
-    count_packages,
-    expand_packages,
-    package_nodes,
-    write_packages,
-)
+from procure.packages import PackageRules, count_packages, expand_packages, package_nodes, write_packages
 from procure.packages.constraints import build_constraints
 from procure.packages.enumerate import blocks
 from procure.packages.quotes import check_quotes, read_quotes
@@ -129,14 +120,8 @@ def test_block_size_changes_nothing(case: tuple[list[dict], dict], size: int) ->
         ({"budget_usd": 60, "fixed_cost_usd": 40}, r"\$20.00 after fixed costs"),
         ({"budget_usd": 99, "max_power_w": 200}, "max_power_w = 200 excludes .* at least 300"),
         ({"budget_usd": 99, "max_rack_units": 1.5}, "max_rack_units = 1.5 excludes .* at least 2 "),
-        (
-            {"budget_usd": 99, "min_gpu_nodes": 9, "types": {"g": {"max_count": 3}}},
-            "min_gpu_nodes.*at most 3",
-        ),
-        (
-            {"budget_usd": 99, "categories": {"gpu": 4}, "types": {"g": {"max_count": 3}}},
-            "categories.gpu = 4",
-        ),
+        ({"budget_usd": 99, "min_gpu_nodes": 9, "types": {"g": {"max_count": 3}}}, "min_gpu_nodes.*at most 3"),
+        ({"budget_usd": 99, "categories": {"gpu": 4}, "types": {"g": {"max_count": 3}}}, "categories.gpu = 4"),
         ({"budget_usd": 99, "categories": {"gpus": 1}}, "no such category; did you mean gpu"),
         ({"budget_usd": 99, "types": {"h": {"max_count": 3}}}, "types.h: .* known: a, b, g"),
     ],
@@ -235,17 +220,3 @@ def test_package_nodes_refuses(package: dict, says: str) -> None:
     """A type that is not quoted, or a count that is none, is refused by name."""
     with pytest.raises(TableError, match=says):
         package_nodes(package, small_quotes())
-
-
-def test_command_prints_one_json_document() -> None:
-    """`packages --format json` prints n_packages and n_distinct, and nothing else on stdout."""
-    import typer
-
-    app = typer.Typer()
-    app.command()(packages_command)
-    result = CliRunner().invoke(app, [str(EXAMPLE), "--budget", "$100,000", "--format", "json"])
-    document = json.loads(result.stdout)
-    assert result.exit_code == 0
-    assert document["n_packages"] >= document["n_distinct"] > 0
-    result = CliRunner().invoke(app, [str(EXAMPLE)])
-    assert result.exit_code == 2

@@ -57,12 +57,6 @@ def test_metacentrum_is_hinted(tmp_path):
     assert not any("metacentrum" in note for note in import_log(tmp_path / "b.swf", "swf").notes)
 
 
-def test_a_wrong_choice_is_said_without_pythons_words(procure):
-    """The allowed values, and nothing of how they are checked."""
-    code, _, said = procure("workload", "import", "x", "--format", "foo")
-    assert code == 2 and "'foo' is not one of" in said and "Value error" not in said
-
-
 def test_a_sacct_log_that_counts_nodes_only(tmp_path, procure):
     """CPUs of every node are a constant; without it one error names the option, and nothing is dropped in silence."""
     log = tmp_path / "jobs.psv"

@@ -14,11 +14,7 @@ SACCT = "JobID|State|Submit|Start|End|ReqCPUS|ElapsedRaw|NNodes\n"
 
 def test_an_import_counts_times_out_of_order(tmp_path):
     """Two jobs start before their submission and one ends before its start; all are kept, and counted."""
-    rows = [
-        "1|COMPLETED|100|90|200|1|110|1",
-        "2|COMPLETED|100|99|98|1|5|1",
-        "3|COMPLETED|100|100|200|1|100|1",
-    ]
+    rows = ["1|COMPLETED|100|90|200|1|110|1", "2|COMPLETED|100|99|98|1|5|1", "3|COMPLETED|100|100|200|1|100|1"]
     (tmp_path / "a.psv").write_text(SACCT + "\n".join(rows) + "\n")
     notes = import_log(tmp_path / "a.psv", "sacct").account()
     assert any("2 jobs that start before they were submitted" in text for text in notes)
@@ -53,10 +49,3 @@ def test_the_share_of_multi_node_jobs_is_said_and_none_where_there_are_none(tmp_
     assert any("25.0% of the jobs, with 80% of the CPU-hours, ask for several nodes (up to 4)" in n for n in notes)
     (tmp_path / "j.csv").write_text(header + "a,0,40,1,1\n")
     assert not any("several nodes" in text for text in read_inputs(load_study(study), ["best-fit"]).notes)
-
-
-def test_help_shows_no_type_of_a_switch(procure, monkeypatch):
-    """A switch takes no value, so help names none; an option that takes one keeps its type."""
-    monkeypatch.setenv("COLUMNS", "80")  # narrower, help breaks within the words looked for
-    said = procure("simulate", "--help")[1]
-    assert "<bool>" not in said and "--kill-at-limit" in said and "--help" in said

@@ -10,8 +10,6 @@ from procure.cli.layout import cells
 from procure.page.names import head
 from procure.text import duration, format_value
 
-IDS = [f"ComputeNode3={i},BigMemNode2={i},GPUNode11={i},LoginNode7={i}" for i in (1, 22, 333)]
-
 
 def printed(capsys, frame, title="", units=None):
     common.print_table(frame, common.Format.TABLE, title, units)
@@ -33,17 +31,6 @@ def test_a_wide_table_is_laid_out_row_by_row(capsys):
     assert max(len(line) for line in said.splitlines() if line != title) <= 80
     assert said.split().count("remarkable") == 2 * said.split().count("123,457") == 40
     assert said.count("policy") == 2 and said.count("best-fit") == 1
-
-
-def test_package_ids_wrap_at_commas(capsys):
-    """Ids are wrapped between types only, in cells and in heads, whatever else the table holds."""
-    frame = pd.DataFrame({"rank": [1, 2, 3], "package_id": IDS, "note": ["some words that may wrap"] * 3})
-    wide = pd.DataFrame({"cost": ["price"]} | {one: [1] for one in IDS})
-    for said in (printed(capsys, frame), printed(capsys, wide)):
-        assert max(map(len, said.splitlines())) <= 80
-        for one in IDS:
-            for part in one.split(","):
-                assert part in said
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,7 @@ def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
     given = ["--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv", "--format", "json"]
     waits = [
         json.loads(procure("simulate", *given, *policy)[1])["mean_wait_time"]
-        for policy in (
-            ["--policy", "easy:depth=2"],
-            ["--policy", "easy"],
-        )
+        for policy in (["--policy", "easy:depth=2"], ["--policy", "easy"])
     ]
     assert waits[0] != waits[1]
     _, out, _ = procure("compare", *given, "--policies", "easy,easy:depth=2,fit=best")
@@ -230,10 +227,7 @@ def test_a_package_brings_policies(installed, procure, tmp_path):
         catalog.spec("last:skipp=1")
     with pytest.raises(TableError, match="j0 asks for 2 nodes"):
         procure_run.simulate(jobs.assign(n_nodes=2), nodes, "one-row")
-    for name, message in [
-        ("broken", "cannot be loaded"),
-        ("no-entry", "is no procure.policies.catalog.Entry"),
-    ]:
+    for name, message in [("broken", "cannot be loaded"), ("no-entry", "is no procure.policies.catalog.Entry")]:
         with pytest.raises(TableError, match=message):
             catalog.spec(name)
     code, out, err = procure("policies", "--format", "json")

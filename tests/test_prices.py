@@ -88,12 +88,7 @@ def test_a_discount_is_checked(discount: dict, says: str) -> None:
         Discount(**discount)
 
 
-KEYS = {
-    "vendor": ["Acme", "Zeta"],
-    "lot": ["1", "2"],
-    "category": ["compute", "gpu"],
-    "type": ["a", "b", "g"],
-}
+KEYS = {"vendor": ["Acme", "Zeta"], "lot": ["1", "2"], "category": ["compute", "gpu"], "type": ["a", "b", "g"]}
 discounts = st.builds(
     lambda scope, **rest: Discount(**scope, **rest),
     scope=st.dictionaries(st.sampled_from(list(KEYS)), st.integers(0, 2), max_size=1).map(
@@ -154,10 +149,7 @@ def most_one_by_one(counts: np.ndarray, j: int, budget_cents: int, quotes: pd.Da
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(discounts, max_size=4),
-    st.tuples(*[st.integers(0, 4)] * 3),
-    st.integers(0, 2),
-    st.integers(1_000, 60_000),
+    st.lists(discounts, max_size=4), st.tuples(*[st.integers(0, 4)] * 3), st.integers(0, 2), st.integers(1_000, 60_000)
 )
 def test_the_most_of_a_type_is_that_of_a_search_node_by_node(
     tiers: list[Discount], counts: tuple[int, ...], j: int, budget_cents: int

@@ -66,14 +66,7 @@ def test_the_docstring_names_what_there_is() -> None:
 def test_a_wrong_call_fails_in_mypy(tmp_path: Path) -> None:
     """Through `import procure`, a strict type checker refuses arguments of a wrong kind and too few of them."""
     (tmp_path / "wrong.py").write_text(WRONG)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--ignore-missing-imports",
-        "--follow-imports=silent",
-    ]
+    command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent"]
     done = subprocess.run([*command, str(tmp_path / "wrong.py")], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
     assert lines == {"3", "4", "5"}, done.stdout

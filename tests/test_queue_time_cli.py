@@ -28,12 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs.to_parquet(path / "jobs.parquet")
     store.save(busy_model(), path / "site.model")
     (path / "squeue.txt").write_text(
-        "\n".join(
-            [
-                LINE.format(state="RUNNING", cpus=48),
-                LINE.format(state="PENDING", cpus=32).replace("7|", "8|", 1),
-            ]
-        )
+        "\n".join([LINE.format(state="RUNNING", cpus=48), LINE.format(state="PENDING", cpus=32).replace("7|", "8|", 1)])
     )
     return path
 

@@ -160,10 +160,7 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
     first = jobs["submit_time"].min()
     jobs["submit_time"] = first + (jobs["submit_time"] - first) * stretch
     wait = jobs["start_time"] - first - (jobs["submit_time"] - first) // stretch
-    jobs["start_time"], jobs["end_time"] = (
-        jobs["submit_time"] + wait,
-        jobs["submit_time"] + wait + jobs["run_time"],
-    )
+    jobs["start_time"], jobs["end_time"] = (jobs["submit_time"] + wait, jobs["submit_time"] + wait + jobs["run_time"])
     most = {"cpus": 1e5, "mem": 1e9, "gpus": 1e4}
     log = read_jobs(jobs)
     last = jobs.sort_values("submit_time", kind="stable").iloc[[-1, n // 2]]
@@ -228,16 +225,7 @@ def test_recent_quantiles_agree_with_a_slow_twin() -> None:
 
 def test_the_backlog_is_the_work_ahead_over_the_cpus_in_use() -> None:
     """Own waiting jobs at the share of limits that the user uses, all others at everyone's; 0 where the job fits."""
-    head = [
-        "job_id",
-        "user",
-        "submit_time",
-        "requested_time",
-        "run_time",
-        "cpus_per_node",
-        "start_time",
-        "end_time",
-    ]
+    head = ["job_id", "user", "submit_time", "requested_time", "run_time", "cpus_per_node", "start_time", "end_time"]
     jobs = check(
         pd.DataFrame(
             [
@@ -258,12 +246,7 @@ def test_the_backlog_is_the_work_ahead_over_the_cpus_in_use() -> None:
 
 def test_a_partition_that_uses_no_cpu_has_a_backlog_that_is_a_number() -> None:
     """Jobs that ask for GPUs alone wait behind each other; nothing is divided by their CPUs."""
-    frame = {
-        "job_id": list("1234"),
-        "submit_time": [0, 10, 20, 30],
-        "start_time": [100, 200, 300, 400],
-        "run_time": 5,
-    }
+    frame = {"job_id": list("1234"), "submit_time": [0, 10, 20, 30], "start_time": [100, 200, 300, 400], "run_time": 5}
     jobs = check(pd.DataFrame(frame | {"requested_time": 100, "cpus_per_node": 0, "gpus_per_node": 1}), JOB)
     assert np.isfinite(site_features(jobs)[BACKLOG]).all()
 

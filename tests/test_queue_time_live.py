@@ -79,20 +79,6 @@ def test_live_rows_are_running_and_waiting_jobs(squeue) -> None:  # type: ignore
     assert found["start_time"].isna().sum() == 3
 
 
-def test_the_users_environment_changes_nothing(squeue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    """What would have squeue show other or fewer jobs is not handed on; lists of array tasks are whole."""
-    squeue(PRINTED)
-    for name in ("SQUEUE_PARTITION", "SQUEUE_USERS", "SLURM_CLUSTERS", "SACCT_FORMAT", "SCONTROL_ALL"):
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("SLURM_CONF", "kept")
-    script = tmp_path / "squeue"
-    script.write_text(script.read_text().replace("exit 0", f"env > {tmp_path}/env"))
-    live_state()
-    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
-    assert not any(name.startswith(("SQUEUE_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS")) for name in told)
-    assert (told["SLURM_BITSTR_LEN"], told["SLURM_TIME_FORMAT"], told["SLURM_CONF"]) == ("0", "%s", "kept")
-
-
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [

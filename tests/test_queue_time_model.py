@@ -21,12 +21,7 @@ from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, left_out, queue_jobs, wait_times
 from procure.queue_time.metrics import Forecast, beats
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.predict import (
-    Request,
-    check_request,
-    read_off,
-    situation,
-)
+from procure.queue_time.predict import Request, check_request, read_off, situation
 from procure.queue_time.published import Published
 from procure.queue_time.training import growth, train, update
 from procure.schemas import JOB

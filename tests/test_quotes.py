@@ -39,12 +39,7 @@ def test_the_shipped_quotes_are_the_published_ones(shared_data) -> None:
     published = pd.read_csv(shared_data("ksu_procurement/vendor_quotes_21.csv"))
     quotes = read_quotes(EXAMPLE)
     assert quotes["name"].tolist() == published["name"].tolist()
-    for ours, theirs in [
-        ("mem_gb", "memory_gb"),
-        ("cpus", "cores"),
-        ("gpus", "gpus"),
-        ("price_usd", "price_usd"),
-    ]:
+    for ours, theirs in [("mem_gb", "memory_gb"), ("cpus", "cores"), ("gpus", "gpus"), ("price_usd", "price_usd")]:
         assert quotes[ours].tolist() == published[theirs].tolist()
 
 
@@ -84,11 +79,7 @@ def test_a_bad_row_is_named(tmp_path: Path, row: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
-        (
-            "min_count,max_count",
-            "5,4",
-            "row 1, column min_count: 5 was given; at most max_count is allowed, 4",
-        ),
+        ("min_count,max_count", "5,4", "row 1, column min_count: 5 was given; at most max_count is allowed, 4"),
         ("power_w,idle_power_w", "100,200", "row 1, column idle_power_w: 200 was given"),
         ("valid_until", "30.6.2023", "row 1, column valid_until: '30.6.2023' is no date"),
         ("valid_until", "2023-02-30", "row 1, column valid_until"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,6 @@ from procure.errors import ArgumentError
 from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.intervals import ConformalErrors
 from procure.objectives.aggregate import best_first
-from procure.page.vega import library
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.recommendation import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import MEAN_WAIT, Criteria, PackageValues
@@ -262,53 +259,6 @@ def test_a_study_without_results_says_what_to_run(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
     done = CliRunner().invoke(app, ["recommend", str(tmp_path / "study.toml")])
     assert isinstance(done.exception, TableError) and "procure sweep" in str(done.exception)
-
-
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.titles: list[str] = []
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-        self.links += [value or "" for name, value in attrs if name.split(":")[-1] in ("href", "src")]
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1] == "h2" and data.strip():
-            self.titles.append(data.strip())
-
-
-@pytest.mark.slow
-def test_the_report_stands_alone(swept):
-    """No address, no script but its own, no repeated id, nothing outside; the answer comes first; under 3 MB."""
-    path = Path(run("report", str(swept)).strip())
-    text = path.read_text(encoding="utf-8")
-    page = _Page()
-    page.feed(text)
-    assert len(text) < 3e6
-    others = re.sub(r'<script>"use strict";|<script type="application/json"', "", text.replace(library(), ""))
-    assert not re.search(r"https?://|@import|<script|<link|url\((?!#)", others)
-    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
-    assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 10
-    order = (
-        "What it brings</a>",
-        "How sure this is</a>",
-        "What would change the answer</a>",
-        "<h2>What is not in the model",
-        "<h2>Bill of quantities",
-    )
-    places = [text.index(one) for one in order]
-    assert places == sorted(places)
-    for title in ("What is not in the model", "The list"):
-        assert title in page.titles
-    best = json.loads(run("recommend", str(swept), "--format", "json"))[0]
-    shown = ", ".join(f"{count}&nbsp;×&nbsp;{name}" for name, count in best["counts"].items())
-    assert shown in text
 
 
 @pytest.mark.slow

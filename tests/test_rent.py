@@ -166,14 +166,8 @@ def test_command(folder: Path) -> None:
     [
         ("name,cpus,mem_gb\na,1,1\n", "usd_per_hour"),
         ("name,cpus,mem_gb,usd_per_hour\na,1,1,free\n", "row 1, column usd_per_hour: 'free' is not a number"),
-        (
-            "name,cpus,mem_gb,usd_per_hour,spot_usd_per_hour\na,1,1,1,0.3\n",
-            "spot_usd_per_hour",
-        ),
-        (
-            "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour\na,1,1,1,2\n",
-            "reserved_usd_per_hour: 2 was given",
-        ),
+        ("name,cpus,mem_gb,usd_per_hour,spot_usd_per_hour\na,1,1,1,0.3\n", "spot_usd_per_hour"),
+        ("name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour\na,1,1,1,2\n", "reserved_usd_per_hour: 2 was given"),
         ("name,cpus,mem_gb,usd_per_hour,speed\na,1,1,1,0\n", "column speed: 0 was given"),
         ("name,cpus,mem_gb,usd_per_hour\na,1,1,1\na,2,2,2\n", "duplicate 'a'"),
         ("name,cpus,mem_gb,usd_per_hour,eur\na,1,1,1,1\n", "unknown column 'eur'"),

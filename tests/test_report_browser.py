@@ -22,10 +22,7 @@ from procure.text import duration
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
 QUIET = ("--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
          "--disable-sync")  # fmt: skip
 __all__ = ["reports"]

@@ -130,11 +130,7 @@ def test_power_racks_and_years_are_told_where_they_are_known(made: Report):
 def test_an_offer_that_has_ended_is_named():
     """A line whose last day is past is told; one without a date, or of which nothing is bought, is not."""
     lines = pd.DataFrame(
-        {
-            "type": list("abcd"),
-            "count": [1, 1, 1, 0],
-            "valid_until": ["2020-01-31", "", "2999-01-01", "2020-01-31"],
-        }
+        {"type": list("abcd"), "count": [1, 1, 1, 0], "valid_until": ["2020-01-31", "", "2999-01-01", "2020-01-31"]}
     )
     assert ended(lines, date(2020, 1, 31)) == []
     assert ended(lines, date(2020, 2, 1)) == ["the offer of a ended on 2020-01-31: ask the vendor again"]

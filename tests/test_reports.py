@@ -200,11 +200,7 @@ def test_cells_and_sentences_are_written_for_people():
         "−20.0 %",
         "−inf",
     ]
-    assert (heading("mean_wait_time"), heading("my_own"), unit_of("my_wait_time")) == (
-        "mean wait",
-        "my own",
-        "s",
-    )
+    assert (heading("mean_wait_time"), heading("my_own"), unit_of("my_wait_time")) == ("mean wait", "my own", "s")
     assert [sentence(one) for one in ("jobs wait", "Done.", " because of:")] == [
         "Jobs wait.", "Done.", "Because of:",
     ]  # fmt: skip
@@ -239,10 +235,7 @@ def test_a_library_user_gets_the_evaluation():
     assert set(together.hits["threshold"]) == {0, 1} and together.choices is not None
     assert {"day day-1", "normalised"} <= set(together.hits["model"])
     assert "on more than 0 of 2 days" in together.summary()
-    for argument, wrong in {
-        "feature_set": {"feature_set": "total"},
-        "rule": {"rule": "best"},
-    }.items():
+    for argument, wrong in {"feature_set": {"feature_set": "total"}, "rule": {"rule": "best"}}.items():
         with pytest.raises(ArgumentError) as refused:
             procure.evaluate(results, **wrong)
         assert refused.value.argument == argument

@@ -52,10 +52,7 @@ class Bench:
 
     def field(self, listed: bool = True) -> Candidates:
         return Candidates(
-            self.space,
-            lambda counts: (counts[:, 2] == 1).astype(np.int64),
-            1,
-            self.listed if listed else None,
+            self.space, lambda counts: (counts[:, 2] == 1).astype(np.int64), 1, self.listed if listed else None
         )
 
 
@@ -276,19 +273,6 @@ def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: P
     assert "80 of 80 runs requested" in run.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--set", "search.share=2"], "search.share: 2 was given"),
-        (["--method", "magic"], "is unknown"),
-    ],
-)
-def test_bad_usage_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
-    run = runner.invoke(app, ["search", str(make_study(tmp_path)), *arguments])
-    assert run.exit_code == 2
-    assert message in " ".join(run.stderr.replace("│", " ").split())
-
-
 def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatch) -> None:
     """Where packages are too many to be listed, a share of them is no number of runs: no search without an end."""
     monkeypatch.setattr("procure.packages.space.Space.listed", lambda space: None)
@@ -308,11 +292,6 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
         found(path, runs=10, seed=2)
-
-
-def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="farm 'moon' is not known"):
-        found(make_study(tmp_path, n_jobs="60"), farm="moon")
 
 
 @pytest.mark.slow

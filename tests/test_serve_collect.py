@@ -444,16 +444,6 @@ def test_another_cluster_is_named_to_every_command(fake: SimpleNamespace) -> Non
     assert fake.collector.origin.queue().jobs["job_id"].to_list() == ["7"]
 
 
-def test_no_variable_shows_another_cluster_or_some_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the environment would have Slurm's commands show is not passed on."""
-    monkeypatch.setenv("SLURM_CLUSTERS", "other")
-    monkeypatch.setenv("SQUEUE_PARTITION", "gpu")
-    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/slurm.conf")
-    told = slurm.run_slurm(["env"])
-    assert "SLURM_CONF" in told and "SLURM_TIME_FORMAT" in told
-    assert "SLURM_CLUSTERS" not in told and "SQUEUE_PARTITION" not in told
-
-
 def test_clocks_that_differ_stop_nothing(fake: SimpleNamespace, log: pd.DataFrame) -> None:
     """A start before the submission counts as at once, a job of the future is left out; forecasts go on, it is said."""
     collector = fake.collector

@@ -62,10 +62,7 @@ def random_case(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame, d
     )
     if rng.random() < 0.5:
         nodes["speed"] = rng.choice([1.0, 0.7, 3.0], n_nodes)
-    options = {
-        "kill_at_limit": bool(rng.random() < 0.3),
-        "logged_speed": rng.choice([None, "1", "2.5"]),
-    }
+    options = {"kill_at_limit": bool(rng.random() < 0.3), "logged_speed": rng.choice([None, "1", "2.5"])}
     return jobs, nodes, options
 
 
@@ -122,12 +119,7 @@ def test_plain_loop_equals_fast_lane():
         assert fast.metrics == plain.metrics
 
 
-REAL_DAYS = [
-    ("202104", "2021-05-04"),
-    ("202103", "2021-03-16"),
-    ("202104", "2021-04-30"),
-    ("202105", "2021-06-02"),
-]
+REAL_DAYS = [("202104", "2021-05-04"), ("202103", "2021-03-16"), ("202104", "2021-04-30"), ("202105", "2021-06-02")]
 
 
 @pytest.mark.slow
@@ -210,12 +202,7 @@ def test_quantile_equals_numpy():
     rng = np.random.default_rng(3)
     for size in range(1, 60):
         ramp = np.arange(1, size + 1)
-        for waits in (
-            rng.integers(1, 10**6, size),
-            rng.integers(1, 4, size),
-            ramp,
-            np.minimum(ramp, ramp[::-1]),
-        ):
+        for waits in (rng.integers(1, 10**6, size), rng.integers(1, 4, size), ramp, np.minimum(ramp, ramp[::-1])):
             for n_zeros in (0, 1, size):
                 values = np.concatenate([np.zeros(n_zeros, np.int64), waits])
                 for share in (0.5, 0.95):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import procure
 from procure.cli.progress import line
 from procure.errors import TableError
-from procure.page.gantt import bars, fitting_step, gantt_figure, gantt_text
+from procure.page.gantt import bars, gantt_text
 from procure.policies.catalog import spec
 from procure.progress import Step
 from procure.simulator.state import WAIT, waiting
@@ -21,12 +21,7 @@ from procure.tables import JOB, NODE, check, write
 
 JOBS = check(
     pd.DataFrame(
-        {
-            "job_id": ["a", "b", "c"],
-            "submit_time": [0, 0, 1],
-            "run_time": [4, 2, 3],
-            "cpus_per_node": [2, 2, 1],
-        }
+        {"job_id": ["a", "b", "c"], "submit_time": [0, 0, 1], "run_time": [4, 2, 3], "cpus_per_node": [2, 2, 1]}
     ),
     JOB,
 )
@@ -76,13 +71,6 @@ def test_jobs_that_share_a_node_stand_above_each_other():
     """Two lines of one node, its name on the first."""
     run = procure.simulate(JOBS, NODES, "fcfs")
     assert gantt_text(run.schedule) == "n0 |1111.|\n   |22333|\n"
-
-
-def test_the_figure_has_a_bar_per_lane(tmp_path):
-    """Bars of one node differ in height, so that each is seen."""
-    run = procure.simulate(JOBS, NODES, "fcfs")
-    assert gantt_figure(run.schedule, tmp_path / "s.svg").is_file()
-    assert fitting_step(run.schedule, 120) == 1
 
 
 def test_a_run_prints_its_metrics_and_not_its_arrays():

@@ -18,13 +18,7 @@ pytestmark = pytest.mark.plain
 
 def quotes(rates, cpus=(24, 32, 64), column="spec_rate", **more):
     n = len(rates)
-    frame = {
-        "name": [f"n{i}" for i in range(n)],
-        "category": "compute",
-        "cpus": cpus[:n],
-        "mem_gb": 100,
-        "gpus": 0,
-    }
+    frame = {"name": [f"n{i}" for i in range(n)], "category": "compute", "cpus": cpus[:n], "mem_gb": 100, "gpus": 0}
     return check_quotes(pd.DataFrame(frame | {"price_usd": 5000, column: rates} | more))
 
 
@@ -61,10 +55,7 @@ def test_rates_of_whole_nodes_and_outliers_are_warned_of_and_sound_ones_are_not(
     assert "multiplied by up to 4: a ratio beyond 3 on n0, n1, n2" in rate_warnings(quotes([1.5, 1.5, 1.5]), [6.0])[0]
     assert "the spec_rate of n2 is 70, and of its like 7" in rate_warnings(quotes([7.0, 7.0, 70.0], (24, 64, 24)))[0]
     same = quotes([7.0, 30.0], processor="AMD EPYC 7542")
-    assert [text.split(" is ")[0] for text in rate_warnings(same)][:2] == [
-        "the spec_rate of n0",
-        "the spec_rate of n1",
-    ]
+    assert [text.split(" is ")[0] for text in rate_warnings(same)][:2] == ["the spec_rate of n0", "the spec_rate of n1"]
 
 
 def test_a_processor_is_found_among_the_quotes_then_among_the_published():

@@ -121,11 +121,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("budget_usd = 100_000", "types = { a = { min_count = 2, max_count = 1 } }", "above max_count"),
         ("budget_usd = 100_000", "min_gpu_nodes = 1", "packages.budget_usd: missing"),
         ("generate = { seed = 1 }", "", "exactly one of generate and jobs"),
-        (
-            "generate = { seed = 1 }",
-            'jobs = "gone.parquet"',
-            "workloads.1..jobs: .*gone.parquet: no such file",
-        ),
+        ("generate = { seed = 1 }", 'jobs = "gone.parquet"', "workloads.1..jobs: .*gone.parquet: no such file"),
         ("generate = { seed = 1 }", 'generate = {}\npreset = "beocat"', "preset belongs to jobs"),
         ("generate = { seed = 1 }", "generate = {}\nday = 2021-05-04", "day needs tz"),
         (
@@ -137,11 +133,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("generate = { seed = 1 }", 'generate = {}\nlogged_speed = 1\nlogged_processor = "x"', "at most one"),
         ('name = "day"', 'name = "a/b"', "workloads.1..name: 'a/b' was given"),
         ("[[workloads]]", "[sweep]\noffset = 1\n[[workloads]]", "offset: unknown key; it was removed"),
-        (
-            "[[workloads]]",
-            '[simulate]\npolicies = ["easy", "easy"]\n[[workloads]]',
-            "each policy may stand once",
-        ),
+        ("[[workloads]]", '[simulate]\npolicies = ["easy", "easy"]\n[[workloads]]', "each policy may stand once"),
         ("[[workloads]]", "[model]\nkind = 'gbt'\n[[workloads]]", "model.kind: unknown key; it was removed"),
         ("[[workloads]]", '[[workloads]]\nname = "day"\ngenerate = {}\n[[workloads]]', "two workloads"),
         ("[[workloads]]", "workloads = [", "not a TOML file: .*line"),

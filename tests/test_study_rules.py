@@ -37,11 +37,7 @@ BAD = [
     ("recommend.constraints = ['waste<=4h']", "'waste' is unknown", criteria_of),
     ("recommend.constraints = ['price_usd<=4h']", "is not a unit of price_usd", criteria_of),
     ("recommend.constraints = ['p95_wait<=1h', 'p95_wait>=2h']", "contradict each other", criteria_of),
-    (
-        "costs = { usd_per_kwh = 0.2 }",
-        "needs the idle_power_w of every quote|needs the power_w of every",
-        None,
-    ),
+    ("costs = { usd_per_kwh = 0.2 }", "needs the idle_power_w of every quote|needs the power_w of every", None),
     ("costs = { usd_per_rack_unit_year = 5 }", "needs the rack_units of every quote", None),
     ("evaluate.hit_threshold = 1", "the study has one workload", None),
     ("simulate.policies = ['easie']", "easy", load_plan),

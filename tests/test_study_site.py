@@ -27,10 +27,7 @@ pytestmark = pytest.mark.plain
 QUOTES = "name,category,cpus,mem_gb,gpus,price_usd\nCompute,compute,4,32,0,4000\nGpu,gpu,16,64,2,9000\n"
 SITE = Site(
     enforce=("limits",),
-    partitions=(
-        Partition(name="general", nodes="n1", default=True),
-        Partition(name="gpu", nodes="g1"),
-    ),
+    partitions=(Partition(name="general", nodes="n1", default=True), Partition(name="gpu", nodes="g1")),
     priority=Priority(type="basic"),
     qos=(Qos(name="normal"), Qos(name="long", limits=Limits(grp_tres={"cpu": 16}))),
 )
@@ -82,10 +79,7 @@ def test_a_study_goes_by_its_site(tmp_path):
     """Policies that go by a site get it with what bought nodes join; the site's nodes stay; the default is slurm."""
     study = load_study(written(tmp_path))
     folder = (tmp_path / "site").as_posix()
-    assert study.simulate.policies == (
-        f"slurm:site={folder},new=compute@general;gpu@gpu,features=gpu@a100",
-        "best-fit",
-    )
+    assert study.simulate.policies == (f"slurm:site={folder},new=compute@general;gpu@gpu,features=gpu@a100", "best-fit")
     kept = study.read_existing_nodes()
     assert kept is not None and kept["node_id"].tolist() == ["n1", "g1"]
     text = STUDY.replace('[simulate]\npolicies = ["slurm", "best-fit"]\n', "")

@@ -104,9 +104,7 @@ def test_a_shortened_column_name_is_not_taken_for_an_extra():
 
 @given(
     st.lists(
-        st.tuples(st.integers(-(2**40), 2**40), st.integers(0, 2**40), st.integers(1, 100)),
-        min_size=1,
-        max_size=20,
+        st.tuples(st.integers(-(2**40), 2**40), st.integers(0, 2**40), st.integers(1, 100)), min_size=1, max_size=20
     ),
     st.sampled_from([".parquet", ".csv", ".csv.gz"]),
 )

@@ -16,11 +16,7 @@ from procure.topology.compact import allocate_compact
 from procure.topology.fabric import empty_fabric, empty_grant, give_back, make_search, no_holders, take
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.isolated import allocate_isolated
-from procure.topology.metrics import (
-    average_hops,
-    hops_of_jobs,
-    ideal_hops,
-)
+from procure.topology.metrics import average_hops, hops_of_jobs, ideal_hops
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
 
@@ -83,10 +79,7 @@ def test_two_levels_are_one_pod():
         ("SwitchName=a Nodes=c1\nSwitchName=b Nodes=c1\n", "node c1 stands under a and under b"),
         ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a,x\n", "t lists x, which is not defined"),
         ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n", "a stands under t and"),
-        (
-            "SwitchName=t Switches=u\nSwitchName=u Switches=t\nSwitchName=a Nodes=c1\n",
-            "stands under itself",
-        ),
+        ("SwitchName=t Switches=u\nSwitchName=u Switches=t\nSwitchName=a Nodes=c1\n", "stands under itself"),
         ("# nothing\n", "no leaf switch"),
         (
             "SwitchName=a Nodes=c1\nSwitchName=b Nodes=c2\nSwitchName=t Switches=a\nSwitchName=u Switches=t,b\n",
@@ -367,13 +360,7 @@ def test_tiers_choose_as_published():
     tree = Tree("tiers", FatTree(3, 2, 4))
     assert tree.start(0, 3) and tree.held[0].tolist() == [0, 1, 2]  # all equal: the lowest
     assert tree.start(1, 1) and tree.held[1].tolist() == [3]  # the leaf with one node left
-    assert tree.start(2, 5) and tree.held[2].tolist() == [
-        8,
-        12,
-        13,
-        14,
-        15,
-    ]  # pod 0 has four; the highest leaf first
+    assert tree.start(2, 5) and tree.held[2].tolist() == [8, 12, 13, 14, 15]  # pod 0 has four; the highest leaf first
     assert tree.start(3, 2) and tree.held[3].tolist() == [9, 10]  # pod 1 has three idle nodes, pod 0 four
     assert tree.start(4, 9) and tree.held[4].tolist() == [4, *range(16, 24)]  # pod 2, then pod 0's other leaf
     assert not tree.allocate(9)

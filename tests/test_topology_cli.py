@@ -51,10 +51,7 @@ def test_bad_input_writes_nothing(folder):
     (folder / "nodes.csv").write_text("node_id,cpus,mem_mb\nn1,1,100\n")
     for arguments, message in (
         (("make", "nodes.csv", "--from", "bad.conf", "--out", "out.csv"), "line 1: host list 'n[1-2'"),
-        (
-            ("make", "nodes.csv", "--from", "nodes.csv", "--out", "out.csv"),
-            "no line that begins with SwitchName=",
-        ),
+        (("make", "nodes.csv", "--from", "nodes.csv", "--out", "out.csv"), "no line that begins with SwitchName="),
         (("make", "nodes.csv"), "row 1, column leaf: the value is missing"),
     ):
         failed = run(*arguments)

@@ -111,11 +111,7 @@ def test_what_if_and_train_are_functions_of_the_library():
     found = procure.what_if(swept(), name, growth=1.2)
     assert found.table["situation"].tolist() == ["as it is", "load × 1.2"]
     assert name in found.summary() and "<table" in found._repr_html_()
-    for argument, changed in (
-        ("growth", {"growth": -1.0}),
-        ("gpu_share", {"gpu_share": "2"}),
-        ("growth", {}),
-    ):
+    for argument, changed in (("growth", {"growth": -1.0}), ("gpu_share", {"gpu_share": "2"}), ("growth", {})):
         with pytest.raises(ArgumentError) as raised:
             procure.what_if(swept(), name, **changed)
         assert raised.value.argument == argument
@@ -130,11 +126,7 @@ def test_what_if_and_train_are_functions_of_the_library():
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("--budget", "60k", "removed"),
-        ("--growth", "2000", "a load of 2000"),
-    ],
+    ("option", "value", "said"), [("--budget", "60k", "removed"), ("--growth", "2000", "a load of 2000")]
 )
 def test_a_value_that_cannot_be_is_bad_usage_of_its_own_option(option: str, value: str, said: str):
     """Not of another option, and no defect of procure."""

@@ -190,11 +190,7 @@ def test_group_weights_reach_the_study(procure, log, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--by", "hardest"), "--study"),
-        (("--out", "d"), "nothing is chosen"),
-    ],
+    ("arguments", "said"), [(("--by", "hardest"), "--study"), (("--out", "d"), "nothing is chosen")]
 )
 def test_contradictory_options_are_bad_usage(procure, log, arguments, said):  # noqa: F811
     """Exit code 2 and the option's name."""

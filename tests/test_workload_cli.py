@@ -54,9 +54,7 @@ def test_the_sacct_command_needs_no_log(procure):
     [
         (("import",), 2, "LOG"),
         (("import", "none.csv", "--log-format", "csv"), 1, "none.csv: no such file"),
-        (("import", "log.csv", "--log-format", "csv", "--preset", "beocta"), 2, "did you mean beocat"),
         (("import", "log.csv", "--preset", "beocat", "--out", "no/jobs.parquet"), 1, "cannot be written"),
-        (("slice", "log.csv", "--out", "x.parquet"), 2, "--day"),
         (("describe", "log.csv"), 1, "column job_id is missing"),
     ],
 )

@@ -106,10 +106,7 @@ def test_a_wrong_mapping_is_refused(text, message):
     [
         (BEOCAT.replace(",4,", ",four,"), "row 1, column ReqCPUs: 'four' is not a number"),
         (BEOCAT.replace(",4,", ",1e16,"), "row 1, column ReqCPUs: '1e16' is not a number below 2"),
-        (
-            BEOCAT.replace("ReqMem", "Mem"),
-            "column 'ReqMem' .+ is missing; did you mean Mem",
-        ),
+        (BEOCAT.replace("ReqMem", "Mem"), "column 'ReqMem' .+ is missing; did you mean Mem"),
         (BEOCAT.splitlines()[0], "holds no job"),
         ("", "the file is empty"),
         (BEOCAT + "x,1,1,0,1,1,1,1,1\n", "cannot be read as CSV"),

@@ -78,10 +78,7 @@ def test_illegal_arguments_and_recipes_are_refused(tmp_path):
     for bad, message in [
         (text.replace("n_users = 60", "n_users = 0"), "n_users: "),
         (text.replace("n_users = 60", "users = 60"), "(n_users|users): "),
-        (
-            campus.replace("by_weekday = [10, 11, 11, 11, 9, 3, 3]", "by_weekday = [0, 0, 0, 0, 0, 0, 0]"),
-            "all are 0",
-        ),
+        (campus.replace("by_weekday = [10, 11, 11, 11, 9, 3, 3]", "by_weekday = [0, 0, 0, 0, 0, 0, 0]"), "all are 0"),
         (campus.replace("900, 3_600,", "3_600, 900,"), "limits must ascend"),
         ("[", "not a TOML file"),
     ]:

@@ -125,11 +125,7 @@ def test_rows_that_are_no_finished_job_are_dropped_by_reason(sacct):
     assert list(imported.jobs["job_id"]) == ["1", "6~1", "6"]
     assert "1 earlier run of requeued jobs kept" in " ".join(imported.notes)
     assert imported.n_read == 9
-    assert imported.dropped == {
-        "job step": 1,
-        "never started": 3,
-        "still running": 2,
-    }
+    assert imported.dropped == {"job step": 1, "never started": 3, "still running": 2}
     assert imported.jobs["submit_time"].iloc[2] == 1795229797
 
 
@@ -326,11 +322,7 @@ def test_a_log_without_jobs_or_without_a_header_is_an_error(sacct):
 
 @pytest.mark.parametrize(
     ("name", "n_read", "also"),
-    [
-        ("sacct-X.psv", 57, {}),
-        ("sacct-X-duplicates.psv", 58, {}),
-        ("sacct-with-steps.psv", 114, {"job step": 57}),
-    ],
+    [("sacct-X.psv", 57, {}), ("sacct-X-duplicates.psv", 58, {}), ("sacct-with-steps.psv", 114, {"job step": 57})],
 )
 def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name, n_read, also):
     imported = import_log(shared_data(f"slurm_22_05/{name}"), "sacct", tz="UTC")

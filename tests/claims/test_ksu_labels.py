@@ -17,11 +17,7 @@ from procure.evaluation.ranking import evaluate
 from procure.models import Surrogate, features
 from procure.models.crossfit import rmse
 
-PARTS = (
-    ("ComputeNodeType", "NumComputeNodes"),
-    ("BigMemNodeType", "NumBigMemNodes"),
-    ("GPUNodeType", "NumGPUNodes"),
-)
+PARTS = (("ComputeNodeType", "NumComputeNodes"), ("BigMemNodeType", "NumBigMemNodes"), ("GPUNodeType", "NumGPUNodes"))
 
 
 def read_packages(path: Path, quotes: pd.DataFrame) -> pd.DataFrame:

@@ -56,11 +56,7 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
         for moment in {job["start_time"] for job in own}:
             there = [job for job in own if job["start_time"] <= moment < job["end_time"]]
             assert not exclusive or len(there) == 1
-            for column, asked in (
-                ("cpus", "cpus_per_node"),
-                ("mem_mb", "mem_mb_per_node"),
-                ("gpus", "gpus_per_node"),
-            ):
+            for column, asked in (("cpus", "cpus_per_node"), ("mem_mb", "mem_mb_per_node"), ("gpus", "gpus_per_node")):
                 assert sum(job.get(asked, 0) for job in there) <= has[column][place]
 
 
@@ -69,13 +65,7 @@ def test_waits_on_an_empty_queue(policy):
     """Before anything is submitted, a policy waits."""
     ready = procure_run.prepare(job_table(submit_time=[0], run_time=[1]), with_tree(node_table(2)))
     _, state = simulator_state.build(
-        ready.jobs,
-        ready.kinds,
-        ready.fits,
-        ready.kind_of,
-        ready.durations.took,
-        leaf=ready.leaf,
-        pod=ready.pod,
+        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took, leaf=ready.leaf, pod=ready.pod
     )
     assert catalog.spec(policy).parameters.make(state)(state)[0] == WAIT
 
