@@ -286,7 +286,8 @@ def test_fit_finds_what_holds(tmp_path, procure):
     easy, rules = (
         fidelity(late, simulate(late, nodes, policy).schedule) for policy in ("easy", f"rules:site={tmp_path / 'site'}")
     )
-    assert rules.no_worse(easy) and rules.distance < 0.2 * easy.distance and rules.rank_correlation > 0.8
+    assert rules.mean_error <= easy.mean_error
+    assert rules.distance < 0.2 * easy.distance and rules.rank_correlation > max(0.8, easy.rank_correlation)
     write(late, tmp_path / "late.parquet")
     code, out, _ = procure("site", "check", tmp_path / "site", "--jobs", tmp_path / "late.parquet", "--format", "json")
     assert code == 0

@@ -7,10 +7,9 @@ import pytest
 from test_workload_swf import HEADER as SWF_HEADER
 from test_workload_swf import row
 
-from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check, write
-from procure.workload import followed_by, import_log, read_log
+from procure.workload import import_log, read_log
 
 JOBS = check(pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_time": 3, "cpus_per_node": 2}), JOB)
 
@@ -32,12 +31,3 @@ def test_an_swf_log_is_known_by_its_name_and_knows_its_origin(tmp_path, name, fo
     assert log.origin == 1000 and log.jobs["submit_time"].tolist() == [1010]
     again = import_log(tmp_path / name, "swf", clock="log")
     assert again.origin == 0 and again.jobs["submit_time"].tolist() == [10]
-
-
-def test_a_log_that_follows_is_joined_at_its_first_submission():
-    """Row order is kept; one that begins before the first ends is refused."""
-    later = JOBS.assign(submit_time=JOBS["submit_time"] + 4)
-    joined, cut = followed_by(JOBS, later)
-    assert joined["submit_time"].tolist() == [5, 9, 9, 13] and cut == 9
-    with pytest.raises(TableError, match="begins at 8 s, before the last submission of the earlier, 9 s"):
-        followed_by(JOBS, later.assign(submit_time=later["submit_time"] - 1))

@@ -34,14 +34,6 @@ class Fidelity(NamedTuple):
         error, distance, order = ((own + 1e-9) / (beside + 1e-9) for own, beside in pairs)
         return error, distance, order
 
-    def no_worse(self, other: Fidelity) -> bool:
-        """Say whether it is no further in any of the three."""
-        return (
-            self.mean_error <= other.mean_error
-            and self.distance <= other.distance
-            and self.rank_correlation >= other.rank_correlation
-        )
-
 
 def fidelity(jobs: pd.DataFrame, schedule: pd.DataFrame) -> Fidelity:
     """Compare the starts of a schedule with those of its log, row by row; waits as `procure.comparison.waits`."""

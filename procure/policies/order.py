@@ -61,10 +61,6 @@ class Order(NamedTuple):
         return None
 
 
-FIRST_COME = Order(FCFS, 0.0, 0.0, 0.0, 1.0)
-"""First come, first served."""
-
-
 def is_queue_order(order: Any) -> bool:
     """Say whether an order is that of the queue, for which nothing need be compared."""
     return isinstance(order, Order) and order.rule == FCFS

@@ -1,6 +1,6 @@
-"""The loop for policies that suspend running jobs or end them: such a job waits again, from its beginning, or is over.
+"""The loop for policies that end running jobs: such a job waits again, from its beginning, or is over.
 
-A policy that does so answers what `ending` and `pausing` make of a job, beside jobs to start. Other policies ride
+A policy that does so answers what `ending` makes of a job, beside jobs to start. Other policies ride
 `procure.simulator.drive.kernel_loop`, which knows nothing of this and costs them nothing.
 """
 
@@ -8,65 +8,27 @@ from __future__ import annotations
 
 from procure.files.kernels import njit
 from procure.simulator.kernel import inlined, part
-from procure.simulator.pace import LONGEST_WORK, _change, _move
+from procure.simulator.pace import _move
 from procure.simulator.reference import by_reference
 from procure.simulator.state import PACE_ONE, WAIT
 from procure.simulator.steps import (
-    NODE_TOO_BUSY,
     NOT_RUNNING,
     OK,
-    PACE_TOO_LONG,
     STUCK,
     _append,
     _leave,
     _pop,
     _release,
-    _touch,
     advance,
     place,
 )
 from procure.simulator.tasks import n_answered
-from procure.simulator.usable import set_node_state
 
 
 @part
 def ending(job, again):
     """Return the answer that ends a running job now; with ``again`` = 1 it waits again, with 0 it is over."""
-    return WAIT - 1 - 4 * job - again
-
-
-@part
-def pausing(job, paused):
-    """Return the answer that suspends a running job now, which gives its CPUs; with ``paused`` = 0 it goes on."""
-    return WAIT - 1 - 4 * job - 2 - paused
-
-
-@inlined
-def _take_cpus(state, job, n_cpus):
-    """Take so many CPUs more of each of a job's nodes; says whether there are."""
-    for i in range(state.node_first[job], state.node_first[job + 1]):
-        if state.free_cpus[state.node_list[i]] < n_cpus:
-            return False
-    for i in range(state.node_first[job], state.node_first[job + 1]):
-        _touch(state.touched, state.node_list[i])
-        state.free_cpus[state.node_list[i]] -= n_cpus
-        set_node_state(state, state.node_list[i])
-    return True
-
-
-@inlined
-def _pause(world, state, job, paused):
-    """Suspend a running job or let it go on; nothing happens to one that has ended at this moment."""
-    if job >= state.submit.size or state.start[job] < 0:
-        return NOT_RUNNING
-    if world.end[job] <= state.now[0] or (state.pace[job] == 0) == (paused == 1):
-        return OK
-    if world.left[job] < 0 and world.full[world.speed_of[job], job] > LONGEST_WORK:
-        return PACE_TOO_LONG
-    if not _take_cpus(state, job, -state.cpus[job] if paused else state.cpus[job]):
-        return NODE_TOO_BUSY
-    _change(world, state, job, 0 if paused else PACE_ONE)
-    return OK
+    return WAIT - 1 - 2 * job - again
 
 
 @inlined
@@ -74,9 +36,6 @@ def _stop(world, state, job, again):
     """End a running job; if it is to wait again, it has never started and does all of its work anew."""
     if job >= state.submit.size or state.start[job] < 0 or world.end[job] <= state.now[0]:
         return NOT_RUNNING
-    if state.pace[job] == 0:
-        for i in range(state.node_first[job], state.node_first[job + 1]):
-            state.free_cpus[state.node_list[i]] -= state.cpus[job]  # which `_release` gives back
     world.end[job] = -1  # before all others, so that the heap gives it first
     _move(world.heap, world.n_heap[0], world.end, job)
     _pop(world.heap, world.n_heap[0], world.end)
@@ -101,16 +60,13 @@ def _stop(world, state, job, again):
 
 @njit(inline="always")
 def preempting_loop(world, state, decide, own):
-    """Do as `procure.simulator.drive.kernel_loop` with a policy that may end and suspend jobs."""
+    """Do as `procure.simulator.drive.kernel_loop` with a policy that may end jobs."""
     world, state, own = by_reference(world), by_reference(state), by_reference(own)
     job = WAIT
     while job != WAIT or advance(world, state):
         if job < WAIT:
-            about, how = (WAIT - 1 - job) // 4, (WAIT - 1 - job) % 4
-            if how > 1:
-                status = _pause(world, state, about, how - 2)
-            else:
-                status = _stop(world, state, about, how)
+            about = (WAIT - 1 - job) // 2
+            status = _stop(world, state, about, (WAIT - 1 - job) % 2)
             if status != OK:
                 return status, about
         elif job != WAIT:

@@ -7,7 +7,7 @@ from procure.workload.importing import import_log, read_log
 from procure.workload.ledger import Imported
 from procure.workload.log_settings import FORMATS, LogSettings
 from procure.workload.scale import scale_load
-from procure.workload.slice import followed_by, merge, slice_day, slice_times
+from procure.workload.slice import merge, slice_day, slice_times
 from procure.workload.speed import scale_run_time
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "LogSettings",
     "day_table",
     "describe",
-    "followed_by",
     "generate",
     "import_log",
     "load_recipe",

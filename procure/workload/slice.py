@@ -103,11 +103,3 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
         first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
         merged = merged[merged["_part"] == first]
     return with_clock(merged.drop(columns="_part").reset_index(drop=True), clocks.pop())
-
-
-def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Join a workload with one that follows it, and return the first submission of the second, too."""
-    cut, last = int(later["submit_time"].min()), int(jobs["submit_time"].max())
-    if cut < last:
-        raise TableError(f"the later log begins at {cut} s, before the last submission of the earlier, {last} s")
-    return pd.concat([jobs, later], ignore_index=True), cut
