@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -25,26 +23,12 @@ def jobs(tmp_path_factory):
     return str(path)
 
 
-def ok(*arguments):
-    found = RUN.invoke(app, ["forecast", *arguments])
-    assert found.exit_code == 0, found.output
-    return found.stdout
-
-
 def test_what_is_expected_is_a_job_table(jobs):
     """With confidence, and only what comes after the moment."""
     moment = MONDAY + 15 * 86_400
     table = check(procure.forecast_jobs(read(jobs, JOB), 2, at=moment, confidence="hazard").table, JOB)
     assert len(table) and table["submit_time"].between(moment, moment + 2 * 86_400).all()
     assert {"confidence", "every", "burst"} <= set(table)
-
-
-def test_evaluate_gives_a_row_per_period_and_mode(jobs):
-    """Scripts find the documented names."""
-    rows = json.loads(ok("evaluate", jobs, "--format", "json"))
-    wanted = {"auc", "brier", "brier_constant", "n_forecasts", "n_hits", "base_rate", "period", "confidence"}
-    assert all(wanted <= row.keys() for row in rows)
-    assert {row["confidence"] for row in rows} == {"pdf", "survival", "hazard", "boosted"}
 
 
 @pytest.mark.parametrize(

@@ -192,29 +192,6 @@ def states(policy, jobs, nodes, **options):
     return run, kept["state"]
 
 
-def test_no_work_is_lost_by_many_changes():
-    """A thousand changes of pace, of which each second's last counts, end a job when Σ pace · s reaches its work."""
-    rng = np.random.default_rng(1)
-    paces = rng.integers(1, 2 * PACE_ONE, 5000).tolist()
-    done = []
-
-    def decide(state):
-        if state.start[0] < 0:
-            return 0, [0]
-        if state.n_running[0]:
-            ask_pace(state, 0, paces[-1])
-            ask_pace(state, 0, paces[len(done)])
-            done.append(paces[len(done)])
-            state.wake[0] = state.now[0] + 1
-        return WAIT, []
-
-    jobs = job_table(submit_time=[0], run_time=[1000])
-    run, _ = states(decide, jobs, node_table(1))
-    assert len(done) > 900
-    total = np.cumsum(done)
-    assert run.schedule["end_time"][0] == 1 + int(np.searchsorted(total, 1000 * PACE_ONE))
-
-
 def test_what_the_scheduler_expects_moves_with_the_pace():
     """Half the pace doubles what is left of the estimate, a pause makes it unknown, and going on restores it."""
     seen = []

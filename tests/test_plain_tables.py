@@ -7,7 +7,6 @@ import pytest
 
 from procure.cli import common
 from procure.cli.layout import cells
-from procure.page.names import head
 from procure.text import duration, format_value
 
 
@@ -31,22 +30,6 @@ def test_a_wide_table_is_laid_out_row_by_row(capsys):
     assert max(len(line) for line in said.splitlines() if line != title) <= 80
     assert said.split().count("remarkable") == 2 * said.split().count("123,457") == 40
     assert said.count("policy") == 2 and said.count("best-fit") == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("mean_wait_time", ("mean wait", "s")), ("price_usd", ("price US$", "US$")), ("n_jobs", ("jobs", "")),
-        ("total_cpus", ("total CPUs", "")), ("mem_gb", ("mem GB", "GB")), ("hit_share", ("hit share", "share")),
-        ("rmse_seconds", ("RMSE", "s")), ("utilization_cpu", ("CPUs used", "share")), ("usd", ("US$", "US$")),
-        ("tco, US$", ("tco US$", "US$")), ("rank", ("rank", "")), ("n_hits", ("hits", "")),
-        ("horizon", ("horizon", "")), ("n_windows", ("windows", "")),
-    ],
-)  # fmt: skip
-def test_heads_are_words_and_tell_units(name, said):
-    """One style: words, and the unit of what is not a count or a length of time."""
-    assert head(name) == said
-    assert head(name, "")[1] == ""
 
 
 def test_no_false_precision():

@@ -216,6 +216,10 @@ BAD = {
     "raises": (_raises, r"_raises raised KeyError.*0 s after the first submission \(2 jobs waiting, 0 running"),
     "no pair": (lambda state: 7, "answered 7.*an answer is"),
     "a float for a node": (lambda state: (0, [0.5]), "an answer is"),
+    "an unknown job": (lambda state: (99, [0]), "no such job"),
+    "a job not yet submitted": (lambda state: (2, [0]), "not waiting"),
+    "an unknown node": (lambda state: (0, [5]), "no such node"),
+    "two nodes for one": (lambda state: (0, [0, 1]), "another number of nodes"),
     "starts one twice": (lambda state: (0, [0]), "not waiting"),
     "names a node twice": (lambda state: (1, [0, 0]), "named twice"),
     "a busy node": (lambda state: (0, [0]) if state.start[0] < 0 else (1, [0, 1]), "lacks"),
@@ -227,7 +231,7 @@ BAD = {
 def test_a_policy_that_errs_is_named_with_the_state(name):
     """Whatever a policy does wrong is one PolicyError that says what, when and how many wait and run."""
     policy, message = BAD[name]
-    jobs = job_table(submit_time=[0, 0], run_time=[9, 9], n_nodes=[1, 2])
+    jobs = job_table(submit_time=[0, 0, 9], run_time=[9, 9, 9], n_nodes=[1, 2, 1])
     with pytest.raises(PolicyError, match=message):
         procure_run.simulate(jobs, node_table(2), policy)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from procure.cli.quotes import app
 from procure.errors import TableError
 from procure.packages.quotes import read_quotes, summarise_quotes
 
@@ -102,13 +99,3 @@ def test_a_file_without_quotes_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(TableError, match=r"empty\.csv"):
         read_quotes(path)
-
-
-def test_command_prints_categories() -> None:
-    """`quotes check --format json` has every type, no problem, and a record per category; the table names the file."""
-    runner = CliRunner()
-    found = json.loads(runner.invoke(app, ["check", str(EXAMPLE), "--format", "json"]).stdout)
-    assert len(found["rows"]) == 21 and found["problems"] == [] == found["lines"]
-    assert [record["n_types"] for record in found["categories"]] == [4, 2, 15]
-    said = runner.invoke(app, ["check", str(EXAMPLE)]).stdout
-    assert "21 types in 3 categories" in " ".join(said.split())  # the title is broken where the folder is deep

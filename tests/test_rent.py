@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -148,17 +147,19 @@ def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
     assert rows.loc["burst over 30 min", ["rented_jobs", "jobs_left_out"]].tolist() == [0, 0]
 
 
-def test_command(folder: Path) -> None:
-    """JSON has the ways, the break-even load and the notes."""
-    asked = ["compare-rent", str(folder / "study.toml"), "--prices", str(folder / "cloud.csv"), "--package", "Node=1"]
-    done = CliRunner().invoke(app, [*asked, "--wait-bound", "30min", "--wait-bound", "2h", "--format", "json"])
-    assert done.exit_code == 0, done.output
-    document = json.loads(done.stdout)
-    assert [one["way"] for one in document["ways"]][-2:] == ["burst over 30 min", "burst over 2 h"]
-    assert document["ways"][-1]["usd"] == document["ways"][0]["usd"]
-    assert set(document["break_even_load"]) == {"on demand", "reserved"}
-    for more in (["--uncertainty", "20"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
-        assert CliRunner().invoke(app, [*asked, *more]).exit_code == 2
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        (["--wait-bound", "30min", "--wait-bound", "2h"], 0),
+        (["--wait-bound", "soon"], 2),
+        (["--package", "Other=1"], 2),
+    ],
+)
+def test_command(folder: Path, more: list[str], code: int) -> None:
+    """Bounds of the wait are lengths of time; the last of each option counts."""
+    asked = ["compare-rent", folder / "study.toml", "--prices", folder / "cloud.csv", "--package", "Node=1", *more]
+    done = CliRunner().invoke(app, list(map(str, asked)))
+    assert done.exit_code == code and (code or "burst over 2 h" in done.stdout)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError
 from procure.evaluation.many_days import Days
 from procure.explanation.bottleneck import Bottleneck
-from procure.page.html import figure, render, sentence
-from procure.page.names import heading, minus, shown, unit_of
+from procure.page.html import render
 from procure.page.vega import library, still
 from procure.reports import sections
 from procure.study import load_study
@@ -154,14 +153,6 @@ def test_every_report_leads_from_its_claims_to_their_evidence(reports: dict[str,
         assert len(re.findall(r'class="see"', text)) == len(claims) > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lengths_of_time_are_hours_and_minutes(reports: dict[str, str], name: str):
-    """Nowhere in a report's text do people read thousands of seconds."""
-    text = re.sub(r"<(script|style|pre)\b.*?</\1>", "", reports[name], flags=re.DOTALL)
-    text = re.sub(r"<[^>]*>", " ", text)
-    assert re.findall(r"\b\d[\d,]{3,} (?:s|seconds)\b|seconds of the log", text) == []
-
-
 def test_sections_escape_workload_names():
     """The names of days stand in figures, captions and lists; none of them is markup or a formula."""
     wait = np.array([np.arange(30.0), np.arange(30.0) ** 2])
@@ -181,29 +172,6 @@ def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():
     text = still('a" onload="x', 'back\\slash "quoted" \\1', spec)
     assert 'aria-label="back\\slash &#34;quoted&#34; \\1"' in text
     assert set(re.findall(r'\bid="(figure-[0-9a-f]{8})-', text)) and "onload" not in text
-
-
-def test_cells_and_sentences_are_written_for_people():
-    """Three digits, lengths of time in two units, dashes for what is unknown; a note becomes a sentence once."""
-    values = (1.23456, 1234.5, np.nan, 12, "x", None, 0.0002, True)
-    told = ["1.23", "1,234", "–", "12", "x", "–", "under 0.001", "yes"]
-    assert [shown(value) for value in values] == told
-    assert [shown(0.1234, "share"), shown(8640.0, "s"), shown(np.int64(7300), "s")] == [
-        "12.3 %",
-        "2 h 24 min",
-        "2 h 2 min",
-    ]
-    assert [shown(-0.0), shown(-0.0001, "share"), figure(-0.0001), shown(-0.2, "share"), minus("-inf")] == [
-        "0",
-        "0.0 %",
-        "0.000",
-        "−20.0 %",
-        "−inf",
-    ]
-    assert (heading("mean_wait_time"), heading("my_own"), unit_of("my_wait_time")) == ("mean wait", "my own", "s")
-    assert [sentence(one) for one in ("jobs wait", "Done.", " because of:")] == [
-        "Jobs wait.", "Done.", "Because of:",
-    ]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -239,23 +239,6 @@ def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: P
     assert np.allclose(done.ranking["mean_wait_time"], truth[done.ranking["package_id"]])
 
 
-def test_a_search_says_what_the_study_leaves_out(tmp_path: Path) -> None:
-    """As a sweep does: quotes that have expired, existing nodes that go, what the others can run already."""
-    path = make_study(tmp_path, n_jobs="60")
-    rows = (tmp_path / "quotes.csv").read_text().splitlines()
-    until = ("valid_until", "2023-01-31", "", "")
-    (tmp_path / "quotes.csv").write_text("\n".join(map(",".join, zip(rows, until, strict=True))))
-    (tmp_path / "nodes.csv").write_text("node_id,kind,cpus,mem_mb,gpus\nn1,old,8,64000,0\nn2,old,8,64000,0\n")
-    rules = 'existing_nodes = "nodes.csv"\nretire = ["n2"]\nas_of = 2024-01-01\n[[workloads]]'
-    path.write_text(path.read_text().replace("[[workloads]]", rules))
-    notes: list[str] = []
-    search(path, runs=3, note=notes.append)
-    said = "\n".join(notes)
-    assert "quotes that expired before 2024-01-01 are left out: Small" in said
-    assert "1 of 2 nodes are retired: n2" in said and "a purchase changes only" in said
-    assert set(notes) == set(load_plan(load_study(path)).notes)
-
-
 @pytest.mark.slow
 def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
     here, there = (make_study(tmp_path / name, budget="250_000", n_jobs="400") for name in ("a", "b"))
@@ -263,14 +246,9 @@ def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one.ranking, two.ranking)
 
 
-def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: Path) -> None:
-    path = make_study(tmp_path, budget="250_000", n_jobs="400")
-    run = runner.invoke(app, ["search", str(path), "--set", "search.runs=80", "-k", "4", "--format", "json"])
-    assert run.exit_code == 0, run.output
-    document = json.loads(run.stdout)
-    assert [one["rank"] for one in document["packages"]] == [1, 2, 3, 4]
-    assert document["spent"]["n_runs_computed"] == 80
-    assert "80 of 80 runs requested" in run.stderr
+def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="farm 'moon' is not known"):
+        found(make_study(tmp_path, n_jobs="60"), farm="moon")
 
 
 def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatch) -> None:

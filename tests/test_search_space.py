@@ -123,7 +123,6 @@ def test_a_space_beyond_the_limit_is_not_listed() -> None:
     listed = here.listed()
     assert listed is not None
     assert here.listed(most=len(listed) - 1) is None
-    assert space(quotes(), budget_usd=50_000_000, types_per_category="any").listed() is None
 
 
 def test_package_names_are_those_of_the_package_table_and_can_be_read_back() -> None:

@@ -15,9 +15,8 @@ import pytest
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.simulator import state as simulator_state
-from procure.simulator.drive import PolicyError, drive
+from procure.simulator.drive import drive
 from procure.simulator.metrics import quantile
-from procure.simulator.state import WAIT
 from procure.workload import import_log, slice_day
 
 TYPES = ["", "a100", "v100"]
@@ -231,28 +230,6 @@ def test_multi_node_job_is_refused_by_name(monkeypatch):
     jobs = job_table(submit_time=[0, 0], run_time=[5, 5], n_nodes=[1, 3])
     with pytest.raises(TableError, match="job j1 asks for 3 nodes"):
         procure_run.simulate(jobs, node_table(cpus=[4]))
-
-
-def _case():
-    return job_table(submit_time=[0, 0, 9], run_time=[5, 5, 5], cpus_per_node=[2, 2, 1]), node_table(cpus=[2, 1])
-
-
-BAD_ANSWERS = {
-    "unknown job": (lambda state: (99, np.array([0])), "no such job"),
-    "job not yet submitted": (lambda state: (2, np.array([0])), "not waiting"),
-    "unknown node": (lambda state: (0, np.array([5])), "no such node"),
-    "too small a node": (lambda state: (0, np.array([1])), "lacks the free"),
-    "two nodes for one": (lambda state: (0, np.array([0, 1])), "another number of nodes"),
-    "waits for ever": (lambda state: (WAIT, state.chosen[:0]), "waits for ever"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_wrong_decision_is_a_named_error(name):
-    """A policy that decides what cannot be is told what was wrong and when; nothing is placed."""
-    policy, message = BAD_ANSWERS[name]
-    with pytest.raises(PolicyError, match=message):
-        procure_run.simulate(*_case(), policy)
 
 
 def _written() -> str:

@@ -73,14 +73,6 @@ def test_jobs_that_share_a_node_stand_above_each_other():
     assert gantt_text(run.schedule) == "n0 |1111.|\n   |22333|\n"
 
 
-def test_a_run_prints_its_metrics_and_not_its_arrays():
-    """`print(run)` is the summary, a prompt shows one line."""
-    many = pd.concat([JOBS.assign(job_id=f"{i}" + JOBS["job_id"]) for i in range(300)], ignore_index=True)
-    run = procure.simulate(many, NODES, "best-fit")
-    assert str(run) == run.summary() and "mean_wait_time" in str(run) and len(str(run).splitlines()) < 60
-    assert repr(run) == "<Run: simulated 900 jobs>"
-
-
 def test_policies_are_compared_as_names_parameters_and_callables(files):
     """Each by its label; tables may be files."""
     easy = spec("easy").parameters

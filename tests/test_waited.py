@@ -10,7 +10,7 @@ from small_study import QUOTES
 
 import procure
 from procure.account.entries import LOG
-from procure.recommender.replay_check import check_replay, compare_baseline, cut_hours, cut_sentence, find_logs
+from procure.recommender.replay_check import check_replay, compare_baseline, cut_hours, find_logs
 from procure.site.model import Rule, Site
 from procure.site.store import write_site
 from procure.study import load_study
@@ -179,19 +179,6 @@ def test_bounds_are_in_order_whatever_the_replays_give():
     assert cut_hours(whole) == (30.0, 95.0)
     # Waits twice as long for nodes: half of its difference.
     assert cut_hours(whole | {"today": 140.0, "bought": 70.0})[0] == 35.0
-
-
-def test_what_is_wanted_is_named():
-    def said(gpu: float, cpu: float, cut: float, hours: float = 100.0) -> str:
-        classes = [{"class": "gpu", "want_hours": gpu}, {"class": "cpu", "want_hours": cpu}]
-        account = {"hours": hours, "want_hours": gpu + cpu, "cut_hours": cut, "cut_hours_at_most": 90.0}
-        return cut_sentence(account | {"by_class": classes}, most=False)
-
-    assert said(40, 1, 38) == (
-        "of 100 hours waited in the log, 41 were for want of GPU nodes; this purchase cuts 38 of these"
-    )
-    assert "for want of nodes" in said(0, 41, 0) and said(0, 41, 0).endswith("cuts none of these")
-    assert "no waiting" in said(0, 0, 0, 0.0)
 
 
 @pytest.mark.slow
