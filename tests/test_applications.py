@@ -189,7 +189,6 @@ def test_what_one_log_ran_on_is_not_what_another_ran_on(tmp_path: Path, name: st
 
 
 def test_a_type_with_a_bar_in_its_name_is_refused(tmp_path: Path):
-    """Its speed could not be read back from the job table."""
     path = study(tmp_path, TWO)
     (tmp_path / "quotes.csv").write_text(QUOTES.replace("Epyc,a", "Ep|yc,a"))
     with pytest.raises(TableError, match=r"applications\.vasp\.speed: type 'Ep\|yc' holds \| or ="):
@@ -241,7 +240,6 @@ def test_study_check_says_what_is_covered(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
-    """One line each."""
     more = more.replace("P9", '"AMD EPYC 9654"')
     assert words in refused(tmp_path, f"[applications]\n{more}\n")
 
@@ -250,11 +248,9 @@ def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
     "text", ["Big", "=2", "Big=0", "Big=-1", "Big=x", "Big=1/0", "Big=2:0", "Big=2:1.1", "Big=nan"]
 )
 def test_a_job_table_with_speeds_that_are_none_is_refused(text: str):
-    """By the column's name."""
     with pytest.raises(TableError, match="kind_speeds"):
         speeds_of(text, KINDS)
 
 
 def test_speeds_that_stand_in_the_log_are_not_overwritten(tmp_path: Path):
-    """They and [applications] would contradict each other."""
     assert "has speeds of its own" in refused(tmp_path, TWO, jobs=named_jobs().assign(kind_speeds="Epyc=2"))

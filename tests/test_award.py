@@ -38,7 +38,6 @@ def scored(**more: object) -> list[float]:
 
 
 def test_the_case_on_paper() -> None:
-    """Points as docs/claims/offers.md computes them by hand."""
     assert scored() == [68.6667, 88.8333, 90.0]
     assert scored(rule="linear") == [52.0, 87.3333, 89.5556]
     assert scored(scale={"waits": {"full": "10min", "none": "70min"}}) == [58.6667, 82.1667, 80.0]
@@ -129,7 +128,6 @@ def tender(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_offers_of_vendors_end_to_end(tender: Path) -> None:
-    """Each set of vendors is scored by its first package."""
     done = CliRunner().invoke(app, ["recommend", str(tender), "--format", "json"])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)[0]["award"]
@@ -233,7 +231,6 @@ def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
 
 
 def test_without_rules_nothing_is_scored(tender: Path) -> None:
-    """A study without [award] has no matrix, and says so."""
     path = tender.parent / "none.toml"
     path.write_text(STUDY.split("[award]")[0].format(), encoding="utf-8")
     with pytest.raises(TableError, match=r"has no \[award\]"):

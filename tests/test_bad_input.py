@@ -180,7 +180,6 @@ def test_a_toml_file_that_python_cannot_hold_is_one_error(text, message, tmp_pat
 
 
 def test_settings_are_asked_for_in_plain_words(tmp_path):
-    """No error speaks of inputs, patterns or parsing."""
     (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,compute,32,128,0,6960\n")
     path = tmp_path / "my study.toml"
     settings = {"quotes": "5", "sweep": "{ sample = 0, batch_size = 'x' }", "model": "{ feature_set = 'net' }"}

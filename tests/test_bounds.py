@@ -52,7 +52,6 @@ def whole_numbers():
 
 
 def test_every_whole_number_on_the_command_line_has_an_upper_bound():
-    """An option without one could ask for work without an end."""
     found = dict(whole_numbers())
     assert len(found) > 12
     assert not [name for name, option in found.items() if option.max is None]
@@ -91,7 +90,6 @@ def bounded(annotation, metadata) -> bool:
 
 
 def test_every_whole_number_in_settings_has_an_upper_bound():
-    """Study files, presets, recipes and policies' parameters."""
     for module in pkgutil.walk_packages(procure.__path__, "procure."):
         importlib.import_module(module.name)
     classes = [one for one in settings_classes() if one.__module__.startswith("procure.")]
@@ -121,7 +119,6 @@ def test_every_whole_number_in_settings_has_an_upper_bound():
     ],
 )
 def test_a_study_that_asks_for_too_much_is_one_error(tmp_path, more, workloads, says):
-    """One line that names the key, without any work."""
     (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\n")
     text = workloads.replace("'generate': {'seed': ", "'generate' = {'seed' = ").replace("': ", "' = ")
     (tmp_path / "s.toml").write_text(STUDY.format(workloads=text, more=more))
@@ -131,7 +128,6 @@ def test_a_study_that_asks_for_too_much_is_one_error(tmp_path, more, workloads, 
 
 
 def test_too_many_policies_are_not_compared():
-    """Twenty thousand are refused before the first is read."""
     with pytest.raises(TableError, match="20,000 policies were given; at most 1,000 are compared"):
         check_policies(["fcfs"] * 20_000)
 

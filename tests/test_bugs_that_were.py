@@ -127,7 +127,6 @@ def test_a_topology_in_yaml_is_read_with_a_site(tmp_path) -> None:
 
 
 def test_settings_that_are_read_and_not_followed_are_listed(tmp_path) -> None:
-    """They stood in the site without a word on what they change."""
     (tmp_path / "slurm.conf").write_text(
         "SchedulerParameters=bf_one_resv_per_job\nSelectTypeParameters=CR_Core,CR_Pack_Nodes\n"
         "NodeName=n1 CPUs=4\nPartitionName=p Nodes=ALL MaxCPUsPerNode=2\n"
@@ -146,7 +145,6 @@ def test_limits_that_are_not_applied_are_listed() -> None:
 
 
 def test_a_replay_to_the_second_errs_by_nothing() -> None:
-    """Waits are counted from eligibility on both sides."""
     jobs = check(job_table(submit_time=[0, 0], run_time=[100, 100], cpus_per_node=4), JOB)
     run = simulate(jobs, check(node_table(1, cpus=4), NODE), "fcfs")
     logged = jobs.assign(start_time=run.schedule["start_time"], eligible_time=[0, 40])
@@ -178,7 +176,6 @@ def test_twenty_thousand_singletons_are_laid_out_at_once() -> None:
     ],
 )
 def test_of_dependencies_with_a_question_mark_one_is_enough(dependency, starts) -> None:
-    """As sbatch has it of ``?``; a comma asks for all."""
     jobs = job_table(
         job_id=["1", "2", "3", "4"], submit_time=[0, 0, 0, 10], run_time=[900, 300, 60, 5], cpus_per_node=1
     )
@@ -223,7 +220,6 @@ def test_an_award_goes_by_a_class_of_the_study(tmp_path) -> None:
 
 
 def test_a_reservation_without_a_name_is_one_error(tmp_path, procure) -> None:
-    """What lacks is named, where Slurm prints it."""
     (tmp_path / "slurm.conf").write_text("NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 Default=YES\n")
     (tmp_path / "reservation.txt").write_text("ReservationName= StartTime=1700000000 EndTime=1700003600 Nodes=n1\n")
     code, _, err = procure("site", "read", tmp_path, "--out", tmp_path / "site")

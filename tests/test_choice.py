@@ -92,7 +92,6 @@ def test_each_objective_has_its_own_order(objective, first, value):
 
 
 def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_asked_for():
-    """As in the plain list."""
     figures = values_with(WAITS, [0, 0, 1, 0])
     assert names(choose(figures, OBJECTIVES["worst-day"])) == ["p1", "p0", "p3", "p2"]
     assert names(choose(figures, OBJECTIVES["worst-day"], rule="published"))[0] == "p2"
@@ -138,7 +137,6 @@ def test_learning_asks_for_one_model_or_for_one_per_workload():
 
 
 def test_where_nothing_satisfies_them_it_is_said_why():
-    """After the nearest were simulated."""
     figures = values_with(WAITS)
     with pytest.raises(TableError) as raised:
         choose(figures, OBJECTIVES["price"], [parse("price_usd<=97", KNOWN), parse("worst_day<=60", KNOWN)])
@@ -181,7 +179,6 @@ def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_th
 
 
 def test_what_is_not_known_of_a_package_cannot_be_an_objective():
-    """Such as energy where a quote says no watts."""
     figures = values_with(WAITS)
     figures.costs = pd.DataFrame({"energy_kwh_per_year": [1.0, NAN, NAN, 4]})
     with pytest.raises(TableError, match="energy: energy_kwh_per_year is not known for 2 of 4 packages; the quotes"):
@@ -389,7 +386,6 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("objective", ["mean-wait", "p95-wait"])
 def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
-    """And it is said that waits do not tell packages apart."""
     answer = ask(calm, "--objective", objective, "--format", "json")
     assert answer.exit_code == 0, answer.output
     rows = json.loads(answer.stdout)
@@ -399,7 +395,6 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
 
 
 def test_a_model_that_knows_no_more_than_the_mean_is_said_to_be_none():
-    """Its error is not shown beside that of useful ones."""
     good, bad = (
         Model(
             "p95-wait", "s", SimpleNamespace(rmse_seconds=rmse, constant_rmse_seconds=10.0,
@@ -426,7 +421,6 @@ def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
 
 @pytest.mark.slow
 def test_a_short_list_is_simulated_whole_where_no_model_is_any_good(tmp_path):
-    """And neither the list nor an explanation shows the model."""
     path = made(tmp_path)
     found = procure.recommend(path, k=3)
     assert found.ranking["simulated"].all() and found.predicted is None

@@ -163,7 +163,6 @@ def test_the_objectives_that_are_listed_are_those_of_this_study():
     "line", ["quotes check .", "workload describe .", "workload import . --log-format csv", "study check ."]
 )
 def test_a_folder_is_not_said_to_be_missing(line, tmp_path, monkeypatch):
-    """Where a file is needed, a folder is called a folder."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, line.split())
     assert isinstance(done.exception, TableError) and str(done.exception) == ".: is a folder; name a file"

@@ -60,7 +60,6 @@ def test_no_difference_has_no_p_value():
 
 
 def test_no_significance_of_few_parts():
-    """Five pairs give no p value and no interval, six do."""
     values = pd.DataFrame({"a": [10.0, 20, 30, 40, 50, 60], "b": [9.0, 18, 28, 37, 46, 55]})
     few, enough = paired_tests(values.iloc[:5], "a").iloc[0], paired_tests(values, "a").iloc[0]
     assert few["difference"] == -2.4 and few[["low", "high", "p_t", "p_wilcoxon"]].isna().all()
@@ -94,7 +93,6 @@ def test_a_class_of_which_no_job_runs_is_a_column_without_a_wait():
 
 
 def test_slices():
-    """A week's jobs stand together."""
     jobs = job_table(submit_time=np.arange(100) * 20_000, run_time=[1] * 100)
     weeks = list(parts.slices(jobs, "week"))
     assert [len(week) for _, week in weeks] == [31, 30, 30]  # the fourth has too few jobs

@@ -65,7 +65,6 @@ def test_expressions_are_read(text, column, op, value):
     ],
 )
 def test_what_cannot_be_read_is_refused(text, complaint):
-    """In one sentence that quotes it; nothing in it is executed."""
     with pytest.raises(TableError, match=complaint):
         parse(text, KNOWN)
 
@@ -73,7 +72,6 @@ def test_what_cannot_be_read_is_refused(text, complaint):
 @settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="p95_wait<=>4h%$., kWM-", max_size=20))
 def test_any_text_is_read_or_refused(text):
-    """Never another exception."""
     try:
         found = parse(text, KNOWN)
     except TableError as error:
@@ -85,7 +83,6 @@ def test_any_text_is_read_or_refused(text):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([(u, k) for u in UNITS for k in UNITS[u]]))
 def test_units_multiply_exactly(number, unit):
-    """Whatever the figure of that dimension."""
     dimension, suffix = unit
     names = {
         "s": "mean_wait", "US$": "price_usd", "kWh": "energy_kwh_per_year", "share": "busy_share",

@@ -117,7 +117,6 @@ def test_excess_risk_stays_below_its_bound():
 
 @pytest.mark.slow
 def test_excess_risk_stays_below_its_bound_at_10_000_cases():
-    """The same where the bound is relatively tightest."""
     check_bounds([10_000])
 
 
@@ -142,7 +141,6 @@ def test_ucb_finds_the_lowest_loss_of_each_context():
 
 
 def test_same_seed_same_choices():
-    """Randomness comes from the argument alone."""
     context = np.array([1, 1, 1, 1, 1, 1, ABOVE])
 
     def chosen(seed):
@@ -195,13 +193,11 @@ def test_the_study_has_45_workflows(cores):
     ],
 )
 def test_wrong_arguments_are_named(call):
-    """One error that says what is allowed."""
     with pytest.raises(ArgumentError, match=r"was given|known|needed|allowed|has"):
         call()
 
 
 def test_every_mode_learns_something():
-    """No mode leaves the learner as it was."""
     for mode in MODES:
         learner = make_learner(mode, 0)
         learn(learner, np.zeros(N_METRICS + 1, np.int64), 1, np.full(4, 0.5), 0.0)

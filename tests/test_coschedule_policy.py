@@ -98,7 +98,6 @@ def test_two_jobs_at_most_on_a_core_set_and_memory_is_never_shared(variant):
 
 
 def test_a_job_without_profile_shares_with_nobody():
-    """Where no profile is known, co-scheduling is first fit."""
     jobs, nodes = case(1)
     bare = jobs.drop(columns=["cpu_percent", "mem_percent", "bandwidth_percent"])
     ours = simulate(bare, nodes, "coschedule:share=0.5").schedule
@@ -150,7 +149,6 @@ def test_bad_parameters_are_one_error(policy, said):
 
 
 def test_a_profile_over_100_percent_is_refused():
-    """The error names the column and the value."""
     jobs = workflows(64).assign(cpu_percent=120.0)
     with pytest.raises(TableError, match="cpu_percent"):
         simulate(jobs, system(64), "coschedule")

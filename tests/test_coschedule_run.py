@@ -103,7 +103,6 @@ def test_idle_guest_yields_and_outputs_are_marked(capfd):
     ],
 )
 def test_bad_input_is_one_error_and_leaves_nothing_running(call, said):
-    """What was wrong and what is allowed; no process remains."""
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with pytest.raises(TableError, match=said):
         call()

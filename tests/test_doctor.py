@@ -31,7 +31,6 @@ def test_it_says_what_is_installed(procure, places):
 
 
 def test_kernels_of_the_code_of_today_are_counted(places):
-    """What other code left is not counted as compiled."""
     from procure.files.kernels import _CODE, compiled_files, kept_under
 
     source = _CODE / "simulator" / "batch.py"
@@ -61,7 +60,6 @@ def test_what_is_missing_is_one_sentence_and_exit_code_1(procure, monkeypatch, l
 
 
 def test_both_builds_of_xgboost_are_a_problem(procure, monkeypatch):
-    """They overwrite each other's files."""
     monkeypatch.setattr(doctor.metadata, "requires", lambda name: [])
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "3.2.0")
     code, _, err = procure("doctor")

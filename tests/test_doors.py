@@ -56,7 +56,6 @@ def test_only_the_shared_doors_print():
 
 
 def test_only_escaped_frames_become_csv():
-    """One function writes CSV; it escapes formulas."""
     found = [(path, name) for path, name, _ in calls() if name.endswith(".to_csv")]
     assert found == [("tables.py", "safe.to_csv")]
 
@@ -141,7 +140,6 @@ def harmless(*arguments: object) -> None:
     ],
 )  # fmt: skip
 def test_names_of_jobs_and_nodes_are_only_names(tmp_path, monkeypatch, words):
-    """Co-scheduling, comparisons and schedules."""
     monkeypatch.chdir(tmp_path)
     nodes = make_nodes(2, 2, 2)
     nodes["node_id"] = [f"{name}{i}" for i, name in enumerate(NAMES * 2)][: len(nodes)]

@@ -136,7 +136,6 @@ def test_mixed_models_are_said(tmp_path) -> None:
     ],
 )
 def test_bad_text_is_one_error(tmp_path, text: str, says: str) -> None:
-    """What is wrong with a node is said with the node."""
     with pytest.raises(TableError, match=says):
         read_existing(saved(tmp_path, text))
 

@@ -107,7 +107,6 @@ def test_a_comma_in_a_quoted_cell_is_no_field(tmp_path):
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
 def test_standard_input_is_read(name, procure, monkeypatch):
-    """A quote table and a log can come from standard input."""
     for command, text, wanted in (
         (["quotes", "check", name], QUOTES, "2 types"),
         (["workload", "import", name, "--log-format", "csv"], JOBS, "2 jobs kept"),

@@ -55,7 +55,6 @@ def of_ten_nodes(**more: object) -> pd.Series:
 
 
 def test_the_case_on_paper() -> None:
-    """Every figure of a case computed by hand, to the cent."""
     bought = of_ten_nodes().drop("package_id").astype("float64").round(2)
     paper = {
         "purchase_usd": 95950.00, "fixed_usd": 20000.00, "tax_usd": 23790.00, "lines_usd": 3000 + 13182.69,
@@ -92,7 +91,6 @@ def test_amounts_of_years_one_by_one(tenths: int, interest: int, change: int) ->
     ],
 )
 def test_bad_costs_are_named_by_key(given_: dict, says: str) -> None:
-    """A wrong key or value is one line that names it."""
     with pytest.raises(TableError) as error:
         validated(Costs, given_, "costs")
     assert says in str(error.value)
@@ -192,7 +190,6 @@ def test_what_quotes_charge_each_year_is_on_the_bill(tmp_path: Path) -> None:
 
 
 def test_a_line_of_a_file_per_node_of_a_vendor_that_quotes_nothing_is_named_by_cell() -> None:
-    """As a line of a study is: it would cost nothing, in silence."""
     line = Line("installation", "rail kit", "Nobody", 1, Decimal(150), "node", None, None, "Lines", "B4")
     with pytest.raises(TableError, match=r"sheet Lines, B4: 'rail kit' is charged for each node: no quote has the v"):
         OrderLines((line,)).with_services(read_quotes(QUOTES).assign(vendor="Alder"))
@@ -213,7 +210,6 @@ def test_the_whole_order_on_paper() -> None:
 
 
 def test_packages_and_recommend_say_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
-    """As much as the report's own sum of the bill, line by line."""
     path = tmp_path / "tax.toml"
     text = f'quotes = "{QUOTES}"\n[packages]\nrules = "published"\nbudget_usd = 40_000\n[[workloads]]\nname = "day"\n'
     path.write_text(text + "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 60\n")

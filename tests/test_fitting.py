@@ -55,7 +55,6 @@ def nodes_of(n: int) -> pd.DataFrame:
 
 
 def test_policy_rules_equals_its_slow_twin(tmp_path):
-    """EASY with pauses and limits, second by second."""
     rng = np.random.default_rng(4)
     jobs = log_of(60, span=3000).assign(n_nodes=rng.choice([1, 2, 4], 60))
     jobs = jobs.assign(account=rng.choice(["a", "b"], 60), partition=rng.choice(["p", "q", ""], 60))
@@ -133,7 +132,6 @@ def test_a_limit_of_a_partition_is_fitted():
 
 
 def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
-    """An inferred limit keeps no job out for ever."""
     jobs, nodes = log_of(100, span=DAY // 8), nodes_of(6)
     write_site(Site(rules=(Rule(kind="limit", subject="user * cpus", value=2),)), nodes, tmp_path)
     ran = simulate(jobs, nodes, f"rules:site={tmp_path}").schedule
@@ -267,7 +265,6 @@ def test_a_pause_that_is_everybodys_is_no_rule_of_a_name():
 
 
 def test_without_a_site_rules_is_easy():
-    """Without rules nobody is held back."""
     jobs, nodes = log_of(200, span=DAY // 2), nodes_of(5)
     starts = [simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules")]
     assert starts[0] == starts[1]
@@ -334,7 +331,6 @@ def test_fidelity():
     ],
 )
 def test_bad_input_is_one_line(jobs, says):
-    """No starts, a log of three days, nodes that are too small."""
     with pytest.raises(TableError, match=says) as error:
         fit_site(check(jobs(log_of(800)), JOB), nodes_of(30))
     assert "\n" not in str(error.value)

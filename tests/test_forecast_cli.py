@@ -24,7 +24,6 @@ def jobs(tmp_path_factory):
 
 
 def test_what_is_expected_is_a_job_table(jobs):
-    """With confidence, and only what comes after the moment."""
     moment = MONDAY + 15 * 86_400
     table = check(procure.forecast_jobs(read(jobs, JOB), 2, at=moment, confidence="hazard").table, JOB)
     assert len(table) and table["submit_time"].between(moment, moment + 2 * 86_400).all()

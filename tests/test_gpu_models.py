@@ -125,7 +125,6 @@ def test_packages_that_can_run_jobs_are_those_that_the_simulation_runs(tmp_path:
     ],
 )  # fmt: skip
 def test_a_wrong_mapping_is_named_by_its_key(tmp_path: Path, more: str, says: str):
-    """Nothing is simulated."""
     from procure.study.check import check_study
 
     path = study(tmp_path, f"[gpu_models]\n{more}\n")
@@ -136,13 +135,11 @@ def test_a_wrong_mapping_is_named_by_its_key(tmp_path: Path, more: str, says: st
 
 @pytest.mark.parametrize("text", ["H100", "H100=fast", "H100=0", "=2|H100"])
 def test_a_table_whose_speeds_cannot_be_read_is_refused(text: str):
-    """With what was given."""
     with pytest.raises(TableError, match="gpu_speeds"):
         speeds_of(text, GPUS)
 
 
 def test_models_are_listed_by_gpu_hours():
-    """Those on offer are not; case does not matter."""
     jobs = pd.concat([gpu_jobs(4, "K80"), gpu_jobs(2, "p100").assign(n_nodes=9), gpu_jobs(2, "h100")])
     found = asked_gpu_models(jobs, ["H100"], {"K80": GpuModel(runs_on=("H100",))})
     assert found["model"].tolist() == ["p100", "k80"] and found["runs_on"].tolist() == [[], ["H100"]]
@@ -166,7 +163,6 @@ def test_a_mapping_to_no_model_is_refused_before_a_sweep(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_a_name_means_a_row_of_the_table_or_none(name: str, model: str | None):
-    """Nothing is guessed: what may be another model is not found."""
     found = find_gpu(name)
     assert (found.model if found else None) == model
 

@@ -53,7 +53,6 @@ def test_no_pool_of_a_node_gives_more_than_it_has(policy: str) -> None:
 
 
 def test_a_package_is_said_to_run_what_the_simulation_runs() -> None:
-    """Of each request on each node alone."""
     for seed in range(few(20)):
         jobs, nodes = sliced_case(np.random.default_rng(seed))
         jobs, nodes = check(jobs.assign(n_nodes=1, submit_time=0), JOB), check(nodes, NODE)
@@ -97,7 +96,6 @@ def test_models_that_a_job_may_take_by_two_rules_are_named() -> None:
     ],
 )  # fmt: skip
 def test_pools_that_cannot_be_meant_are_refused(text: str, gpus: int, says: str) -> None:
-    """With what was given."""
     with pytest.raises(TableError, match=says):
         pools_of(text, gpus)
 

@@ -32,7 +32,6 @@ def test_a_login_node_gets_no_gpu_libraries():
 
 
 def test_the_search_for_a_policy_names_its_extra(monkeypatch):
-    """Without cma it is one sentence."""
     from procure.learn.search import search
 
     monkeypatch.setitem(sys.modules, "cma", None)
@@ -109,7 +108,6 @@ def test_a_release_sets_the_version_in_every_place(release, tmp_path):
 
 
 def test_a_source_archive_has_the_same_bytes_whenever_it_is_packed(release, tmp_path):
-    """Times, owners and the order of names leave no trace."""
     import tarfile
 
     (tmp_path / "a").write_text("1")
@@ -125,7 +123,6 @@ def test_a_source_archive_has_the_same_bytes_whenever_it_is_packed(release, tmp_
 
 @pytest.mark.parametrize("text", ["", "1", "v0.2.0", "0.2.0; rm"])
 def test_what_is_no_version_is_refused(release, text):
-    """One sentence says how versions are written."""
     with pytest.raises(SystemExit, match="three numbers"):
         release.version_of(text)
 
@@ -182,7 +179,6 @@ def test_install_sh_says_what_is_wrong_in_one_sentence(house, tmp_path):
 
 @pytest.mark.slow
 def test_install_sh_leaves_nothing_where_pip_fails(house, tmp_path):
-    """pip's first error is the sentence."""
     code, said = install(house, tmp_path / "new")
     assert code == 1
     assert "pip could not install" in said and "procure-hpc" in said

@@ -124,7 +124,6 @@ def test_figures_of_own_classes_are_those_of_a_slow_twin(tmp_path):
 
 
 def test_own_classes_are_ranked_by_bounded_and_promised(tmp_path, procure):
-    """As an objective, a constraint and a target."""
     path = make_study(tmp_path, budget="40_000")
     text = path.read_text() + CLASSES
     path.write_text(text)

@@ -146,7 +146,6 @@ print(found(simulate(jobs, nodes, Theirs()), jobs))
 
 
 def test_a_class_without_its_method_is_refused():
-    """An order without a score is refused where it is defined."""
     with pytest.raises(TypeError, match="no method score"):
 
         @order
@@ -168,7 +167,6 @@ def test_a_class_without_its_method_is_refused():
     ],
 )
 def test_pairs_that_make_no_sense_are_refused_by_name(policy, reason):
-    """A pair that cannot be says so and why."""
     with pytest.raises(TableError, match=reason):
         catalog.spec(policy)
 

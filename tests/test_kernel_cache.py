@@ -113,7 +113,6 @@ def test_the_users_own_folder_is_private(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("mode", "text"), [(0o770, "chmod go-w"), (0o707, "chmod go-w")])
 def test_a_folder_that_others_can_write_is_refused(tmp_path, monkeypatch, mode, text) -> None:
-    """Code that others may have put there is not run."""
     folder = tmp_path / "shared" / "kernels"
     folder.mkdir(parents=True)
     folder.chmod(mode)

@@ -149,7 +149,6 @@ def test_no_circle_of_files(graph):
 
 
 def test_no_circle_of_folders(graph):
-    """No room imports itself by way of others."""
     assert circle(rooms(graph)) == []
 
 

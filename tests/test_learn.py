@@ -117,7 +117,6 @@ def test_candidates_that_end_early_rank_behind():
     ("setting", "value"), [("generations", 0), ("minutes", 0.0), ("population", 2), ("processes", 0), ("weeks", 1)]
 )
 def test_settings_that_cannot_be_are_refused(setting, value):
-    """Each is one error that names it."""
     with pytest.raises(ArgumentError, match=setting):
         search([], replace(Settings(), **{setting: value}))
 
@@ -204,7 +203,6 @@ def test_over_one_span_every_schedule_that_ends_in_it_uses_as_much():
      ("..2021-05-04", ("0001-01", "2021-05-04"))],
 )  # fmt: skip
 def test_spans_of_days(text, span):
-    """A day, a month, two ends, one of them or nothing."""
     assert DayFilter(text).span == span
     for bad in ("2021", "may", "2021-06..2021-05", "2021-05-01,2021-05-02"):
         with pytest.raises(ArgumentError, match="was given"):

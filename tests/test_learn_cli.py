@@ -60,7 +60,6 @@ def test_train_then_evaluate_and_use(procure, files):
 
 @pytest.mark.slow
 def test_the_same_seed_writes_the_same_bytes(procure, files):
-    """Seed, generations and tables fix every byte of the file."""
     folder, tables = files
     for name in ("a", "b"):
         assert procure("learn", "train", *tables, *QUICK, "--out", folder / name)[0] == 0

@@ -192,6 +192,5 @@ def test_ppo_trains_and_runs_without_torch(tmp_path):
 
 
 def test_a_missing_module_is_named():
-    """The error says what to install."""
     with pytest.raises(TableError, match=r"procure-hpc\[rl\]"):
         need("no_such_module_of_the_extra")

@@ -86,7 +86,6 @@ def test_farms_show_no_page(tmp_path, farm):
 
 @pytest.mark.slow
 def test_sweep_sbatch_shows_no_page(tmp_path):
-    """Scheduler and workers of sweep.sbatch show none."""
     path = make_long_study(tmp_path)
     _, http = while_running(start_script(tmp_path, "sweep.sbatch", path), path, n_ports=5)
     assert not http

@@ -108,7 +108,6 @@ def test_a_log_is_told_and_read(tmp_path, name, text, rows):
 
 @pytest.mark.parametrize("name", ["pbs", "lsf", "sge"])
 def test_a_damaged_line_is_named(tmp_path, name):
-    """With its number; or counted where such lines are dropped."""
     path, text = tmp_path / "log", {"pbs": PBS, "lsf": LSF, "sge": SGE}[name]
     broken = {"pbs": "nonsense", "lsf": '"JOB_FINISH" "10.1" 5', "sge": "a:b:c"}[name]
     path.write_text(f"{text}{broken}\n{text.splitlines()[-1]}\n")
@@ -130,7 +129,6 @@ def test_a_damaged_line_is_named(tmp_path, name):
     ],
 )
 def test_a_format_is_told_by_its_first_lines(text, name):
-    """Of the former formats, too; None where nothing tells."""
     found = recognised(text)
     assert (None if found is None else found.name) == name
 
@@ -177,7 +175,6 @@ def test_what_is_no_time_is_no_start(tmp_path, start):
 
 
 def test_a_run_of_decades_is_an_error(tmp_path):
-    """Ten years and more: a time is missing, or in another unit."""
     row = "1|a|1972-01-02T10:00:00|1972-01-02T10:10:00|2024-01-02T11:10:00|COMPLETED|02:00:00|4|8G|1|"
     with pytest.raises(TableError, match="row 1, column run time: '52 years'"):
         sacct(tmp_path, row.rstrip("|"), header=SACCT.removesuffix("|Elapsed"))
@@ -246,7 +243,6 @@ def test_a_csv_with_slurms_units(tmp_path):
 
 
 def test_amounts_that_are_seldom_meant_are_said(tmp_path):
-    """No CPU, and thousands with a point."""
     path = tmp_path / "log.csv"
     path.write_text("s;b;e;c\n1704186000;1704186600;1704190200;1.600\n1704186000;1704186600;1704190200;0\n")
     columns = {"submit_time": "s", "start_time": "b", "end_time": "e", "cpus_per_node": "c"}
@@ -266,7 +262,6 @@ def test_an_offset_holds_for_its_own_row(tmp_path, offset):
 
 @pytest.mark.parametrize("when", ["05/04/2023 12:30:15", "20230405123015", "Wed Apr 05 12:30:15 2023"])
 def test_a_date_of_another_form_is_refused(tmp_path, when):
-    """Never read as a wrong date."""
     with pytest.raises(TableError, match="row 1, column Submit"):
         sacct(tmp_path, f"1|a|{when}|{when}|{when}|COMPLETED|02:00:00|4|8G|1|01:00:00")
 
@@ -306,7 +301,6 @@ def test_numbered_resources_are_gpus_or_said(tmp_path):
 
 
 def test_squeue_is_told_from_sacct(tmp_path):
-    """And a cut list of an array is no job step."""
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["PENDING"], "name": "x"}]}))
     with pytest.raises(TableError, match="squeue --json"):

@@ -143,7 +143,6 @@ def test_workloads_are_taken_together_by_weight():
 
 
 def test_the_report_section_needs_several_days():
-    """Nothing for one day; for two, the waits on each."""
     assert sections.days(days(np.arange(30.0)[None])) == ""
     assert sections.days(days([np.arange(30.0), np.arange(30.0) ** 2])).count("<svg") == 1
 

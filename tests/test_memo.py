@@ -144,7 +144,6 @@ def test_the_bill_is_exact_to_the_cent(made: Report) -> None:
 
 
 def test_objections_stand_before_the_answer(made: Report) -> None:
-    """In the report and in what `buy` prints."""
     for one in made.objections:
         assert made.html.index(f'id="objection-{one.name}"') < made.html.index('<div class="answer">')
     brief = made.brief()

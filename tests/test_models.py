@@ -49,7 +49,6 @@ def waits(packages: pd.DataFrame) -> np.ndarray:
 
 
 def test_totals_are_the_published_three():
-    """Memory, CPUs and GPUs, summed over all servers."""
     table = features(make_packages(2), plain_quotes(), "totals")
     assert list(table.columns) == ["total_mem_gb", "total_cpus", "total_gpus"]
     assert table["total_cpus"].tolist() == make_packages(2)["total_cpus_sum"].tolist()
@@ -93,7 +92,6 @@ def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
 
 
 def test_too_few_simulated_packages_is_an_error_that_says_what_to_do():
-    """Five folds need ten packages."""
     with pytest.raises(TableError, match=r"at least 10 .* there are 3"):
         predict_packages(np.zeros((9, 1)), np.array([1.0, 2, 3] + [np.nan] * 6))
 

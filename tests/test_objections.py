@@ -93,7 +93,6 @@ def test_jobs_of_tasks_are_read_as_they_ask(sound, tmp_path: Path) -> None:
 
 
 def test_a_first_package_that_was_confirmed_is_compared_by_what_it_waits(tmp_path: Path) -> None:
-    """Not by what the sweep had of it, which is nothing."""
     done = recommended(tmp_path, budget=150_000, more='|jobs = "jobs.parquet"\n[sweep]\nsample = 40\n')
     row = int(done.ranking["row"].iloc[0])
     assert done.ranking["simulated_now"].iloc[0] and np.isnan(done.package_values.whole.wait[row])
@@ -140,7 +139,6 @@ def test_a_rule_is_objected_to_where_it_costs_a_tenth(
 
 @given(simulated=st.lists(st.booleans(), min_size=1, max_size=3))
 def test_a_prediction_that_leads_is_said(sound, simulated: list[bool]) -> None:
-    """Whatever the packages behind it are."""
     ranking = sound.ranking.head(len(simulated)).assign(simulated=simulated)
     assert ("predicted-leads" in raised(replace(sound, ranking=ranking, confidence=None))) == (not simulated[0])
 

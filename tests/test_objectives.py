@@ -26,7 +26,6 @@ def test_every_objective_stands_on_a_column_that_exists():
 
 
 def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
-    """With the column that it would need."""
     with pytest.raises(TableError) as raised:
         objective("p95-wait", ["mean_wait_time", "price_usd"])
     assert str(raised.value) == (
@@ -36,7 +35,6 @@ def test_an_objective_that_is_not_in_the_results_lists_those_that_are():
 
 
 def test_aggregates_by_hand():
-    """Four workloads; half of them is two."""
     assert aggregate(WAITS).tolist() == [42.5, 40, 55]
     assert aggregate(WAITS, "worst").tolist() == [100, 40, 200]
     assert aggregate(WAITS, "cvar", share=0.5).tolist() == [80, 40, 105]
@@ -48,7 +46,6 @@ def test_aggregates_by_hand():
 
 
 def test_weights_count_workloads_and_weight_zero_lifts_one():
-    """Also where it is unknown there, and package by package."""
     waits = np.array([[10.0, NAN], [40.0, 4.0]])
     for how in HOW:
         assert np.isnan(aggregate(waits, how)).tolist() == [False, True]

@@ -43,7 +43,6 @@ def test_a_quote_that_no_vendor_makes_is_refused(column, value, words):
 
 @pytest.mark.parametrize("speed", ["1e-300", "1e300", 1e-7, 10**10, float("inf")])
 def test_a_speed_of_no_measure_is_refused(speed):
-    """Speeds that options and studies name have the same bounds."""
     with pytest.raises(TableError, match=r"from .* to 1,000,000,000"):
         exact_speed(speed)
     assert exact_speed("5.13") == exact_speed(5.13)

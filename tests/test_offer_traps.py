@@ -169,7 +169,6 @@ def test_a_further_column_that_may_change_a_server_is_refused_or_listed(
 )  # fmt: skip
 @pytest.mark.parametrize("column", [0, 5])
 def test_a_sentence_beneath_a_table_never_passes_in_silence(tmp_path: Path, remark: str, column: int) -> None:
-    """It is refused or listed, in whatever column it stands."""
     path = offer(tmp_path / "a.xlsx", ROW, [], [*[None] * column, remark])
     holds(path, "name", None, f"{'ABCDEF'[column]}4")
 

@@ -355,7 +355,6 @@ def test_the_shipped_office_file() -> None:
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04 broken", b"\xd0\xcf\x11\xe0 old", b"", b"name,cpus\n"])
 def test_a_damaged_workbook_is_one_error(tmp_path: Path, content: bytes) -> None:
-    """What is no workbook is one error that names the file."""
     for name in ("a.xlsx", "a.ods"):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(TableError, match=name.replace(".", r"\.")):

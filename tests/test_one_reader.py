@@ -96,7 +96,6 @@ def test_every_format_and_preset_stands_in_this_test():
 
 @pytest.mark.parametrize("kind", LOGS)
 def test_study_import_queue_learn_and_forecast_read_one_table(folder, monkeypatch, kind):
-    """Cell by cell, with the CPUs that the log tells."""
     name, text, settings = LOGS[kind]
     (folder / name).write_text(text)
     options = [part for key, value in settings.items() for part in (OPTIONS[key], value)]

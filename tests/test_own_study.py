@@ -71,7 +71,6 @@ def test_a_study_replays_the_jobs_that_it_is_given(folder: Path) -> None:
 
 
 def test_a_study_reads_its_offers_with_what_was_given(folder: Path) -> None:
-    """Headings and rates stand in the file that is written."""
     (folder / "offers.csv").write_text("Modell,Gruppe,Kerne,RAM,Beschleuniger,Preis EUR\nA,compute,8,64,0,9000\n")
     names = {"name": "Modell", "category": "Gruppe", "cpus": "Kerne", "mem_gb": "RAM", "gpus": "Beschleuniger"}
     names |= {"price_usd": "Preis EUR"}

@@ -95,7 +95,6 @@ def test_totals_are_those_of_the_counts(quotes: pd.DataFrame, million: pd.DataFr
 @settings(max_examples=15, deadline=None)
 @given(cases(), st.integers(1, 5))
 def test_block_size_changes_nothing(case: tuple[list[dict], dict], size: int) -> None:
-    """The rows do not depend on how many are held at a time."""
     rows, rules = case
     quotes = check_quotes(pd.DataFrame(rows))
     try:
@@ -150,7 +149,6 @@ def test_a_free_type_needs_a_bound() -> None:
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffix: str) -> None:
-    """Streaming to a file gives the same table as holding it."""
     rules = PackageRules(rules="published", budget_usd=150_000)
     path = tmp_path / f"packages{suffix}"
     summary = write_packages(quotes, rules, path)

@@ -54,7 +54,6 @@ def test_large_fronts_equal_brute_force(dimensions, n):
 
 @pytest.mark.parametrize("points", [np.zeros(3), np.zeros((2, 2, 2))])
 def test_points_of_another_shape_are_refused(points):
-    """With the shape that is meant."""
     with pytest.raises(TableError, match=r"shape \(points, dimensions\)"):
         front(points)
 

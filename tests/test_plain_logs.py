@@ -42,7 +42,6 @@ def test_a_preset_is_hinted(tmp_path, procure):
 
 
 def test_sacct_text_that_is_called_csv(tmp_path):
-    """Its only column shows what it is."""
     (tmp_path / "log.csv").write_text("JobID|User|Submit\n1|a|2\n")
     with pytest.raises(TableError, match="format=sacct"):
         import_log(tmp_path / "log.csv", "csv")

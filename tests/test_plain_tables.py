@@ -49,5 +49,4 @@ def test_no_false_precision():
      (-8616, "-2 h 24 min"), (None, "–")],
 )  # fmt: skip
 def test_lengths_of_time(seconds, said):
-    """At most two units, rounded to the smaller."""
     assert duration(seconds) == said

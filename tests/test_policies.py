@@ -201,7 +201,6 @@ def test_a_job_that_is_placed_elsewhere_than_planned_frees_what_it_was_planned_o
 
 
 def test_a_job_of_more_nodes_than_exist_is_set_aside_and_counted():
-    """It blocks nobody, not even under FCFS."""
     jobs = job_table(submit_time=[0, 1], run_time=[5, 5], n_nodes=[3, 1])
     run = procure_run.simulate(jobs, node_table(2), "fcfs")
     assert run.metrics["n_unrunnable"] == 1

@@ -128,7 +128,6 @@ def compare(policy: str, twin, seed: int, n_jobs: int, foreseen: float = 0.0) ->
 
 @pytest.mark.parametrize("policy", TWINS)
 def test_policy_equals_its_slow_twin_on_crowded_queues(policy):
-    """Starts and nodes are the twin's where many equal jobs wait."""
     for seed in range(few(12)):
         compare(policy, TWINS[policy](), seed, 24)
 
@@ -186,7 +185,6 @@ def test_plan_equals_its_slow_twin(policy):
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", TWINS)
 def test_policy_equals_its_slow_twin_on_many_crowded_queues(policy):
-    """The same on `MANY` further cases."""
     for seed in range(1_000, 1_000 + MANY):
         compare(policy, TWINS[policy](), seed, 24)
 
@@ -194,7 +192,6 @@ def test_policy_equals_its_slow_twin_on_many_crowded_queues(policy):
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", PLANS)
 def test_plan_equals_its_slow_twin_on_many_cases(policy):
-    """The same on `MANY` further cases."""
     for seed in range(1_000, 1_000 + MANY):
         compare(policy, PLANS[policy](), seed, 7)
 

@@ -83,7 +83,6 @@ def test_discounts_may_not_add_up_to_everything() -> None:
     ],
 )
 def test_a_discount_is_checked(discount: dict, says: str) -> None:
-    """What a discount lacks, or may not have, is said."""
     with pytest.raises(ValidationError, match=says):
         Discount(**discount)
 

@@ -19,7 +19,6 @@ from procure.simulator.drive import compiling
 
 
 def test_nobody_watches_by_default(capsys):
-    """The library itself prints nothing."""
     assert list(track([1, 2], "counting", "one")) == [1, 2]
     assert capsys.readouterr() == ("", "")
 
@@ -39,7 +38,6 @@ def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
 
 
 def test_short_work_says_nothing(capsys):
-    """Most commands end before anybody wonders."""
     with progress.shown(), step("counting", 2, "run") as one:
         one.done = 2
     assert capsys.readouterr() == ("", "")
@@ -136,7 +134,6 @@ def test_an_interruption_while_importing_is_one_line(module):
 
 
 def test_compiling_is_said_no_longer_than_it_takes():
-    """A run of ten minutes was called compiling to its end."""
     heard = []
 
     class Watcher:

@@ -46,7 +46,6 @@ def test_signatures_read(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every public name has an example, which gives what it says."""
     monkeypatch.chdir(folder)
     examples = doctest.DocTestParser().get_doctest(own_doc(name), {}, name, None, 0)
     assert examples.examples

@@ -45,7 +45,6 @@ def predict(folder: Path, *words: str) -> list[str]:
 
 @pytest.mark.slow
 def test_watch_and_update(folder: Path) -> None:
-    """The other commands answer, too."""
     words = ["--state", str(folder / "squeue.txt"), "--user", "alice"]
     assert "8" in ask(folder, "watch", "--model", str(folder / "site.model"), *words)
     later = busy_site(900)
@@ -77,7 +76,6 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
 
 
 def test_evaluate_takes_a_moment_to_test_from(folder: Path) -> None:
-    """It names the test rows."""
     jobs = pd.read_parquet(folder / "jobs.parquet")
     cut = int(jobs["submit_time"].iloc[600])
     found = evaluation.evaluate(jobs, methods=["gbt"], test_from=cut)
@@ -94,7 +92,6 @@ def test_evaluate_takes_a_moment_to_test_from(folder: Path) -> None:
     ],
 )
 def test_bad_requests_are_one_sentence(folder: Path, words: list[str], said: str) -> None:
-    """No traceback reaches a user."""
     result = RUN.invoke(app, ["queue", *predict(folder, *words)])
     assert isinstance(result.exception, TableError)
     assert said in str(result.exception)

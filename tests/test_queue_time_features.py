@@ -105,7 +105,6 @@ def test_counts_agree_with_a_slow_twin() -> None:
 
 
 def test_the_row_order_of_the_table_does_not_matter() -> None:
-    """Rows come back in the table's order, whatever it is."""
     jobs = random_jobs(5).drop_duplicates("submit_time")
     turned = jobs.sample(frac=1, random_state=1)
     np.testing.assert_allclose(site_features(jobs).loc[turned.index], site_features(turned), rtol=1e-5)
@@ -252,7 +251,6 @@ def test_a_partition_that_uses_no_cpu_has_a_backlog_that_is_a_number() -> None:
 
 
 def test_a_feature_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row added to the table is in the model."""
     monkeypatch.setattr(features, "FEATURES", [*FEATURES, Feature("lucky", lambda v: 7 * v.ask.cpus)])
     site = train(random_jobs(3, 150, 40_000), settings=Settings(rounds=3, holdout=0.0))
     assert isinstance(site.model, QueueTimeModel) and "lucky" in site.model.names

@@ -61,7 +61,6 @@ def test_what_a_forecast_does_not_count_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, lines: tuple[str, ...], text: str) -> None:
-    """A sentence names the file and what is wrong in it."""
     with pytest.raises(TableError, match=text) as error:
         read_script(script(tmp_path, *lines))
     assert "job.sh" in str(error.value)

@@ -245,14 +245,12 @@ def test_recommend_is_a_function_of_the_library(swept):
     ],
 )
 def test_a_wrong_argument_of_recommend_names_itself(swept, argument, given):
-    """Which the command line turns into bad usage of that option."""
     with pytest.raises(ArgumentError) as raised:
         procure.recommend(swept, **given)
     assert raised.value.argument == argument
 
 
 def test_a_study_without_results_says_what_to_run(tmp_path):
-    """No traceback: one sentence that names the sweep."""
     from procure.errors import TableError
 
     (tmp_path / "quotes.csv").write_text(OFFERS)

@@ -41,7 +41,6 @@ def test_instances_in_use_second_by_second(jobs: list[tuple[int, int, int]], per
 def test_no_other_number_of_reserved_instances_costs_less(
     jobs: list[tuple[int, int, int]], period: int, twentieths: int
 ) -> None:
-    """Every number is tried."""
     begin, seconds, count = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
     busy, share = in_use(begin, seconds, count, period)
     ratio = twentieths / 20
@@ -175,7 +174,6 @@ def test_command(folder: Path, more: list[str], code: int) -> None:
     ],
 )
 def test_bad_prices_are_named_by_cell(tmp_path: Path, text: str, says: str) -> None:
-    """A wrong price list is one line with its row and column."""
     path = tmp_path / "cloud.csv"
     path.write_text(text)
     with pytest.raises(TableError) as error:
@@ -184,7 +182,6 @@ def test_bad_prices_are_named_by_cell(tmp_path: Path, text: str, says: str) -> N
 
 
 def test_a_price_list_that_is_a_spreadsheet_is_refused_by_name(tmp_path: Path) -> None:
-    """Not as text whose bytes cannot be read."""
     with pytest.raises(
         TableError, match=r"cloud.xlsx: a price list is read as .csv or .parquet; save the sheet as CSV"
     ):

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browsers import IN_A_BROWSER, browser, opened, violations
 from small_study import swept
 from test_reports import HOSTILE, NAMES, reports
 
 from procure.reports.explore import Explorer, serve
 from procure.text import duration
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
-QUIET = ("--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync")  # fmt: skip
-__all__ = ["reports"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        alone = ("--no-sandbox",) if os.getuid() == 0 else ()
-        started = driver.chromium.launch(executable_path=BROWSER, args=[*QUIET, *alone])
-        yield started
-        started.close()
+pytestmark = IN_A_BROWSER
+__all__ = ["browser", "reports"]
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +28,13 @@ def pages(reports: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     return {name: folder / f"{name}.html" for name in reports}
 
 
-def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str], list[str]]:
-    """Open a page; return it, what the console said, and what was asked for beside the page itself."""
-    page = browser.new_page(**options)
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
-    return page, said, asked[1:]
-
-
 @pytest.mark.parametrize("width", [390, 768, 1200])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_report_fits_its_screen_and_asks_for_nothing(browser, pages, name, width):
     """No sideways scrolling, no message on the console, no request, whatever things are named."""
-    page, said, asked = opened(browser, pages[name], viewport={"width": width, "height": 800})
+    page, said, asked = opened(browser, pages[name].as_uri(), viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert (said, asked) == ([], [])
+    assert (said, asked[1:]) == ([], [])
     page.close()
 
 
@@ -72,16 +42,14 @@ def test_a_report_fits_its_screen_and_asks_for_nothing(browser, pages, name, wid
 @pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing(browser, pages, name, scheme):
     """The accessibility checks of axe-core find no violation, in light and in dark."""
-    page, _, _ = opened(browser, pages[name], color_scheme=scheme, viewport={"width": 1200, "height": 800})
-    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found] == []
+    page, _, _ = opened(browser, pages[name].as_uri(), color_scheme=scheme, viewport={"width": 1200, "height": 800})
+    assert violations(page) == []
     page.close()
 
 
 def test_every_control_of_the_list_works(browser, pages):
     """Sorting, filtering, comparing two packages and choosing axes answer without an error."""
-    page, said, _ = opened(browser, pages["purchase"], viewport={"width": 1200, "height": 800})
+    page, said, _ = opened(browser, pages["purchase"].as_uri(), viewport={"width": 1200, "height": 800})
     ranks = lambda: [int(one) for one in page.locator("#list tbody tr td:first-child").all_inner_texts()]  # noqa: E731
     assert ranks() == [1, 2, 3]
     page.click("#list th[data-key=rank] button")
@@ -128,17 +96,17 @@ def test_a_report_reads_without_script(browser, pages):
 def test_the_bill_stands_behind_a_memo_of_two_printed_pages(browser, pages, tmp_path):
     """On A4 and on letter; nothing of the money is cut on a screen of 768 px."""
     for width, height in ((718, 1046), (740, 980)):  # px of the paper between its margins
-        page, _, _ = opened(browser, pages["purchase"], viewport={"width": width, "height": height})
+        page, _, _ = opened(browser, pages["purchase"].as_uri(), viewport={"width": width, "height": height})
         page.emulate_media(media="print")
         total = page.locator("#bill tr.total").bounding_box()
         assert total["y"] + total["height"] < 3 * height
         page.close()
     for paper in ("A4", "Letter"):
-        page, _, _ = opened(browser, pages["purchase"])
+        page, _, _ = opened(browser, pages["purchase"].as_uri())
         made = page.pdf(format=paper)
         assert len(re.findall(rb"/Type\s*/Page\b(?!s)", made)) <= 12
         page.close()
-    page, _, _ = opened(browser, pages["purchase"], viewport={"width": 768, "height": 800})
+    page, _, _ = opened(browser, pages["purchase"].as_uri(), viewport={"width": 768, "height": 800})
     frame = page.locator("#bill .wide").first
     assert frame.evaluate("one => one.scrollWidth <= one.clientWidth")
     page.close()
@@ -150,10 +118,7 @@ def test_bounds_typed_into_the_live_page_are_answered(browser, tmp_path):
     threading.Thread(target=serve, args=(Explorer(swept()), 0, opened_at.append), daemon=True).start()
     while not opened_at:
         time.sleep(0.05)
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.goto(opened_at[0])
+    page, said, _ = opened(browser, opened_at[0], viewport={"width": 390, "height": 800})
     page.wait_for_selector("#picture-cloud[tabindex]")
     page.fill("[name=budget]", "66000")
     page.click("#ask button")
@@ -164,6 +129,5 @@ def test_bounds_typed_into_the_live_page_are_answered(browser, tmp_path):
     page.click("#ask button")
     page.locator("#told", has_text="nonsense").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 and said == []
-    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
-    assert [one["id"] for one in page.evaluate("axe.run()")["violations"]] == []
+    assert violations(page) == []
     page.close()

@@ -36,13 +36,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
     )
 
 
-def part(page: str, name: str) -> str:
-    """Return the text of a section, without its markup."""
-    found = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
-    assert found is not None
-    return html.unescape(re.sub(r"<[^>]*>", " ", found[0]))
-
-
 def test_what_scripts_look_for_is_in_every_report(made: Report):
     """The ids, the version and the JSON block of the documented interface are there."""
     for name in ("answer", "bill", "list", "front", "why", "limits", "repeat"):
@@ -154,7 +147,6 @@ def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
 
 
 def test_without_weasyprint_a_pdf_is_one_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The error names the extra, and nothing is written."""
     monkeypatch.setattr("procure.page.html.find_spec", lambda name: None)
     with pytest.raises(TableError, match=r"procure-hpc\[pdf\]"):
         procure.report(swept(), tmp_path / "r.html", pdf=tmp_path / "r.pdf")
@@ -171,7 +163,6 @@ def test_classes_of_jobs_hold_every_job_once(made: Report):
 
 
 def test_json_in_a_page_cannot_end_its_block():
-    """Names stay text, and what is not a number becomes null."""
     text = as_json({"a": "</script><b>&", "b": [float("nan"), None, 2]})
     assert not re.search("[<>&]", text)
     assert json.loads(text) == {"a": "</script><b>&", "b": [None, None, 2]}

@@ -56,7 +56,6 @@ def test_memory_is_rounded_up_to_whole_megabytes():
     ],
 )  # fmt: skip
 def test_a_request_is_said_as_it_was_made(tasks, text):
-    """A job of tasks has its memory per task, or on each node."""
     names = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
     assert request_text(dict(zip(names, tasks, strict=False)) | tasks[-1]) == text
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import pwd
 import re
-import shutil
 import socket
 import threading
 import time
@@ -16,22 +15,14 @@ from typing import Any
 
 import pytest
 import uvicorn
+from browsers import IN_A_BROWSER, browser, opened, violations
 from serve_cases import HOSTILE, keep_model, make_log, make_place, play, quick_model, replaying
 
 from procure.serve.app import application
 from procure.serve.guard import SOCKET
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
-QUIET = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+__all__ = ["browser"]
+pytestmark = IN_A_BROWSER
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -84,45 +75,27 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        alone = ("--no-sandbox",) if os.getuid() == 0 else ()
-        started = driver.chromium.launch(executable_path=BROWSER, args=[*QUIET, *alone])
-        yield started
-        started.close()
-
-
-def opened(browser: Any, running: Running, query: str = "", **options: Any) -> tuple[Any, list[str], list[str]]:
+def page_of(browser: Any, running: Running, **options: Any) -> tuple[Any, list[str], list[str]]:
     """Open the page; return it, what the console said, and what was asked for outside of it."""
-    page = browser.new_page(**options)
-    said: list[str] = []
-    outside: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: outside.append(request.url) if running.address not in request.url else None)
-    page.goto(running.address + query)
+    page, said, asked = opened(browser, running.address, **options)
     page.wait_for_selector("#answer .what")
-    return page, said, outside
+    return page, said, [one for one in asked if running.address not in one]
 
 
 @pytest.mark.parametrize("width", [390, 768, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_is_readable_and_asks_nothing_outside(browser, running, width, scheme):
     """No sideways scrolling, nothing on the console, no outside request, and axe finds no violation."""
-    page, said, outside = opened(browser, running, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page, said, outside = page_of(browser, running, viewport={"width": width, "height": 800}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found] == []
+    assert violations(page) == []
     assert (said, outside) == ([], [])
     page.close()
 
 
 def test_the_answer_changes_as_one_types(browser, running):
     """Each field of the form changes the question; what is wrong with it is a sentence in its place."""
-    page, said, _ = opened(browser, running, viewport={"width": 1200, "height": 800})
+    page, said, _ = page_of(browser, running, viewport={"width": 1200, "height": 800})
     answers = []
     for name, value in (("cpus", "1"), ("time", "10"), ("mem", "2G"), ("nodes", "1")):
         with page.expect_response(re.compile("/v1/predict")) as reply:

@@ -95,7 +95,6 @@ def test_reservations_at_one_moment_add_up() -> None:
     "left_out", [(1800, 9000, "c[1-3]", 4, "", "ann"), (1800, 9000, "c[1-3]", 24, "TIME_FLOAT", "")]
 )
 def test_a_reservation_of_cores_or_one_that_moves_is_left_out(left_out: tuple) -> None:
-    """Nobody can say what they keep, and when."""
     assert closed(left_out).kept == []
 
 

@@ -136,7 +136,6 @@ def test_only_the_owner_reads_what_is_kept(replayed: Place) -> None:
 
 
 def test_a_second_collector_is_refused(replayed: Place) -> None:
-    """One polls a site; the lock goes with whoever holds it."""
     held = lock(replayed)
     with pytest.raises(TableError, match="another collector"):
         lock(replayed, patience=0)
@@ -203,7 +202,6 @@ def test_a_job_that_gave_up_is_no_wait(tmp_path: Path) -> None:
 
 
 def test_a_late_forecast_is_not_judged(tmp_path: Path) -> None:
-    """One made after its job had started is counted apart."""
     store = Store(tmp_path / "a.sqlite", writer=True)
     keys = pd.DataFrame(
         {"job_id": ["1"], "submit_time": [100], "source": ["late"], "lower_90": [0.0], "upper_90": [9.0]}
@@ -572,7 +570,6 @@ def test_a_full_disk_is_said_and_the_rest_goes_on(
     ],
 )
 def test_wrong_settings_are_a_sentence(tmp_path: Path, lines: str, said: str) -> None:
-    """Each wrong setting is refused with what is allowed."""
     (tmp_path / "config.toml").write_text(lines)
     with pytest.raises(TableError, match=said):
         read_service(tmp_path / "config.toml")

@@ -251,7 +251,6 @@ def test_a_body_has_a_limit(app: Any) -> None:
 
 
 def test_metrics_have_the_names_that_scripts_rely_on(app: Any) -> None:
-    """Coverage, age and requests are there."""
     ask(app, QUESTION)
     text = ask(app, "/metrics")[2].decode()
     for name in ("procure_queue_state_age_seconds", "procure_queue_requests_total", "procure_queue_ready 1.0"):
@@ -355,7 +354,6 @@ def test_a_hidden_partition_is_unknown_to_who_has_no_job_there(place: Place, log
 
 
 def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
-    """A caller's questions in flight have a limit; so have all."""
     from starlette.exceptions import HTTPException
 
     async def run() -> int:

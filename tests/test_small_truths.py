@@ -68,13 +68,11 @@ def test_no_job_of_a_chart_covers_another(schedule):
 
 
 def test_jobs_that_share_a_node_stand_above_each_other():
-    """Two lines of one node, its name on the first."""
     run = procure.simulate(JOBS, NODES, "fcfs")
     assert gantt_text(run.schedule) == "n0 |1111.|\n   |22333|\n"
 
 
 def test_policies_are_compared_as_names_parameters_and_callables(files):
-    """Each by its label; tables may be files."""
     easy = spec("easy").parameters
     deeper = spec("easy:depth=4").parameters
     found = procure.compare(files / "jobs.csv", str(files / "nodes.csv"), ["easy", easy, deeper, fits])

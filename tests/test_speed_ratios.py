@@ -38,7 +38,6 @@ def test_the_rate_of_a_whole_node_is_divided_by_its_cpus():
 
 
 def test_ratios_are_logged_speed_by_rate_and_1_where_no_rate_is_quoted():
-    """Of each logged speed, from the fastest type."""
     said = speed_notes({"a": "7", "b": "14"}, {}, quotes([7.0, None, 3.5]), None)
     assert [one.split(" by ")[1] for one in said if "multiplied by " in one and "careful" not in one] == [
         "1 on n0, n1; 2 on n2",
@@ -120,7 +119,6 @@ def test_a_speed_of_the_study_holds_for_every_workload_without_its_own(tmp_path)
 
 @pytest.mark.parametrize(("header", "cells"), [("", ""), (",spec_rate", ","), (",spec_rate", ",7")])
 def test_check_and_sweep_say_the_same_of_speeds(header, cells, tmp_path):
-    """Without the column, with an empty one, and with a rate."""
     path = study(tmp_path, "logged_speed = 7", header, cells)
     notes = study_notes(check_study(path)[0])
     assert [text for text in read_inputs(load_study(path), ["best-fit"]).notes if "workload" in text] == notes

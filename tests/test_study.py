@@ -185,7 +185,6 @@ def test_check_reads_what_the_study_names(tmp_path: Path) -> None:
 
 
 def test_check_reads_the_quotes_of_a_broken_study(tmp_path: Path) -> None:
-    """A wrong key does not hide a wrong quote."""
     (tmp_path / "q.csv").write_text("name\nA\n")
     text = MINIMAL.replace(QUOTES.as_posix(), "q.csv").replace("seed", "sed")
     with pytest.raises(TableError, match=r"(?s)2 problems.*sed.*no table of servers"):

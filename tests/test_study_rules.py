@@ -57,14 +57,12 @@ def test_check_refuses_what_a_later_stage_refuses_in_the_same_words(more, messag
 
 
 def test_check_reads_the_workloads(tmp_path):
-    """A broken job table is refused before the sweep."""
     (tmp_path / "j.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,0,1,none\n")
     with pytest.raises(TableError, match=r"j.csv, row 1, column cpus_per_node: 'none' is not a whole number"):
         check_study(study(tmp_path, jobs='jobs = "j.csv"'))
 
 
 def test_a_threshold_that_no_package_can_pass_is_refused_by_check_and_evaluate():
-    """More than all days is more than there are."""
     check_threshold(2, ["a", "b", "c"])
     with pytest.raises(TableError, match="at most 2 leaves any"):
         check_threshold(4, ["a", "b", "c"])

@@ -105,7 +105,6 @@ def test_a_study_goes_by_its_site(tmp_path):
     ],
 )
 def test_a_wrong_site_is_named(tmp_path, old, new, says):
-    """`study check` says what is wrong with a study's site."""
     with pytest.raises(TableError, match=says):
         check_study(written(tmp_path, STUDY.replace(old, new)))
 
@@ -137,7 +136,6 @@ def test_a_change_of_what_is_not_there_is_refused(change, says):
 
 
 def test_an_empty_rule_is_refused():
-    """A shell variable that is not set is no rule."""
     with pytest.raises(ArgumentError, match="'' was given"):
         with_rules("slurm", [" "])
 

@@ -44,7 +44,6 @@ def page_text() -> str:
 
 
 def test_reference_page_is_the_schemas():
-    """docs/reference/tables.md says exactly what the schemas say."""
     assert PAGE.read_text() == page_text()
 
 
@@ -82,7 +81,6 @@ def test_check_does_not_modify_its_argument():
 
 @pytest.mark.parametrize("text", ["$6,960", "6960", " 6,960.00 ", "US$6960", "6960 USD", "USD 6,960"])
 def test_currency_text_is_a_price(text):
-    """A price may be written as people write it."""
     row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
     assert check(pd.DataFrame([row]), QUOTE)["price_usd"].tolist() == [6960.0]
 
@@ -109,7 +107,6 @@ def test_a_shortened_column_name_is_not_taken_for_an_extra():
     st.sampled_from([".parquet", ".csv", ".csv.gz"]),
 )
 def test_written_and_read_back_is_the_same(tmp_path_factory, rows, suffix):
-    """A checked job table survives Parquet and CSV unchanged."""
     columns = pd.DataFrame(rows, columns=["submit_time", "run_time", "cpus_per_node"])
     jobs = check(columns.assign(job_id=[f"{i}" for i in range(len(rows))], start_time=pd.NA), JOB)
     path = tmp_path_factory.mktemp("tables") / f"jobs{suffix}"
@@ -164,7 +161,6 @@ def test_a_name_that_says_no_format_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.b.csv", "a.csv.gz", "a.csv.xz"])
 def test_a_name_that_says_a_format_is_written_in_it(name, tmp_path):
-    """Compressed CSV too."""
     path = write(pd.DataFrame({"a": [1]}), tmp_path / name)
     found = pd.read_parquet(path) if name.endswith("parquet") else pd.read_csv(path)
     assert found["a"].tolist() == [1]

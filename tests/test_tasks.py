@@ -77,7 +77,6 @@ def compare(name: str, case, seed: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_policy_equals_its_slow_twin(name):
-    """Start times, nodes and the tasks on each are the twin's."""
     for seed in range(few(33)):
         for case in (pool_case, shared_case, sliced_case):
             compare(name, case, seed)
@@ -141,7 +140,6 @@ def test_a_policy_in_python_may_say_the_tasks_on_each_node(answer):
 
 @pytest.mark.parametrize("name", ["coschedule", "isolated", "easy:place=compact", "easy:hold=forecast", "rules"])
 def test_a_policy_that_places_nodes_only_refuses_tasks_by_name(name):
-    """The error says how many jobs ask for tasks, and what to do."""
     nodes = node_table(3, cpus=4, leaf=0, pod=0)
     with pytest.raises(TableError, match=r"2 of 3 jobs ask for tasks.*as-logged.*easy"):
         procure_run.simulate(TABLE, nodes, name)

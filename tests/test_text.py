@@ -85,7 +85,6 @@ def test_what_is_no_money_is_refused_everywhere(text):
 
 @pytest.mark.parametrize("text", ["1200000", "1_200_000", "$1,200,000", "1.2M", "1200k", "1.2e6", "USD 1.2m"])
 def test_money_is_read_alike_everywhere(text):
-    """In a study, a constraint and a quote file."""
     assert money(text) == PackageRules(budget_usd=text).budget_usd == 1_200_000
     assert parse(f"price_usd<={text}", quantities()).value == 1_200_000
     assert check(_quote(text), QUOTE)["price_usd"].tolist() == [1_200_000]
@@ -98,13 +97,11 @@ def _quote(price: str) -> pd.DataFrame:
 
 @given(st.integers(0, 10**6), st.sampled_from([*TIME_UNITS]), st.sampled_from(["", " "]))
 def test_seconds_in_every_unit(n, unit, space):
-    """A number of one unit; without a unit it is in seconds."""
     assert seconds(f"{n}{space}{unit}") == n * TIME_UNITS[unit] and seconds(str(n)) == n
 
 
 @pytest.mark.parametrize("text", ["1e400d", "1e400", "9e500h"])
 def test_a_time_beyond_counting_is_refused(text: str) -> None:
-    """Infinity is no length of time."""
     with pytest.raises(ValueError, match="longer than any"):
         seconds(text)
 
@@ -144,5 +141,4 @@ def test_a_length_of_time_without_sense_is_refused(text):
     ],
 )  # fmt: skip
 def test_a_length_of_time_is_rounded_as_people_say_it(value, text):
-    """No more digits than anybody would say of a wait."""
     assert roughly(value) == text

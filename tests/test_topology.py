@@ -47,7 +47,6 @@ SwitchName=s3 Nodes=c[07-08]
 
 @pytest.mark.parametrize("text", [SHOW_TOPOLOGY, TOPOLOGY_CONF])
 def test_slurm_text_gives_the_tree(text):
-    """Both texts of Slurm give every node its leaf and its pod."""
     network = parse_slurm_topology(text)
     assert network.n_levels == 3
     places = network.nodes.set_index("node_id")[["leaf", "pod"]].apply(tuple, axis=1).to_dict()
@@ -58,7 +57,6 @@ def test_slurm_text_gives_the_tree(text):
 
 
 def test_two_levels_are_one_pod():
-    """Leaf switches under one switch, or under none, are one pod."""
     under_one = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n")
     under_none = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n")
     for network in (under_one, under_none):
@@ -339,7 +337,6 @@ def test_an_empty_tree_holds_every_size():
 
 
 def test_bound_cuts_the_search():
-    """A search that meets its bound finds nothing."""
     tree = Tree("isolated", FatTree(2, 4, 4), bound=2)
     assert not tree.allocate(12)
 

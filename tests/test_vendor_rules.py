@@ -236,7 +236,6 @@ def test_equals_brute_force(case: tuple[list[dict], dict]) -> None:
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_equals_brute_force_often(case: tuple[list[dict], dict]) -> None:
-    """The same for many more cases."""
     agrees(*case)
 
 

@@ -52,7 +52,6 @@ def test_what_was_removed_is_named_with_what_to_do_instead(words: str, instead: 
 
 
 def test_a_removed_parameter_of_a_policy_is_named_with_what_to_do_instead() -> None:
-    """Of each policy that had one."""
     for label, instead in REMOVED.items():
         name, colon, key = label.partition(":")
         if colon:

@@ -19,7 +19,6 @@ def test_one_policy_of_each_kernel_is_compiled():
 
 
 def test_what_cannot_be_compiled_is_refused_before_anything_is():
-    """An unknown policy is one error; nothing is started."""
     with pytest.raises(TableError, match="fcsf"):
         warm(["fcsf"])
 

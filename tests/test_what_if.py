@@ -63,7 +63,6 @@ def test_each_change_alone_then_all_together():
 
 @pytest.mark.slow
 def test_the_first_under_other_loads_waits_as_what_if_says():
-    """A row per load; the leader is the least of those tried."""
     results = loaded()
     rows = np.flatnonzero(results.cases[0].runs_all & results.cases[0].simulated)[:3]
     table = other_loads(results, values_of(results, Criteria()), rows, [], seed=2)["loads"]
@@ -86,7 +85,6 @@ def test_the_first_under_other_loads_waits_as_what_if_says():
     ],
 )
 def test_what_cannot_be_is_one_clear_error(changes: Changes, message: str):
-    """Before anything is simulated."""
     with pytest.raises(TableError, match=message):
         changes.check()
 
@@ -129,7 +127,6 @@ def test_what_if_and_train_are_functions_of_the_library():
     ("option", "value", "said"), [("--budget", "60k", "removed"), ("--growth", "2000", "a load of 2000")]
 )
 def test_a_value_that_cannot_be_is_bad_usage_of_its_own_option(option: str, value: str, said: str):
-    """Not of another option, and no defect of procure."""
     name = loaded().cases[0].packages["package_id"].iloc[0]
     found = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, f"{option}={value}"])
     assert found.exit_code == 2 and option in found.stderr, found.stderr

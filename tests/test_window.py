@@ -209,7 +209,6 @@ def test_dynamic_program_is_the_set_partition(n):
     ],
 )
 def test_what_is_no_window(change, message):
-    """Each defect is one sentence that names it."""
     good = {"tree": FatTree(2, 2, 4), "idle": [9, 1, 2, 3], "ids": ("a", "7"), "sizes": [2, 1]}
     assert Window(**good).idle.tolist() == [1, 2, 3, 9]
     with pytest.raises(TableError, match=message):

@@ -109,7 +109,6 @@ def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget
 def test_no_order_is_above_the_budget_under_discounts_either(
     prices, units, budget, fixed, tax, percents, rack, by_count, off, from_count, maximal
 ) -> None:
-    """Of listed packages and of those that a search draws."""
     quotes, costs = quotes_of(prices, units), costs_of(tax, percents, rack, by_count)
     discounts = [{"vendor": "V", "percent": off, "from_count": from_count}]
     rules = PackageRules(budget_usd=budget, fixed_cost_usd=fixed, min_gpu_nodes=0, discounts=discounts, maximal=maximal)
@@ -144,7 +143,6 @@ def test_a_study_keeps_the_whole_order_within_its_budget(tmp_path: Path) -> None
 
 
 def test_lines_per_rack_need_heights() -> None:
-    """Else nobody knows how many racks an order fills."""
     quotes = quotes_of([100, 100, 100], [1, 1, 1]).drop(columns="rack_units")
     beside = costs_of(0, [], 500, True).order
     with pytest.raises(TableError, match=r"costs\.within_budget: lines per rack need the rack_units .* a has none"):

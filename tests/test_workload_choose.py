@@ -51,7 +51,6 @@ def test_a_split_day_is_the_slice_of_that_day():
 
 
 def test_a_log_on_its_own_clock_has_no_days():
-    """Seconds since a log's start are no dates."""
     with pytest.raises(TableError, match="a day needs Unix times"):
         split_days(jobs([0, 5]), "UTC")
 
@@ -128,7 +127,6 @@ def test_days_under_a_minute_are_named_and_left_out():
 
 
 def test_a_day_by_hand_must_be_there():
-    """The nearest day of the log is offered."""
     with pytest.raises(TableError, match="'2021-05-07'; did you mean 2021-05-0"):
         choose(table(["2021-05-06", "2021-05-08"]), named=["2021-05-07"])
 
@@ -200,7 +198,6 @@ def test_contradictory_options_are_bad_usage(procure, log, arguments, said):  # 
 
 
 def test_workloads_in_a_missing_file_are_named(tmp_path):
-    """A study whose workloads file is not there says so."""
     (tmp_path / "s.toml").write_text(
         'workloads = "d.toml"\nquotes = "q.csv"\n[packages]\nrules = "published"\nbudget_usd = 1\n'
     )

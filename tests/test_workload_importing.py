@@ -16,7 +16,6 @@ JOBS = check(pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_tim
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])
 def test_a_job_table_is_read_as_it_is(tmp_path, name):
-    """Whatever its name, with all rows kept and nothing to say."""
     write(JOBS, tmp_path / name)
     log = read_log(tmp_path / name)
     pd.testing.assert_frame_equal(log.jobs, JOBS)

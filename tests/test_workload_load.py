@@ -87,7 +87,6 @@ def test_bursts_stay_whole_and_keep_their_hour(rows, factor, seed):
 @settings(deadline=None, max_examples=20)
 @given(st.lists(job, min_size=5, max_size=40), st.floats(0.3, 2.5), st.integers(0, 9))
 def test_the_same_input_and_seed_give_the_same_table(rows, factor, seed):
-    """And the argument is left as it was."""
     jobs = table(rows)
     before = jobs.copy()
     try:
@@ -143,7 +142,6 @@ def test_what_the_log_says_of_starts_is_left_out():
 
 @pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
 def test_a_load_must_be_above_zero(factor):
-    """One sentence says so."""
     with pytest.raises(TableError, match="must be above 0"):
         scale_load(generate(1, 5), factor)
 

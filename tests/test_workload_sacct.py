@@ -152,7 +152,6 @@ def test_requeued_runs_hold_their_cpus_and_records_that_never_ran_do_not(sacct):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_runs_submitted_in_one_second_are_told_apart_by_their_start(sacct, turned):
-    """Whatever the order of rows, the later start has the JobID."""
     rows = [
         line("6", Start=f"{DAY}02:58:40", End=f"{DAY}02:58:44", ElapsedRaw="4"),
         line("6", Start=f"{DAY}02:57:00", End=f"{DAY}02:57:30", ElapsedRaw="30", State="PREEMPTED"),

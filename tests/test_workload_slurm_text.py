@@ -115,7 +115,6 @@ def test_a_limit_is_read_as_sbatch_reads_it(text, seconds):
 
 @given(st.text(max_size=8))
 def test_any_text_is_a_limit_or_one_error(text):
-    """Nothing else than ValueError; never a negative limit."""
     try:
         assert slurm_limit(text) >= 0
     except ValueError as error:
@@ -132,6 +131,5 @@ def test_memory_is_read_as_sbatch_reads_it(tenths, unit, end):
 
 @pytest.mark.parametrize("text", ["", "G", "-1G", "1,5G", "64 Gi", "1.2.3G", "lots"])
 def test_what_is_no_memory_is_refused(text):
-    """A decimal comma included."""
     with pytest.raises(ValueError, match="no amount of memory"):
         slurm_memory_limit(text)

@@ -45,6 +45,5 @@ def test_models_work_with_every_xgboost_allowed(tmp_path: Path, which: int) -> N
 
 
 def test_a_model_that_xgboost_cannot_read_names_its_version() -> None:
-    """Bytes that are none of a booster are one error of ours."""
     with pytest.raises(TableError, match=r"x: the model file is damaged, or written by another XGBoost than \d"):
         load_booster(b"{L\0\0\0\0\0\0\0\x07", "x")
