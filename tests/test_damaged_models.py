@@ -30,7 +30,7 @@ from procure.window.network import POSITIONS, read_network, write_network
 from procure.window.network import SCHEMA as NETWORK
 from procure.workload import generate
 from tests.test_queue_time_model import QUICK, busy_site
-from tests.test_window import random_network
+from tests.test_window_neural import random_network
 
 ROWS = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 TARGET = ROWS.sum(axis=1).astype(np.float64)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,59 +41,3 @@ def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text()):
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), target
-
-
-NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.stem)
-def test_a_notebook_runs(notebook: Path, tmp_path: Path):
-    """Each cell as it stands; the last expression of a cell has a table for notebooks, where it is one of ours."""
-    shutil.copytree(ROOT / "quotes", tmp_path / "quotes")
-    cells = [one for one in json.loads(notebook.read_text())["cells"] if one["cell_type"] == "code"]
-    shown = (
-        "import ast\n"
-        "def run(source, names):\n"
-        "    tree = ast.parse(source)\n"
-        "    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None\n"
-        "    exec(compile(tree, 'cell', 'exec'), names)\n"
-        "    value = None if last is None else eval(compile(last, 'cell', 'eval'), names)\n"
-        "    assert value is None or value._repr_html_(), source  # what a notebook shows\n"
-        "names = {}\n"
-    )
-    program = shown + "".join(f"run({''.join(one['source'])!r}, names)\n" for one in cells)
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert len(cells) > 2
-
-
-SAFE = {
-    "jinja2": (3, 1, 6),  # CVE-2025-27516: templates break out of the sandbox
-    "cryptography": (46, 0, 7),  # CVE-2024-12797, CVE-2026-26007, CVE-2026-39892
-    "dask": (2026, 1, 0),  # CVE-2026-23528: code run through the dashboard
-    "pyarrow": (14, 0, 1),  # CVE-2023-47248: files that run code
-    "scikit-learn": (1, 5),  # CVE-2024-5206: words kept in a model
-    "pydantic": (2, 4, 0),  # CVE-2024-3772: a regular expression without end
-}
-"""Since which version no advisory is known, where there was one."""
-
-
-def oldest() -> dict[str, tuple[int, ...]]:
-    """Return what `make test-oldest` installs."""
-    done = subprocess.run([sys.executable, str(ROOT / ".ci/oldest.py")], capture_output=True, text=True, check=True)
-    pairs = (line.split("==") for line in done.stdout.splitlines())
-    return {name: tuple(map(int, number.split("."))) for name, number in pairs}
-
-
-def test_every_dependency_has_a_lowest_version_that_is_tried():
-    """`make test-oldest` pins each dependency at its lower bound; time zones alone have none."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {re.split(r"[\[>=<]", line)[0] for line in project["dependencies"]}
-    assert names - set(oldest()) == {"tzdata"}
-
-
-@pytest.mark.parametrize("name", SAFE)
-def test_no_version_with_a_known_hole_is_allowed(name):
-    """The lower bound is at, or above, the version that mended the last one known."""
-    assert oldest()[name] >= SAFE[name]
