@@ -136,19 +136,6 @@ def test_learning_asks_for_one_model_or_for_one_per_workload():
     assert not values_with([[1.0, NAN]]).learn(OBJECTIVES["cvar"], lambda case: None)
 
 
-def test_where_nothing_satisfies_them_it_is_said_why():
-    figures = values_with(WAITS)
-    with pytest.raises(TableError) as raised:
-        choose(figures, OBJECTIVES["price"], [parse("price_usd<=97", KNOWN), parse("worst_day<=60", KNOWN)])
-    assert str(raised.value).splitlines() == [
-        "no package that runs every job satisfies the constraints",
-        "  price_usd<=97: satisfied by 1 of 4 packages on its own; the least is US$ 97",
-        "  worst_day<=60: satisfied by 3 of 4 packages on its own; the least is 30 s",
-        "  price_usd<=97 and worst_day<=60 contradict each other among these packages: with the first, the least "
-        "worst-day is 90 s; with the second, the least price_usd is US$ 98",
-    ]
-
-
 def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch):
     """Lucky predictions leave it, what they hid comes up, and constraints hold."""
     monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)

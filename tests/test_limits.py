@@ -23,14 +23,12 @@ from procure.packages.constraints import PackageConstraints, build_constraints
 from procure.packages.enumerate import EnumerationLimit, TooManyPackages, blocks
 from procure.packages.quotes import check_quotes
 from procure.site.network import read_slurm_topology
-from procure.study import load_study
 from procure.study.existing import read_existing
 from procure.topology.fat_tree import FatTree
 from procure.workload.slurm_text import expand_nodes, node_names
 
 GB = 1_000_000_000
 SACCT = "JobID|User|Submit|Start|End|State|ReqCPUS|TimelimitRaw|ElapsedRaw|NodeList\n"
-SQUEUE = "{id}|u|p|PENDING|Priority|1|1|1G|N/A|1:00:00|2024-01-01T00:00:00|N/A|1\n"
 JOBS = "job_id,submit_time,run_time,cpus_per_node\n1,0,10,1\n2,5,10,1\n"
 
 
@@ -296,15 +294,3 @@ def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
     (tmp_path / "topology.conf").write_text("\n".join([*chain, "SwitchName=s5000 Nodes=n1"]))
     with pytest.raises(TableError, match="more than 100 levels of switches; at most 3 are supported"):
         read_slurm_topology(tmp_path / "topology.conf")
-
-
-def test_a_study_that_makes_up_billions_of_jobs_is_refused(tmp_path):
-    """A study file of a few kilobytes may ask for 3,000,000 jobs in all."""
-    (tmp_path / "q.csv").write_text(QUOTES)
-    day = '[[workloads]]\nname = "d{n}"\ngenerate = {{ n_jobs = 1_000_000 }}\n'
-    text = 'quotes = "q.csv"\n[packages]\nrules = "published"\nbudget_usd = 100_000\n'
-    (tmp_path / "s.toml").write_text(text + "".join(day.format(n=n) for n in range(4)))
-    with pytest.raises(TableError, match="they make up 4,000,000 jobs, at most 3,000,000 are"):
-        load_study(tmp_path / "s.toml")
-    (tmp_path / "s.toml").write_text(text + "".join(day.format(n=n) for n in range(3)))
-    load_study(tmp_path / "s.toml")

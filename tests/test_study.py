@@ -23,7 +23,6 @@ from procure.study.rules import sample_of
 from procure.study.workloads import Workload, logged_speed
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLE = ROOT / "pipelines" / "example.toml"
 QUOTES = ROOT / "quotes" / "example-2023.csv"
 MINIMAL = f"""
 quotes = "{QUOTES.as_posix()}"
@@ -40,18 +39,6 @@ def study_file(folder: Path, text: str) -> Path:
     path = folder / "mine.toml"
     path.write_text(text)
     return path
-
-
-def test_the_example_study() -> None:
-    """The shipped study is the published question: $1,000,000, every tenth of 123,742 distinct packages."""
-    study = load_study(EXAMPLE)
-    assert study.path == EXAMPLE
-    assert study.folder == ROOT / "results" / "example"
-    assert len(study.read_quotes()) == 21
-    assert study.read_existing_nodes() is None
-    assert plan_size(study) == {
-        "n_packages": 126_688, "n_distinct": 123_742, "n_sampled": 12_375, "n_runs": 12_375
-    }  # fmt: skip
 
 
 def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,21 +113,6 @@ def test_written_and_read_back_is_the_same(tmp_path_factory, rows, suffix):
     pd.testing.assert_frame_equal(read(write(jobs, path), JOB), jobs)
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
-    """If writing fails, the file that was there is unchanged and no temporary file stays behind."""
-    path = write(check(pd.DataFrame(NODES), NODE), tmp_path / "nodes.csv")
-    before = path.read_bytes()
-
-    def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
-    with pytest.raises(TableError, match="No space left on device"):
-        write(pd.DataFrame(NODES), path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["nodes.csv"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

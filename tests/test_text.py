@@ -100,12 +100,6 @@ def test_seconds_in_every_unit(n, unit, space):
     assert seconds(f"{n}{space}{unit}") == n * TIME_UNITS[unit] and seconds(str(n)) == n
 
 
-@pytest.mark.parametrize("text", ["1e400d", "1e400", "9e500h"])
-def test_a_time_beyond_counting_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="longer than any"):
-        seconds(text)
-
-
 @given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
 def test_seconds_as_slurm_writes_them(d, h, m, s):
     """Days, hours, minutes and seconds; what is left out stands at the end only behind days."""
@@ -117,6 +111,7 @@ def test_seconds_as_slurm_writes_them(d, h, m, s):
 
 @given(st.text(max_size=8))
 @example("1E310")
+@example("1e400d")
 def test_other_text_is_no_length_of_time(text):
     """Whatever is read is finite and not negative; the rest is refused, not guessed."""
     for read in (seconds, clock_seconds):

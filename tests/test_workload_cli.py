@@ -34,15 +34,6 @@ def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_p
     assert not (tmp_path / "jobs.parquet").exists()
 
 
-def test_a_mapping_can_be_given_on_the_command_line(procure, tmp_path):
-    (tmp_path / "log.csv").write_text("id,t,run,c\na,2021-05-04T07:00:00,1.5,4\n")
-    columns = [("job_id=id"), ("submit_time=t"), ("run_time=run:h"), ("cpus_per_node=c")]
-    options = [item for text in columns for item in ("--column", text)]
-    code, _, _ = procure("import", "log.csv", "--log-format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet")
-    assert code == 0
-    assert read("jobs.parquet", JOB)[["submit_time", "run_time"]].to_numpy().tolist() == [[1620111600, 5400]]
-
-
 def test_the_sacct_command_needs_no_log(procure):
     code, out, _ = procure("import", "--print-sacct-command")
     assert code == 0

@@ -239,11 +239,6 @@ def test_json_is_read_as_the_table_is(tmp_path):
             import_log(path, "sacct", tz="UTC")
 
 
-def test_strict_makes_a_drop_fatal_and_names_the_reason(sacct):
-    with pytest.raises(TableError, match=r"1 of 2 rows would be dropped \(never started: 1\)"):
-        sacct(line("1"), line("2", **PENDING), strict=True)
-
-
 def test_unfinished_jobs_are_kept_on_request_and_pending_arrays_unfold(sacct):
     imported = sacct(line("7_[1-3%2]", **PENDING), line("8", End="Unknown", State="RUNNING"), keep_unfinished=True)
     jobs = imported.jobs

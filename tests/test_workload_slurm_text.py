@@ -56,10 +56,6 @@ def test_memory_is_read_with_what_it_is_per(text, mb, per):
     assert slurm_memory(text) == (mb, per)
 
 
-def test_unreadable_memory_is_not_a_number():
-    assert math.isnan(slurm_memory("lots")[0])
-
-
 @pytest.mark.parametrize(
     ("text", "gpus", "model"),
     [
