@@ -13,7 +13,6 @@ from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.learner import (
     ABOVE,
     IN_DANGER,
-    MODES,
     N_METRICS,
     NEAR,
     ROUND,
@@ -195,13 +194,6 @@ def test_the_study_has_45_workflows(cores):
 def test_wrong_arguments_are_named(call):
     with pytest.raises(ArgumentError, match=r"was given|known|needed|allowed|has"):
         call()
-
-
-def test_every_mode_learns_something():
-    for mode in MODES:
-        learner = make_learner(mode, 0)
-        learn(learner, np.zeros(N_METRICS + 1, np.int64), 1, np.full(4, 0.5), 0.0)
-        assert learner.round_risk.any() or learner.sums.any()
 
 
 def test_the_studys_workload_runs():

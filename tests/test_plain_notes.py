@@ -1,11 +1,10 @@
-"""What is easily taken wrong is said: clocks out of order, the zone of chosen days, jobs of several nodes."""
+"""What is easily taken wrong is said: clocks out of order and the zone of chosen days."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from procure.study import load_study
-from procure.study.plan import read_inputs
 from procure.study.workloads import write_workloads
 from procure.workload import generate, import_log
 
@@ -33,19 +32,3 @@ def test_chosen_days_keep_their_zone(tmp_path):
     )
     (workload,) = load_study(tmp_path / "s.toml").workloads
     assert (workload.tz, workload.weight) == ("America/Chicago", 3)
-
-
-def test_the_share_of_multi_node_jobs_is_said_and_none_where_there_are_none(tmp_path):
-    """One of four jobs, with 80 % of the CPU-hours, asks for four nodes."""
-    (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\n")
-    study = tmp_path / "s.toml"
-    study.write_text(
-        'quotes = "q.csv"\nworkloads = [{ name = "w", jobs = "j.csv" }]\n'
-        "packages = { budget_usd = 20_000, min_gpu_nodes = 0 }\n"
-    )
-    header = "job_id,submit_time,run_time,cpus_per_node,n_nodes\n"
-    (tmp_path / "j.csv").write_text(header + "a,0,30,1,4\nb,0,10,1,1\nc,0,10,1,1\nd,0,10,1,1\n")
-    notes = read_inputs(load_study(study), ["best-fit"]).notes
-    assert any("25.0% of the jobs, with 80% of the CPU-hours, ask for several nodes (up to 4)" in n for n in notes)
-    (tmp_path / "j.csv").write_text(header + "a,0,40,1,1\n")
-    assert not any("several nodes" in text for text in read_inputs(load_study(study), ["best-fit"]).notes)

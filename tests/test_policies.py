@@ -36,18 +36,6 @@ def test_published_waits_of_the_topology_study(shared_data, policy):
     assert waits == GOLDEN[policy]
 
 
-def test_easy_on_96_nodes():
-    """Three jobs start at once, the one-node job at 361, when the first ends before its limit."""
-    jobs = job_table(
-        submit_time=[1, 1, 1, 1],
-        n_nodes=[33, 33, 30, 1],
-        requested_time=[600, 57_600, 57_600, 60],
-        run_time=[360, 57_600, 57_600, 60],
-    )
-    run = procure_run.simulate(jobs, node_table(96), "easy")
-    assert run.schedule["start_time"].tolist() == [1, 1, 1, 361]
-
-
 def on_paper() -> tuple[pd.DataFrame, pd.DataFrame]:
     return job_table(
         submit_time=[0, 1, 1, 1, 1],
@@ -198,13 +186,6 @@ def test_a_job_that_is_placed_elsewhere_than_planned_frees_what_it_was_planned_o
     )
     schedule = procure_run.simulate(jobs, nodes, "conservative:place=best").schedule
     assert schedule["start_time"].tolist() == [0, 0, 100, 100]
-
-
-def test_a_job_of_more_nodes_than_exist_is_set_aside_and_counted():
-    jobs = job_table(submit_time=[0, 1], run_time=[5, 5], n_nodes=[3, 1])
-    run = procure_run.simulate(jobs, node_table(2), "fcfs")
-    assert run.metrics["n_unrunnable"] == 1
-    assert run.schedule["start_time"].tolist()[1] == 1
 
 
 def _raises(state):

@@ -6,17 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.models import WorkloadWaits
 from procure.recommender.notes import about_results
-from procure.recommender.rank import rank
-from procure.recommender.values import Criteria, PackageValues
 from procure.sweep import trial
 from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
@@ -136,15 +132,6 @@ def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkey
     assert sum(not row["simulated"] for row in rows) >= 1
     assert "1 confirming run failed" in err and "out of luck" in err
     assert "they could not be confirmed" in err and "--no-verify" not in err
-
-
-def test_the_published_rule_ranks_by_the_jobs_that_ran():
-    """A package that leaves jobs out leads by a shorter wait; by default it does not."""
-    table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
-    case = WorkloadWaits("day", table, np.array([0, 3]), np.array([9.0, 5.0]), 9)
-    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
-    assert rank(values, Criteria()).tolist() == [0, 1]
-    assert rank(values, Criteria(), "published").tolist() == [1, 0]
 
 
 def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):

@@ -41,12 +41,6 @@ def test_jobs_of_the_warm_up_run_but_do_not_count():
     assert simulate(jobs, ONE, warm_up=11).metrics["n_jobs"] == 1
 
 
-def test_without_a_warm_up_every_job_counts():
-    jobs = job_table([0, 0, 5], [7, 7, 7])
-    assert simulate(jobs, ONE).metrics == simulate(jobs, ONE, warm_up=0).metrics
-    assert simulate(jobs, ONE).metrics["n_jobs"] == 3
-
-
 @pytest.mark.parametrize(("warm_up", "text"), [(-1, "0 or more"), (21, "nothing would be left")])
 def test_a_warm_up_that_leaves_nothing_is_refused(warm_up, text):
     with pytest.raises(ArgumentError, match=text):

@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_random_packages_are_those_of_the_enumeration_and_all_can_come_up(name: str) -> None:
+def test_random_packages_and_exchanges_are_those_of_the_enumeration_and_all_can_come_up(name: str) -> None:
     columns, rules = CASES[name]
     here = space(quotes(**columns), **rules)
     listed = here.listed()
@@ -65,14 +65,6 @@ def test_random_packages_are_those_of_the_enumeration_and_all_can_come_up(name: 
     found = np.concatenate([here.sample(len(listed), np.random.default_rng(seed)) for seed in range(6)])
     assert rows_in(found, listed).all()
     assert rows_in(listed, found).all()
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_an_exchange_leads_to_another_package_of_the_enumeration(name: str) -> None:
-    columns, rules = CASES[name]
-    here = space(quotes(**columns), **rules)
-    listed = here.listed()
-    assert listed is not None
     near = here.neighbours(listed[:5], 60, np.random.default_rng(1))
     assert len(near) and rows_in(near, listed).all()
     assert not rows_in(near, listed[:5]).any()

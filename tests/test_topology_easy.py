@@ -140,17 +140,6 @@ def test_without_isolation_it_is_easy():
             assert found.tolist() == easy.tolist()
 
 
-@pytest.mark.parametrize("policy", ["tiers", "isolated", "isolated:uplinks=2,spines=1"])
-def test_schedules_share_no_link(policy):
-    """The verifier, which knows nothing of the allocators, finds no shared link in whole schedules."""
-    rng = np.random.default_rng(17)
-    for _ in range(few(20)):
-        jobs, nodes = random_case(rng, 80)
-        links = {"uplinks": 2, "spines": 1} if "uplinks" in policy else {}
-        verdict = verify(simulate(jobs, nodes, policy).schedule, nodes, **links)
-        assert verdict.isolated, verdict.first_conflicts
-
-
 def test_too_large_jobs_are_set_aside():
     """A job larger than the tree is unrunnable and counted; the others run."""
     jobs = job_table(submit_time=[0, 0, 0], n_nodes=[2, 9, 8], run_time=[5, 5, 5], requested_time=[5, 5, 5])
@@ -159,7 +148,9 @@ def test_too_large_jobs_are_set_aside():
     assert run.schedule["start_time"].isna().tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("policy", ["any", "compact", "closest", "tiers", "isolated", "window", "isolated:uplinks=2"])
+@pytest.mark.parametrize(
+    "policy", ["any", "compact", "closest", "tiers", "isolated", "window", "isolated:uplinks=2,spines=1"]
+)
 def test_uneven_trees_run_every_job(policy):
     """On leaves and pods of any size every job that the nodes hold runs, and isolating policies share no link."""
     rng = np.random.default_rng(29)
@@ -168,7 +159,8 @@ def test_uneven_trees_run_every_job(policy):
         schedule = simulate(jobs[jobs["n_nodes"] <= len(nodes)], nodes, policy).schedule
         assert schedule["start_time"].notna().all()
         if policy.startswith(("tiers", "isolated")):
-            verdict = verify(schedule, nodes, uplinks=2 if "uplinks" in policy else 0)
+            links = {"uplinks": 2, "spines": 1} if "uplinks" in policy else {}
+            verdict = verify(schedule, nodes, **links)
             assert verdict.isolated, verdict.first_conflicts[:3]
 
 

@@ -24,19 +24,15 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_default_day_has_the_published_statistics(seed):
-    found = describe(generate(seed)).set_index("quantity")
+def test_the_default_day_has_the_published_statistics_and_is_one_of_bursts_of_like_jobs(seed):
+    jobs = generate(seed)
+    found = describe(jobs).set_index("quantity")
     for quantity, (mean, std, low, high) in PUBLISHED.items():
         row = found.loc[quantity]
         assert row["mean"] == pytest.approx(mean, rel=0.02), quantity
         assert row["std"] == pytest.approx(std, rel=0.02), quantity
         assert row["min"] == pytest.approx(low, abs=0.005), quantity
         assert row["max"] == pytest.approx(high, rel=0.03), quantity
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_default_day_is_one_day_of_bursts_of_like_jobs(seed):
-    jobs = generate(seed)
     facts = overview(jobs)
     assert facts["n_jobs"] == 16_000
     assert 40 <= facts["n_shapes"] <= 160
@@ -48,25 +44,19 @@ def test_the_default_day_is_one_day_of_bursts_of_like_jobs(seed):
     assert 0 < facts["zero_run_share"] < 0.01
     assert jobs["submit_time"].is_monotonic_increasing
     assert jobs["submit_time"].min() >= load_recipe().first_second
-
-
-def test_arrivals_are_far_burstier_than_chance():
-    per_minute = np.bincount((generate(1)["submit_time"].to_numpy() - load_recipe().first_second) // 60)
+    per_minute = np.bincount((jobs["submit_time"].to_numpy() - load_recipe().first_second) // 60)
     assert per_minute.var() > 20 * per_minute.mean()
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_another(tmp_path):
+@pytest.mark.parametrize("recipe", ["published-day", "campus"])
+def test_a_recipe_gives_the_same_bytes_for_the_same_seed_and_any_number_of_jobs(recipe, tmp_path):
     first, again, other = (
-        write(generate(seed), tmp_path / f"{i}.parquet").read_bytes() for i, seed in enumerate([7, 7, 8])
+        write(generate(seed, 3_000, recipe), tmp_path / f"{i}.parquet").read_bytes() for i, seed in enumerate([7, 7, 8])
     )
     assert first == again != other
-
-
-@pytest.mark.parametrize("n_jobs", [1, 37, 20_000])
-def test_any_number_of_jobs_can_be_made(n_jobs):
-    jobs = generate(1, n_jobs=n_jobs)
-    assert len(jobs) == n_jobs
-    assert jobs["job_id"].is_unique
+    for n_jobs in (1, 37, 20_000):
+        jobs = generate(1, n_jobs, recipe)
+        assert len(jobs) == n_jobs and jobs["job_id"].is_unique
 
 
 def test_illegal_arguments_and_recipes_are_refused(tmp_path):
@@ -112,12 +102,7 @@ def test_a_campus_has_users_classes_and_limits_as_a_centre_has(seed):
     assert (jobs["run_time"] <= jobs["requested_time"]).all()
     assert 2 < (jobs["requested_time"] / jobs["run_time"].clip(lower=1)).median() < 6
     assert 0.05 < (jobs["run_time"] <= 300).mean() < 0.13
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_campus_works_by_day_and_rests_at_weekends(seed):
-    """More than half of the jobs come in the ten hours of the working day, few at weekends, and in bursts."""
-    jobs = generate(seed, recipe="campus")
+    # More than half of the jobs come in the ten hours of the working day, few at weekends, and in bursts.
     since = jobs["submit_time"].to_numpy() - load_recipe("campus").first_second
     assert since.min() >= 0 and 27 * 86_400 < since.max() < 28 * 86_400
     hour, day = since // 3600 % 24, since // 86_400 % 7
@@ -125,13 +110,3 @@ def test_a_campus_works_by_day_and_rests_at_weekends(seed):
     assert (day >= 5).mean() < 0.2
     per_minute = np.bincount(since // 60)
     assert per_minute.var() > 20 * per_minute.mean()
-
-
-def test_a_campus_is_the_same_for_the_same_seed_and_of_any_size(tmp_path):
-    first, again, other = (
-        write(generate(seed, 3_000, "campus"), tmp_path / f"{i}.parquet").read_bytes()
-        for i, seed in enumerate([7, 7, 8])
-    )
-    assert first == again != other
-    for n_jobs in (1, 37):
-        assert len(generate(1, n_jobs, "campus")) == n_jobs
