@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 DAY = 86_400
-PERIODS = (DAY, 7 * DAY, 30 * DAY)
 
 
 class HeldPool:

@@ -126,9 +126,10 @@ def compare(policy: str, twin, seed: int, n_jobs: int, foreseen: float = 0.0) ->
     assert (began, placed) == (start, [tuple(nodes) for nodes in where]), (policy, seed)
 
 
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("policy", TWINS)
-def test_policy_equals_its_slow_twin_on_crowded_queues(policy):
-    for seed in range(few(12)):
+def test_policy_equals_its_slow_twin_on_crowded_queues(policy, many):
+    for seed in range(1_000, 1_000 + MANY) if many else range(few(12)):
         compare(policy, TWINS[policy](), seed, 24)
 
 
@@ -175,24 +176,11 @@ def test_conservative_promises_by_the_order_in_a_pool_as_on_nodes(narrow):
     assert start == [0, 12, 10, 30]
 
 
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("policy", PLANS)
-def test_plan_equals_its_slow_twin(policy):
+def test_plan_equals_its_slow_twin(policy, many):
     """Policies that plan every waiting job start them when and where their twin over dense time does."""
-    for seed in range(3):
-        compare(policy, PLANS[policy](), seed, 7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", TWINS)
-def test_policy_equals_its_slow_twin_on_many_crowded_queues(policy):
-    for seed in range(1_000, 1_000 + MANY):
-        compare(policy, TWINS[policy](), seed, 24)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", PLANS)
-def test_plan_equals_its_slow_twin_on_many_cases(policy):
-    for seed in range(1_000, 1_000 + MANY):
+    for seed in range(1_000, 1_000 + MANY) if many else range(3):
         compare(policy, PLANS[policy](), seed, 7)
 
 

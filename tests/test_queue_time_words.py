@@ -11,19 +11,15 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
-from procure.queue_time.explain import cautions
 from procure.queue_time.features import site_features
 from procure.queue_time.predict import Request, read_off, situation, widened
 from tests.test_queue_time_model import busy_model
-
-RUN = CliRunner()
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +55,6 @@ def test_a_job_of_the_history_that_waits_is_told_by_the_queue(site) -> None:  # 
     ended = int(site.history["end_time"].notna().sum())
     assert len(room._known(site, site.history.iloc[:0])) == ended
     assert len(room._known(site, state)) == ended - 1 + len(state)
-
-
-def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
-    here = situation(site, [request], state, now)
-    return {one.code for one in cautions(site, request, here, 0, state)}
 
 
 def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untyped-def]

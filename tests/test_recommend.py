@@ -194,22 +194,6 @@ def test_evaluate_against_a_wider_truth(swept):
     assert json.loads(run("evaluate", str(swept), "--truth", str(table), "--format", "json")) == rows
 
 
-def test_recommend_confirms_its_list(swept, tmp_path):
-    """Ranked, simulated, in order, with counts without zeros; the whole ranking goes to a file."""
-    out = tmp_path / "ranking.parquet"
-    rows = json.loads(run("recommend", str(swept), "--format", "json", "--out", str(out)))
-    assert [row["rank"] for row in rows] == [1, 2, 3] and all(row["simulated"] for row in rows)
-    assert all(row["package_id"] == ",".join(f"{t}={n}" for t, n in row["counts"].items()) for row in rows)
-    waits = [(row["jobs_left_out"], row["mean_wait_time"]) for row in rows]
-    assert waits == sorted(waits)
-    ranking = pd.read_parquet(out)
-    assert ranking["jobs_left_out"].is_monotonic_increasing and len(ranking) > 50
-    assert ranking["mean_wait_time"].notna().all()
-    plain = json.loads(run("recommend", str(swept), "-k", "8", "--no-verify", "--format", "json"))
-    assert len(plain) == 8
-    assert "Servers by type" in run("recommend", str(swept))
-
-
 @pytest.mark.slow
 def test_recommend_is_a_function_of_the_library(swept):
     """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""

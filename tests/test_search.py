@@ -23,6 +23,7 @@ from procure.explorer.propose import METHODS, GaussianProcess, make_proposer
 from procure.explorer.run import Rules, SearchResult, run_rounds
 from procure.models import make_case, pool_workloads
 from procure.packages.space import make_space
+from procure.schemas import RESULT
 from procure.study import load_study
 from procure.sweep import load_plan
 from procure.tables import read
@@ -204,15 +205,9 @@ def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
     swept = set(serial_results(path)["package_id"])
     done = found(path)
     assert done.spent["n_from_sweep"] == len(swept)
-    own = read(load_study(path).folder / "search" / "results.parquet", _result_schema())
+    own = read(load_study(path).folder / "search" / "results.parquet", RESULT)
     assert len(own) == 120 and not swept & set(own["package_id"])
     assert swept <= set(done.ranking["package_id"])
-
-
-def _result_schema() -> object:
-    from procure.schemas import RESULT
-
-    return RESULT
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.004])
