@@ -45,23 +45,15 @@ def compare(name: str, case, seed: int, kill: bool) -> None:
     assert found(run, jobs) == (start, names), (name, case.__name__, seed, kill)
 
 
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("case", [pool_case, shared_case, sliced_case])
 @pytest.mark.parametrize("kill", [True, False])
-def test_policy_equals_its_slow_twin(name, case, kill):
+def test_policy_equals_its_slow_twin(name, case, kill, many):
     """Start times and nodes are the twin's, with equal times, zero durations, early ends and overruns."""
-    for seed in range(few(3 if name == "conservative" else 10)):
+    swift = name != "conservative"
+    for seed in range(100, 140 if swift else 110) if many else range(few(10 if swift else 3)):
         compare(name, case, seed, kill)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TWINS)
-def test_policy_equals_its_slow_twin_on_more_cases(name):
-    """The same on 240 further cases, 60 for conservative backfilling."""
-    for seed in range(100, 110 if name == "conservative" else 140):
-        for case in (pool_case, shared_case, sliced_case):
-            for kill in (True, False):
-                compare(name, case, seed, kill)
 
 
 @pytest.mark.compiled
