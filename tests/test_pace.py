@@ -16,7 +16,7 @@ from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
 pytestmark = pytest.mark.plain
 
-N_FEW, N_MANY = few(60), 1000
+SEEDS = pytest.mark.parametrize("seeds", [range(few(60)), pytest.param(range(1000, 2000), marks=pytest.mark.slow)])
 PACES = (0, 0, PACE_ONE // 3, PACE_ONE // 2, PACE_ONE, PACE_ONE * 7 // 5, 3 * PACE_ONE, 1, 250_001)
 
 
@@ -114,16 +114,10 @@ def compare(seed: int) -> None:
     assert run.metrics["n_killed"] == sum(killed)
 
 
-def test_changing_paces_equal_the_slow_twin():
+@SEEDS
+def test_changing_paces_equal_the_slow_twin(seeds):
     """Starts, ends and kills are those of counting second by second, with pauses and many changes at one second."""
-    for seed in range(N_FEW):
-        compare(seed)
-
-
-@pytest.mark.slow
-def test_changing_paces_equal_the_slow_twin_on_more_cases():
-    """The same on 1,000 further cases."""
-    for seed in range(1000, 1000 + N_MANY):
+    for seed in seeds:
         compare(seed)
 
 
@@ -166,16 +160,10 @@ def compare_wakes(seed: int) -> None:
     assert (run.schedule["start_time"] - first).tolist() == [start[j] for j in range(len(rows))], seed
 
 
-def test_wakes_equal_the_slow_twin():
+@SEEDS
+def test_wakes_equal_the_slow_twin(seeds):
     """A policy is called at the seconds that it asks for, and a wake in the past is none."""
-    for seed in range(N_FEW):
-        compare_wakes(seed)
-
-
-@pytest.mark.slow
-def test_wakes_equal_the_slow_twin_on_more_cases():
-    """The same on 1,000 further cases."""
-    for seed in range(1000, 1000 + N_MANY):
+    for seed in seeds:
         compare_wakes(seed)
 
 

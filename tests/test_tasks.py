@@ -75,9 +75,10 @@ def compare(name: str, case, seed: int) -> None:
     assert list(run.schedule["node_tasks"]) == units
 
 
+@pytest.mark.parametrize("seeds", [range(few(33)), pytest.param(range(100, 767), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
-def test_policy_equals_its_slow_twin(name):
-    for seed in range(few(33)):
+def test_policy_equals_its_slow_twin(name, seeds):
+    for seed in seeds:
         for case in (pool_case, shared_case, sliced_case):
             compare(name, case, seed)
 
@@ -100,15 +101,6 @@ def test_nodes_that_are_not_looked_at_change_nothing(name, monkeypatch):
         ours = procure_run.simulate(jobs, nodes, name).schedule
         monkeypatch.setattr(usable, "ALIKE", 1000)
         assert ours.equals(procure_run.simulate(jobs, nodes, name).schedule), seed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_policy_equals_its_slow_twin_on_more_cases(name):
-    """The same on 2,000 further cases."""
-    for seed in range(100, 767):
-        for case in (pool_case, shared_case, sliced_case):
-            compare(name, case, seed)
 
 
 TABLE = job_table(
