@@ -149,7 +149,7 @@ QUESTIONS = {
     "why": ("What it brings", "on average"),
     "how sure": ("How sure this is", "%"),
     "what else": ("The nearest alternative", "on average"),
-    "with a fifth less": ("What would change the answer", "80%"),
+    "with a fifth less": ("What would change the answer", "80 %"),
 }
 
 
