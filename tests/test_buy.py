@@ -55,6 +55,7 @@ def test_one_command_answers_and_goes_on_where_it_was(folder: Path) -> None:
     assert {"recommendation", "packages", "waits_by_class", "cost", "confidence", "report", "objections"} <= set(first)
     assert Path(first["report"]).is_file() and len(first["packages"]) == 3
     assert first["cost"]["price_usd"] == first["recommendation"]["price_usd"] <= 70_000
+    assert first["cost"]["energy_usd"] is None  # nothing prices it
     again = run(*BUY, "--format", "json")
     assert json.loads(again.stdout) == first
     assert ", 0 of them now" in again.stderr and "imported before" in again.stderr

@@ -17,6 +17,7 @@ from small_study import swept
 
 import procure
 from procure.errors import ArgumentError, TableError
+from procure.page.html import as_json
 from procure.reports.explore import Explorer, serve
 
 
@@ -73,6 +74,20 @@ def test_a_bound_on_the_price_is_a_budget(explorer: Explorer) -> None:
     assert bound["n_packages"] == budget["n_packages"]
 
 
+def test_what_is_learnt_is_answered_while_another_wait_is_being_learnt(monkeypatch):
+    """What `prepare` has learnt needs no model any more, and never waits for one that is being fitted."""
+    ours, known = Explorer(swept()), "memory_p95_wait<=10d"
+    ours.prepare()
+    monkeypatch.setattr("procure.reports.explore.learn_values", pytest.fail)
+    wanted = ours.answer(constraints=[known])
+    found: list[dict] = []
+    with ours._lock:
+        asking = threading.Thread(target=lambda: found.append(ours.answer(constraints=[known])), daemon=True)
+        asking.start()
+        asking.join(30)
+    assert list(map(as_json, found)) == [as_json(wanted)]
+
+
 def test_only_the_page_is_answered(address: str):
     """Without the secret, or under another name of this machine, there is nothing."""
     host = re.match(r"http://(127\.0\.0\.1:\d+)/[\w-]{20,}/$", address)[1]
@@ -94,6 +109,7 @@ def test_bad_bounds_are_one_line(address: str):
         {"constraints": "total_cpus>=1000000"},
     ):
         assert len(asked(address, **query)["error"]) > 10
+    assert "no job is of class gpu" in asked(address, constraints="gpu_p95_wait<=4h")["error"]
     assert asked(address, k="2")["list"][0]["rank"] == 1
 
 

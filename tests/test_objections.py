@@ -126,6 +126,16 @@ def test_what_is_wrong_is_raised(name: str, sound, tmp_path: Path) -> None:
     assert any(letter.isdigit() for letter in next(one.sentence for one in objections(done) if one.name == name))
 
 
+def test_money_beyond_the_demand_is_said_where_cheaper_packages_wait_longer(tmp_path: Path) -> None:
+    """Jobs come 95 at once, every three hours: without GPU nodes all start, with some a fifth waits 20 minutes."""
+    jobs = sound_jobs()
+    bunch = np.arange(len(jobs)) // 95 * 10_800
+    jobs = jobs.assign(submit_time=1_600_000_000 + bunch, run_time=1_200, cpus_per_node=4, mem_mb_per_node=4_000)
+    done = recommended(tmp_path, jobs, budget=100_000)
+    said = next(one.sentence for one in objections(done) if one.name == "far-above-demand")
+    assert "less money may do" in said
+
+
 @given(before=st.floats(1, 1e6), share=st.floats(0, 1.2), more=st.integers(0, 3), found=st.booleans())
 def test_a_rule_is_objected_to_where_it_costs_a_tenth(
     sound, before: float, share: float, more: int, found: bool

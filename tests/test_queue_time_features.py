@@ -138,15 +138,15 @@ def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     parted = (submit, left, group, gone.grouped(group, 3))
     everyone, by_group = Queue(submit, left, none, gone, submit, rows, none), Queue(*parted, submit, rows, group)
     amount = np.array([1.0, 2, 4, 8])
-    assert everyone.total(amount).tolist() == [0, 1, 1, 5]
-    assert by_group.total(amount).tolist() == [0, 0, 1, 5]
+    assert everyone.total(everyone.piled(amount)).tolist() == [0, 1, 1, 5]
+    assert by_group.total(by_group.piled(amount)).tolist() == [0, 0, 1, 5]
     assert everyone.oldest_age().tolist() == [0, 5, 9, 9]
     assert by_group.oldest_age().tolist() == [0, 0, 9, 9]
     assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
     assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
     later = Queue(*parted, np.array([50, 50, 50]), np.array([4, 4, 4]), np.array([0, 1, 2]))
-    assert later.total(amount).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
+    assert later.total(later.piled(amount)).tolist() == [12, 0, 0] and later.oldest_age().tolist() == [41, 0, 0]
     assert later.earlier(1).tolist() == [3, 1, -1]
 
 
@@ -188,6 +188,26 @@ def test_a_question_has_the_features_of_a_job_that_comes_then(seed: int, n: int,
             atol=1e-2,
             check_exact=False,
         )
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_log_asked_again_or_with_jobs_left_out_tells_what_one_read_anew_tells(seed: int) -> None:
+    """What is kept of a log for all who ask is nobody's; a question like no job has no past, whoever is left out."""
+    jobs, rng = random_jobs(seed), np.random.default_rng(seed)
+    now, gone = int(jobs["submit_time"].max()) + 1, (rng.random(len(jobs)) < 0.5) & (np.arange(len(jobs)) > 0)
+    keys = ("cpus", "mem", "gpus", "nodes", "limit", "user", "partition", "model")
+    draws = zip(
+        *(rng.choice(one, 6) for one in ([1, 8, 31], [0, 64], [0, 1], [1], [60, 1999], ["a", "d"])), strict=True
+    )
+    asked = [dict(zip(keys, (*map(int, one[:5]), str(one[5]), "long", ""), strict=True)) for one in draws]
+    log = read_jobs(jobs)
+    for some, anew in ((log, jobs), (log.without(gone[log.order]), jobs[~gone])):
+        for part in (asked[:2], asked[2:]):
+            fresh = read_jobs(anew.reset_index(drop=True))
+            pd.testing.assert_frame_equal(
+                features_of(some, some.asking(now, part)), features_of(fresh, fresh.asking(now, part))
+            )
 
 
 @pytest.mark.parametrize(("n", "seconds"), [(100, 1000), (10, 5000)])

@@ -368,3 +368,19 @@ def test_too_many_questions_are_refused_not_kept_waiting(app: Any) -> None:
 
     assert asyncio.run(run()) == 503
     assert not app.live.of_caller
+
+
+def test_a_known_question_is_not_answered_again_with_the_next_new_one(app: Any, monkeypatch: Any) -> None:
+    """Nobody waits for it any more; of thousands of such the next look's first question waited for seconds."""
+    asked: list[list[Request]] = []
+    answer = app.live.snapshot.answer
+    monkeypatch.setattr(app.live.snapshot, "answer", lambda some: (asked.append(some), answer(some))[1])
+
+    async def run() -> None:
+        await app.live.ask([Request(1, 70)], "one")
+        await app.live.ask([Request(1, 70)], "one")
+        app.live.snapshot.kept.clear()  # as a new look has none
+        await app.live.ask([Request(1, 71)], "one")
+
+    asyncio.run(run())
+    assert asked == [[Request(1, 70)], [Request(1, 71)]]

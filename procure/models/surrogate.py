@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +49,15 @@ class Surrogate:
 
     def fit(self, x: Any, wait: Any) -> Surrogate:
         """Learn from simulated packages: features, shape (packages, features), and mean waits, s ≥ 0."""
-        x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
-        if not len(x) or len(x) != len(wait):
-            raise TableError(f"a model needs as many waits as packages: {len(wait)} and {len(x)} were given")
-        if np.isnan(wait).any() or (wait < 0).any():
-            raise TableError("a model learns from mean waits of 0 s or more; some are missing or negative")
-        self.scale_ = float(wait.mean()) or 1.0
-        scaled = np.maximum(wait / self.scale_, _SMALLEST)
+        x, scaled, self.scale_ = _checked(x, wait)
         self.profile_ = self.profile or self._choose(x, scaled)
         self.model_ = self._fit_one(self.profile_, x, scaled)
         self.n_features_ = x.shape[1]
         return self
+
+    def choose(self, x: Any, wait: Any) -> str:
+        """Return the profile that `fit` would choose."""
+        return self._choose(*_checked(x, wait)[:2])
 
     def predict(self, x: Any) -> np.ndarray:
         """Predict mean waits, s, float64, shape (packages,)."""
@@ -86,7 +85,8 @@ class Surrogate:
             found = np.maximum(self._fit_one(profile, x[rest], scaled[rest]).predict(x[held]), _SMALLEST)
             return float(mean_tweedie_deviance(scaled[held], found, power=_TWEEDIE_POWER))
 
-        return min(_TRIED, key=loss)
+        with ThreadPoolExecutor(len(_TRIED)) as pool:  # XGBoost works outside Python's lock
+            return min(zip(pool.map(loss, _TRIED), _TRIED, strict=True), key=lambda one: one[0])[1]
 
     def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> XGBRegressor:
         # Of equal targets XGBoost before 3 begins far away.
@@ -111,6 +111,17 @@ class Surrogate:
         """Write the model to one file that holds numbers only: nothing in it can execute code."""
         write_archive(path, self.archive())
         return Path(path)
+
+
+def _checked(x: Any, wait: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return features, waits as shares of their mean, and that mean; what no model learns from is an error."""
+    x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
+    if not len(x) or len(x) != len(wait):
+        raise TableError(f"a model needs as many waits as packages: {len(wait)} and {len(x)} were given")
+    if np.isnan(wait).any() or (wait < 0).any():
+        raise TableError("a model learns from mean waits of 0 s or more; some are missing or negative")
+    scale = float(wait.mean()) or 1.0
+    return x, np.maximum(wait / scale, _SMALLEST), scale
 
 
 def load(path: str | Path) -> Surrogate:

@@ -116,9 +116,14 @@ class Queue:
         self.first, self.came = np.searchsorted(key, own * (n + 1)), np.searchsorted(key, own * (n + 1) + row)
         self.begin, self.end = gone.first[own], gone.before(now, own)
 
-    def total(self, values: np.ndarray) -> np.ndarray:
-        """Sum values (n,) over the jobs that wait at each question."""
-        gone, come = (np.append(0.0, np.cumsum(values[order])) for order in (self.gone.order, self.rows))
+    def piled(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sum values (n,) over the jobs that have come and those that have left, in the order of both."""
+        come, gone = (np.append(0.0, np.cumsum(values[order])) for order in (self.rows, self.gone.order))
+        return come, gone
+
+    def total(self, piled: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Sum what `piled` has summed over the jobs that wait at each question."""
+        come, gone = piled
         return np.asarray(come[self.came] - come[self.first] - (gone[self.end] - gone[self.begin]))
 
     @cached_property

@@ -52,6 +52,11 @@ class Log:
     names: dict[str, pd.Index]
     optional: dict[str, np.ndarray]
 
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What `view.View` has sorted and summed of these jobs, whoever asks."""
+        return {}
+
     @property
     def wait(self) -> np.ndarray:
         """Seconds from submission to start; meaningless where a job never started."""
@@ -105,7 +110,8 @@ class Log:
         kinds = ask.kinds
         for label, known in self.numbers.items():  # what no job has is one group without a past
             common = zip(*(values.tolist() for values in kinds[label]), strict=True)
-            moments[label] = np.array([known.get(one, len(known)) for one in common], np.int64)
+            none = max(known.values(), default=-1) + 1
+            moments[label] = np.array([known.get(one, none) for one in common], np.int64)
         return replace(ask, shape=moments["shape"], like=moments["like"])
 
     def without(self, left_out: np.ndarray) -> Log:

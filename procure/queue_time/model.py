@@ -27,6 +27,7 @@ AGAIN, LEAST_AGAIN = 5000, 100
 """The last waits from which a median is trained again, and the fewest."""
 LEVELS = GRID[1:-1]
 """The quantiles that boosters learn."""
+_BLOCK = 4096
 N_DEADLINES = 24
 DEPTHS, FAR = ("queue_depth", "partition_depth"), 3
 """Jobs that wait; from so many times the most seen in training on, a job is beyond what the boosters know."""
@@ -196,14 +197,23 @@ class QueueTimeModel:
     def curve(self, features: pd.DataFrame) -> np.ndarray:
         """Return each row's wait in seconds at the levels `calibrate.GRID` as the boosters together state it."""
         matrix, n = self.matrix(features), len(features)
-        pairs = (np.column_stack([matrix, np.full(n, np.log1p(one), np.float32)]) for one in self.deadlines)
-        chance = np.column_stack([*(self.boosters["chance"].predict(one) for one in pairs), np.ones(n)])
+        chance = np.column_stack([self._chances(matrix), np.ones(n)])
         edges = np.append(np.log1p(self.deadlines), self.top)
         by_chance = [np.interp(LEVELS, row, edges, left=edges[0]) for row in np.maximum.accumulate(chance, axis=1)]
         seconds = np.log1p(np.maximum(np.sort(self.boosters["seconds"].predict(matrix), axis=1), 0))
         logs = (seconds + np.array(by_chance)) / 2
         whole = np.column_stack([np.zeros(n), logs, np.full(n, self.top)])
         return np.expm1(np.maximum.accumulate(whole, axis=1))
+
+    def _chances(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the chance of each row of a start by each deadline, (n, deadlines); a block of rows at a time."""
+        found = np.empty((len(matrix), len(self.deadlines)))
+        by = np.log1p(self.deadlines).astype(np.float32)
+        for first in range(0, len(matrix), _BLOCK):
+            some = matrix[first : first + _BLOCK]
+            pairs = np.column_stack([np.repeat(some, len(by), axis=0), np.tile(by, len(some))])
+            found[first : first + _BLOCK] = self.boosters["chance"].predict(pairs).reshape(len(some), len(by))
+        return found
 
     @property
     def top(self) -> float:

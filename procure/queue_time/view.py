@@ -32,17 +32,21 @@ LEVEL: dict[str, Callable[[Log], np.ndarray]] = {
 }
 
 
-def once(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep what a method of `View` returns for its arguments."""
+def once(method: Callable[..., Any], of_log: bool = False) -> Callable[..., Any]:
+    """Keep what a method of `View` returns for its arguments, with the view or, ``of_log``, with its log."""
 
     @functools.wraps(method)
     def kept(self: View, *key: Any) -> Any:
-        place = (method.__name__, *key)
-        if place not in self.kept:
-            self.kept[place] = method(self, *key)
-        return self.kept[place]
+        place, held = (method.__name__, *key), self.log.kept if of_log else self.kept
+        if place not in held:
+            held[place] = method(self, *key)
+        return held[place]
 
     return kept
+
+
+once_of_log = functools.partial(once, of_log=True)
+"""As `once`, for what no question changes."""
 
 
 class View:
@@ -71,30 +75,31 @@ class View:
         """Return the groups of the log's jobs, and of those asked about; all jobs are one group."""
         if label == "all":
             return np.zeros(self.log.n, np.int64), np.zeros(self.ask.n, np.int64)
-        return getattr(self.log, label), getattr(self.ask, label)
+        codes = getattr(self.log, label)
+        return codes, np.minimum(getattr(self.ask, label), codes.max(initial=-1) + 1)  # the last group has no past
 
-    @once
+    @once_of_log
     def sorted(self, moment: str, label: str = "all") -> Events:
         """Sort when jobs left the queue, or when those that started did, were due or ended, by a label's groups."""
         if label != "all":
-            codes, own = self.groups(label)
-            return self.sorted(moment).grouped(codes, max(int(codes.max(initial=0)) + 2, int(own.max(initial=0)) + 1))
+            codes = self.groups(label)[0]
+            return self.sorted(moment).grouped(codes, int(codes.max(initial=-1)) + 2)
         started = moment in ("left", "submit") or self.log.start < NEVER
         return Events.of(np.where(started, getattr(self.log, moment), NEVER))
 
-    @once
+    @once_of_log
     def happened(self, moment: str, label: str, *amounts: str) -> Events:
         """Sort as `sorted`, and sum amounts."""
         return self.sorted(moment, label).adding({name: _AMOUNTS[name](self.log) for name in amounts})
 
-    @once
+    @once_of_log
     def starts(self, label: str) -> Events:
         """Sort the starts, with their waits."""
         log, wait = self.log, np.where(self.log.start < NEVER, self.log.wait, 0).astype(float)
         values = {"log_wait": np.log1p(wait), "wait": wait, "at": log.start.astype(float)}
         return self.sorted("start", label).adding(values | {name: _AMOUNTS[name](log) for name in ("n", "work")})
 
-    @once
+    @once_of_log
     def ends(self, label: str) -> Events:
         """Sort the ends of jobs that ran, with what each used."""
         log = self.log
@@ -152,16 +157,21 @@ class View:
         log, (group, own) = self.log, self.groups(label)
         return Queue(log.submit, log.left, group, self.sorted("left", label), self.now, self.ask.row, own)
 
+    @once_of_log
+    def piled(self, label: str, amount: str) -> tuple[np.ndarray, np.ndarray]:
+        """Sum an amount over all jobs of a group, as `Queue.total` takes it."""
+        return self.queue(label).piled(_AMOUNTS[amount](self.log))
+
     @once
     def waiting(self, label: str, amount: str) -> np.ndarray:
         """Sum an amount over the waiting jobs of a group, or of those that are ``narrower`` or ``shorter``."""
-        values = _AMOUNTS[amount](self.log)
         if label not in LEVEL:
-            return self.queue(label).total(values)
+            return self.queue(label).total(self.piled(label, amount))
+        values = _AMOUNTS[amount](self.log)
         queue, own, level = self.queue("all"), LEVEL[label](self.ask), LEVEL[label](self.log)
         found = np.zeros(self.ask.n)
         for most in np.unique(own):
-            found[own == most] = queue.total(np.where(level <= most, values, 0.0))[own == most]
+            found[own == most] = queue.total(queue.piled(np.where(level <= most, values, 0.0)))[own == most]
         return found
 
     def job_before(self, label: str, step: int, what: str) -> np.ndarray:

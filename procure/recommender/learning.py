@@ -32,12 +32,14 @@ Note = Callable[[str], None]
 
 
 def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
-    """Gather what the results and the costs say of every package; a column that the results lack is an error."""
+    """Gather what the results and the costs say of every package; a wait that the results cannot hold is an error."""
     rows, quantities = results.results, criteria.quantities
     there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
     for one in quantities:
         if one.name in objectives_of(results.plan.study.classes):
             objective(one.name, there, results.plan.study.classes)
+        if one.job_class is not None and all(case.class_jobs.get(one.job_class) == 0 for case in results.cases):
+            raise TableError(f"{one.name}: no job is of class {one.job_class}, so nobody waits there; leave it out")
     costs = results.costs if any(one.source == "cost" for one in quantities) else pd.DataFrame()
     values = {
         column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])

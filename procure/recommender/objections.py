@@ -107,8 +107,8 @@ def _few_jobs(done: Recommendation) -> str | None:
     users = few["users"]
     whose = f", of user{'s' * (len(users) > 1)} {listed(users)}" if users else ""
     return (
-        f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({few['share_of_jobs']:.2%}) "
-        f"{'makes' if few['n_jobs'] == 1 else 'make'} {few['share_of_waiting']:.0%} of the waiting: "
+        f"{counted(few['n_jobs'], 'job')} of {done.case.n_jobs:,} ({100 * few['share_of_jobs']:.2f} %) "
+        f"{'makes' if few['n_jobs'] == 1 else 'make'} {100 * few['share_of_waiting']:.0f} % of the waiting: "
         f"{few['n_of_request']:,} on {request_text(few['request'])}{whose}"
     )
 
@@ -184,13 +184,16 @@ def _far_above(done: Recommendation) -> str | None:
     if alike.sum() < 2 or not values.simulated[row]:
         return None
     apart, used = float(np.median(wait[alike])) - wait[row], load(done)
-    if apart >= NOTHING or not used or max(used.values()) >= IDLE:
+    if min(apart, wait[row]) >= NOTHING or not used or max(used.values()) >= IDLE:
         return None
     most = max(used, key=used.__getitem__)
-    return (
-        f"The jobs keep {used[most]:.0%} of the {_RESOURCES[most]} busy, and the middle of {alike.sum():,} packages "
-        f"waits only {duration(apart)} longer than the first: waits do not tell packages apart"
-    )
+    told = f"they wait only {duration(wait[row])} on the first package: less money may do"
+    if apart < NOTHING:
+        told = (
+            f"the middle of {alike.sum():,} packages waits only {duration(apart)} longer than the first: waits do not "
+            "tell packages apart"
+        )
+    return f"The jobs keep {100 * used[most]:.0f} % of the {_RESOURCES[most]} busy, and {told}"
 
 
 @_row("unknown-requests", "Name the columns when importing; what a job does not ask for keeps none waiting")

@@ -279,17 +279,17 @@ def about_waiting(done: Recommendation) -> list[str]:
     whole, classes = of_all(done, waits, 0, row), by_class(done, waits, 0)
     text = (
         f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
-        f"{duration(whole['p95_wait_time'])}, and {whole['share_over_1h']:.1%} over an hour"
+        f"{duration(whole['p95_wait_time'])}, and {100 * whole['share_over_1h']:.1f} % over an hour"
     )
     if len(classes) > 1:
         worst = max(classes, key=lambda one: one["mean_wait_time"])
         text += (
             f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
-            f"{worst['share_over_1h']:.1%} over an hour"
+            f"{100 * worst['share_over_1h']:.1f} % over an hour"
         )
     found = [text]
     for one in against_targets(done, row):
-        chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the workloads)"
+        chance = "" if one["chance"] is None else f" (in {100 * one['chance']:.0f} % of the workloads)"
         cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
         kept = "kept" if one["met"] else "not kept"
         found.append(f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}")

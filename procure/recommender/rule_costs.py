@@ -168,12 +168,12 @@ def shape_notes(of: dict[str, Any] | None) -> list[str]:
     if of is None:
         return []
     waits, first = (
-        duration(of[f"{who}mean_wait_time"])
-        + (f" and {counted(n, 'job')} left out" if (n := of[f"{who}jobs_left_out"]) else "")
+        f"wait {duration(of[f'{who}mean_wait_time'])}" + (f" and {counted(n, 'job')} cannot run" if n else "")
         for who in ("", "first_")
+        for n in (of[f"{who}jobs_left_out"],)
     )
-    choice = f"would be {of['package_id']}, waiting {waits}; the first package then waits {first}"
-    choice = f"stays, waiting {waits}" if of["stays"] else choice
+    choice = f"would be {of['package_id']}, where jobs {waits}; on the first package they then {first}"
+    choice = f"stays, where jobs then {waits}" if of["stays"] else choice
     return [f"with jobs kept to their old nodes the choice {choice} (of {of['n_simulated']:,} packages simulated)"]
 
 

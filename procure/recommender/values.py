@@ -198,6 +198,11 @@ class PackageValues:
         none = known | ~self._calibrated[_key(of)]
         return np.where(none, np.nan, low), np.where(none, np.nan, high)
 
+    def is_learnt(self, of: Quantity) -> bool:
+        """Return whether `learn` has to be asked for a quantity no more."""
+        held = self._by_workload if of.per_workload else self._predicted
+        return of.source != "result" or (of.column if of.per_workload else _key(of)) in held
+
     def learn(self, of: Quantity, learn: Learn) -> bool:
         """Predict a quantity of the packages that were not simulated; return whether that was possible.
 
@@ -211,12 +216,13 @@ class PackageValues:
             found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
             if found is None:
                 return False
-            predicted, self._predicted[key] = found
+            predicted, guess = found
             if predicted is not None:
                 self.models.append(Model(of.name, of.unit, predicted))
                 if not self.models[-1].useful:
-                    self._predicted[key] = np.full(len(self.packages), np.nan)
+                    guess = np.full(len(self.packages), np.nan)
                 self._errors[key], self._calibrated[key] = predicted.errors, ~np.isnan(predicted.wait)
+            self._predicted[key] = guess
             return True
         if of.column not in self._by_workload and not self._learn_each(of.column, learn):
             return False

@@ -277,8 +277,10 @@ def _imported(path: Path, inputs: Inputs, told: Say, note: Say) -> tuple[dict[st
     A table is named after what it was made from, so that the same log is not read twice.
     """
     how = _log_settings(inputs)
-    content = inputs.jobs.read_bytes()
-    digest = hashlib.sha256(content + how.model_dump_json().encode()).hexdigest()[:8]
+    with inputs.jobs.open("rb") as file:
+        made_of = hashlib.file_digest(file, "sha256")
+    made_of.update(how.model_dump_json().encode())
+    digest = made_of.hexdigest()[:8]
     base = path.with_name(f"{path.stem}-jobs-{digest}.parquet")
     known = sorted(path.parent.glob(f"{base.stem}*.parquet"))
     zone = how.log_tz or (merged(how, inputs.jobs.name).log_tz if how.said() else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from procure.errors import ArgumentError, TableError
+from procure.objectives import objectives_of
 from procure.offers.reading import in_usd
 from procure.page.html import as_json, render
 from procure.page.vega import library, picture
@@ -20,7 +22,7 @@ from procure.recommender.learning import Note, learn_values, simulator, values_o
 from procure.recommender.rank import confirm_list, ranking_table, try_swaps
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.recommender import recommend
-from procure.recommender.values import criteria_of
+from procure.recommender.values import Criteria, criteria_of
 from procure.reports import pictures
 from procure.reports.purchase import page_data, title_of
 from procure.study import Study, load_study
@@ -55,12 +57,39 @@ class Explorer:
         usd = own if budget is None else budget
         if not 0 < usd <= own:
             raise ArgumentError("budget", f"US$ {usd:,.2f} was given; packages of the study cost up to US$ {own:,.2f}")
-        if usd not in self._lists:
-            bounds = [] if usd == own else [f"price_usd<={usd}"]
-            self._lists[usd] = recommend(
-                self._study, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
-            )
+        bounds = [] if usd == own else [f"price_usd<={usd}"]
+        with self._lock if usd not in self._lists else contextlib.nullcontext():
+            if usd not in self._lists:
+                self._lists[usd] = recommend(
+                    self._study, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
+                )
         return self._lists[usd]
+
+    def _learn(self, of_budget: Recommendation, criteria: Criteria) -> None:
+        """Learn what criteria ask for and nobody has asked for yet; what is known is never waited for."""
+        results, values = of_budget.results, of_budget.package_values
+        priced = any(one.source == "cost" for one in criteria.quantities)
+        if all(map(values.is_learnt, criteria.quantities)) and not (priced and values.costs.empty):
+            return
+        with self._lock:
+            missing = set(criteria.result_columns) - set(values.results)
+            if missing or (priced and values.costs.empty):
+                more = values_of(results, criteria)
+                values.results |= {name: more.results[name] for name in missing}
+                values.costs = more.costs if values.costs.empty else values.costs
+            learn_values(values, results, criteria, verify=False)
+
+    def prepare(self) -> None:
+        """Learn the waits that bounds are usually about, of all jobs and of each class with jobs, one by one.
+
+        Meanwhile questions about what is known are answered at once; others wait for the model that is being fitted.
+        """
+        cases, criteria = self._done.results.cases, self._done.criteria
+        classes = {None} | {name for case in cases for name, n in case.class_jobs.items() if n}
+        for of in objectives_of(self._study.classes).values():
+            if of.source == "result" and of.job_class in classes and not (of.per_workload and len(cases) > 1):
+                with contextlib.suppress(TableError):  # a wait that the results do not hold: said to who asks for it
+                    self._learn(self._done, replace(criteria, objective=of))
 
     def answer(
         self, *, budget: float | None = None, constraints: Sequence[str] = (), k: int | None = None
@@ -75,24 +104,15 @@ class Explorer:
         length = self._done.k if k is None else k
         if not 1 <= length <= MOST_LISTED:
             raise ArgumentError("k", f"{length} was given; a list has 1 to {MOST_LISTED} packages")
-        with self._lock:  # a list that is made and a model that is fitted are kept for the next question
-            of_budget = self._of_budget(budget)
-            results, values = of_budget.results, of_budget.package_values
-            criteria = criteria_of(self._study, constraints=constraints)
-            most = [one.value for one in criteria.constraints if one.of.column == "price_usd" and one.op == "<="]
-            if budget is None and most and 0 < min(most) < self._study.packages.budget_usd:
-                of_budget = self._of_budget(min(most))
-                results, values = of_budget.results, of_budget.package_values
-            bounds = (*criteria.constraints, *(one for one in of_budget.criteria.constraints if budget is not None))
-            criteria = replace(criteria, constraints=tuple(dict.fromkeys(bounds)))
-            missing = set(criteria.result_columns) - set(values.results)
-            priced = any(one.source == "cost" for one in criteria.quantities)
-            if missing or (priced and values.costs.empty):
-                more = values_of(results, criteria)
-                values.results |= {name: more.results[name] for name in missing}
-                values.costs = more.costs
-            learn_values(values, results, criteria, verify=False)
-            ranking = ranking_table(values, criteria)
+        of_budget = self._of_budget(budget)
+        criteria = criteria_of(self._study, constraints=constraints)
+        most = [one.value for one in criteria.constraints if one.of.column == "price_usd" and one.op == "<="]
+        if budget is None and most and 0 < min(most) < self._study.packages.budget_usd:
+            of_budget = self._of_budget(min(most))
+        bounds = (*criteria.constraints, *(one for one in of_budget.criteria.constraints if budget is not None))
+        criteria = replace(criteria, constraints=tuple(dict.fromkeys(bounds)))
+        self._learn(of_budget, criteria)
+        ranking = ranking_table(of_budget.package_values, criteria)
         kept = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
         done = replace(of_budget, criteria=criteria, ranking=ranking, k=min(length, max(kept, 1)), confidence=None)
         return page_data(done, predicted=True) | {"n_packages": len(ranking), "n_kept": kept}
@@ -151,6 +171,7 @@ def serve(explorer: Explorer, port: int, opened: Callable[[str], None]) -> None:
         raise ArgumentError("port", f"{port} cannot be used: {error.strerror}; leave it out for a free one") from None
     here = f"http://127.0.0.1:{server.server_port}"
     with server:
+        threading.Thread(target=explorer.prepare, daemon=True).start()
         opened(f"{here}/{secret}/")
         server.serve_forever()
 

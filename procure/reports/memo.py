@@ -355,8 +355,9 @@ def _changes(done: Recommendation, budgets: Sequence[BestOfBudget]) -> list[str]
         if share in _TOLD:
             out = f" and {counted(found.jobs_left_out, 'job')} cannot run" if found.jobs_left_out else ""
             lines.append(
-                f"With {share:.0%} of the budget (US$ {found.budget_usd:,.0f}), jobs wait {duration(found.wait)}{out} "
-                f"on {servers(found.package_id)}, the best of {found.n_simulated:,} packages simulated for that money."
+                f"With {100 * share:.0f} % of the budget (US$ {found.budget_usd:,.0f}), jobs wait "
+                f"{duration(found.wait)}{out} on {servers(found.package_id)}, the best of "
+                f"{found.n_simulated:,} packages simulated for that money."
             )
     return lines
 

@@ -201,13 +201,17 @@
   };
   if (form) {
     fill();
+    let last = 0;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      byId("told").textContent = "Asking …";
+      const mine = ++last;
+      const say = (text) => { if (mine === last) byId("told").textContent = text; };
+      say("Asking …");
+      const late = setTimeout(say, 1000, "Asking … A wait or a budget that is new is learnt first, in some seconds.");
       fetch("answer?" + new URLSearchParams(new FormData(form))).then((got) => got.json()).then((given) => {
-        if (given.error) byId("told").textContent = given.error;
-        else { take(given); fill(); }
-      }, () => { byId("told").textContent = "No answer: is procure explore still running?"; });
+        if (given.error) say(given.error);
+        else if (mine === last) { take(given); fill(); }
+      }, () => say("No answer: is procure explore still running?")).finally(() => clearTimeout(late));
     });
   } else tick();
 })();

@@ -93,12 +93,14 @@ class Report:
         done, packages = self.recommendation, records(self.recommendation)
         study, first = done.results.plan.study, packages[0]
         waits = [] if self.compared is None else self.compared.by_class(study.job_classes).to_dict(orient="records")
+        costs = done.results.costs.iloc[int(done.ranking["row"].iloc[0])].to_dict()
+        costs |= {} if study.costs.usd_per_kwh is not None else {"energy_usd": None}  # no price is not 0
         cost = {"price_usd": first["price_usd"], "order_usd": order_usd(done), "years": study.costs.years}
         return {
             "recommendation": {name: first[name] for name in _OF_FIRST},
             "packages": packages,
             "waits_by_class": waits,
-            "cost": cost | done.results.costs.iloc[int(done.ranking["row"].iloc[0])].to_dict(),
+            "cost": cost | costs,
             "confidence": None if done.confidence is None else done.confidence.table.to_dict(orient="records"),
             "report": str(self.path),
             "objections": [one._asdict() for one in self.objections],

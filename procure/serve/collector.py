@@ -298,6 +298,7 @@ def begin_log() -> None:
 def main(config: Path) -> int:
     """Collect until told to stop, or until who started this has ended; return the exit code."""
     os.umask(0o077)  # what the service keeps is its own alone
+    os.nice(10)  # questions are answered first
     begin_log()
     end_with_parent(os.getppid())
     stop = threading.Event()

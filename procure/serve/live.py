@@ -155,6 +155,8 @@ class Live:
                     snapshot.kept.update(zip(new, said, strict=True))
                 found = [snapshot.kept[one] for one in requests]
         finally:
+            for one in requests:  # those that were known wait no more, either
+                self.waiting.pop(one, None)
             self.of_caller[key] -= len(requests)
             self.of_caller += Counter()  # forgets who has none
         about = {"model": self.model_facts(), "state_age_s": self.state_age()}
