@@ -5,9 +5,11 @@ Slurm's pages *Fair Tree Fairshare Algorithm* and *Multifactor Priority Plugin*.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from procure.site.model import Site
 
@@ -75,6 +77,32 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
         user_of[users_rows[i]] = i
     of_job = np.array([number[a or "root", u] for a, u in zip(accounts, users, strict=True)], np.int64)
     return Tree(path, parent, share, of_accounts, user_of), of_job
+
+
+_MOST_HALVED = 4
+"""Half-lives over which what a log used is taken off: each doubles what the log lacks."""
+
+
+def usage_before(site: Site, tree: Tree, of_job: np.ndarray, billing: np.ndarray, jobs: pd.DataFrame) -> np.ndarray:
+    """Return the usage at the first submission, of that which sshare told later or before: float64[n_rows].
+
+    What the log's jobs used until then is taken off, and the rest has decayed since. Over more than `_MOST_HALVED`
+    half-lives the usage is taken as it is.
+    """
+    at, half_life = site.priority.usage_at, site.priority.decay_half_life
+    first = int(jobs["submit_time"].iloc[0])
+    since = 0 if at is None else at - first
+    if at is None or "start_time" not in jobs or (half_life and since > _MOST_HALVED * half_life):
+        return tree.usage
+    rate = math.log(2) / half_life if half_life else 0.0
+    start = np.minimum(jobs["start_time"].fillna(at).to_numpy(np.float64), at)
+    end = np.minimum(start + jobs["run_time"].to_numpy(np.float64), at)
+    seconds = (np.exp(rate * (end - at)) - np.exp(rate * (start - at))) / rate if rate else end - start
+    usage, row = tree.usage.copy(), of_job.copy()
+    while (row >= 0).any():
+        np.subtract.at(usage, row[row >= 0], (billing * seconds)[row >= 0])
+        row = np.where(row >= 0, tree.parent[row], -1)
+    return np.maximum(usage, 0.0) * np.exp(rate * since)
 
 
 def _path(row: int, parent: np.ndarray) -> list[int]:

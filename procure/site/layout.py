@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.simulator.arrays import gpu_fields, node_words, request_words
 from procure.simulator.asks import gpus_of, task_columns, with_tasks
 from procure.simulator.pools import GUARDS, enough
-from procure.site.fair_share import Tree, base_priority, fair_tree
+from procure.site.fair_share import Tree, base_priority, fair_tree, usage_before
 from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
 from procure.site.model import Site
 from procure.site.names import Known
@@ -210,6 +210,8 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, known.licenses())
     tree, association_of = fair_tree(site, known.account, known.user)
+    billing = amounts["billing"] * known.usage_factor()
+    tree = tree._replace(usage=usage_before(site, tree, association_of, billing, jobs))
     # Priority and limits go by the nodes asked for, places by those that tasks need (--ntasks-per-node).
     needed = np.maximum(least, -(-count // tasks.most))
     tasks = tasks._replace(least=needed, want=np.maximum(tasks.want, needed))
@@ -231,7 +233,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
         base=base_priority(known, amounts | {"cpu": (count * n_cpus).astype(float)}, limit),
-        billing=amounts["billing"] * known.usage_factor(),
+        billing=billing,
         place=place_of,
         reservation=known.reservation(),
         **known.arrays(),
