@@ -369,6 +369,9 @@ def _more(log: _Log) -> dict[str, object]:
         text = text.where(~text.isin(["None", "(null)", "Unknown"]), "")
         if (text != "").any():
             found[name] = text.to_numpy(dtype=object)
+    billing = pd.to_numeric(log.text("AllocTRES").str.extract(r"\bbilling=(\d+)")[0]).fillna(0)
+    if (billing > 0).any():
+        found["billing"] = billing.to_numpy(np.float64)
     for name, field in (("restarts", "Restarts"), ("array_limit", "ArrayLimit")):
         if not log.text(field).isin(["", "0"] if name == "array_limit" else [""]).all():
             found[name] = np.nan_to_num(log.number(field)).astype(np.int64)
