@@ -48,9 +48,10 @@ def road(run: Path, shape: str) -> tuple[pd.DataFrame, dict[str, object], dict[s
 
 def _named(run: Path, table: pd.DataFrame) -> pd.Series:
     """Return the scenario's name of each job, with its task's: other runs give the same job another number."""
-    rows = pd.read_csv(run / "sacct.psv", sep="|", dtype=str).drop_duplicates("JobID", keep="last")
+    header, *rows = [line.split("|") for line in (run / "sacct.psv").read_text().splitlines()]
+    names = {row[header.index("JobID")]: row[header.index("JobName")] for row in rows}
     task = table["job_id"].str.extract("(_.*)")[0].fillna("")
-    return table["job_id"].map(rows.set_index("JobID")["JobName"]) + task
+    return table["job_id"].map(names) + task
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ class NaiveSlurm:
             for columns, words in ((self.totals, layout.nodes.gpus), (self.requests, jobs.gpus)):
                 columns.append([word // 65536**pool % 65536 if packed else word for word in words.tolist()])
         self.free = [list(column) for column in self.totals]
-        self.n_on = [0] * self.n_nodes
+        self.n_on, self.billed = [0] * self.n_nodes, [0.0] * self.n_jobs
         self.used = [0.0] * len(layout.limits.bound)
         self.run_until = [0.0] * len(layout.limits.bound)
         self.spent = [0.0] * len(layout.limits.bound)
@@ -342,7 +342,7 @@ class NaiveSlurm:
         self.charged[job] = until
         if delta <= 0:
             return
-        amount = delta * factor**delta * float(self.jobs["billing"][job])
+        amount = delta * factor**delta * self.billed[job]
         row = self.jobs["association"][job]
         while row >= 0:
             self.usage[row] += amount
@@ -928,6 +928,9 @@ class NaiveSlurm:
             row, amount = limits.row[i], float(limits.amount[i])
             self.used[row] += amount
             self.run_until[row] += amount * (self.now + self.jobs["limit"][job])
+        memory = len(nodes) * self.jobs["mem"][job] * self.jobs["per_mb"][job]
+        cpus = sum(self.taken(job, node)[0] for node in nodes) * self.jobs["per_cpu"][job]
+        self.billed[job] = self.jobs["billing"][job] + cpus + memory
         for node in nodes:
             for free, asked in zip(self.free, self.taken(job, node), strict=True):
                 free[node] -= asked

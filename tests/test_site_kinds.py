@@ -10,6 +10,7 @@ import pytest
 from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
+from procure.site.layout import lay_out
 from procure.site.model import Association, Limits, Partition, Qos, Site
 from procure.site.names import Known
 from procure.site.show import document
@@ -257,7 +258,7 @@ def test_what_decides_a_start_and_is_not_given_is_named(site, conf, setting, wor
         ("resv__txt", RESERVATION + "Flags=MAGNETIC\n", "reservation r", "outside"),
         ("qos__txt", "Name|Priority|\nnormal|0|\nlong|1|9|\n", "line", "row"),
         ("resource__txt", "Name|Server|Count|\nansys|flex|20|\n", "file", "sacctmgr"),
-        ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare", "usage"),
+        ("share__txt", "Account|User|RawShares|RawUsage|FairShare|\nroot|||9||\n a||1|9||\n", "sshare RawUsage", "ran"),
         ("topology__conf", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n"
          "SwitchName=d Switches=a\n", "topology", "network"),
     ],
@@ -308,6 +309,25 @@ def test_tables_of_several_clusters_and_words_relative_to_an_account(site):
     a, user = (one for one in found.associations if one.account == "a")
     assert (a.shares, a.qos, a.usage) == (5, ("normal", "long"), 7.0)
     assert (user.user, user.limits.max_jobs, user.usage) == ("o'b", 2, 7.0)
+
+
+def test_usage_that_sshare_told_after_the_log_is_that_without_the_logs_jobs(site):
+    """Of a month's log sshare runs at its end; taken for the beginning, it would put whoever ran last."""
+    share = "Account|User|RawShares|RawUsage|\nroot|||{0}|\n a||1|{0}|\n  a|u|1|{0}|\n"
+    usage, begin = 4000.0, 1_700_000_000
+    for second in range(20_000):  # a job of 8 CPUs from 2000 until 7000
+        usage = usage * 0.5 ** (1 / 10_000) + 8 * (2000 <= second < 7000)
+    found = site(
+        f"PriorityDecayHalfLife=02:46:40\nPriorityCalcPeriod=1\n{NODES}{ALL}",
+        share__txt=share.format(usage), config__txt=f"Configuration data as of {begin + 20_000}\nX = 1\n",
+        assoc__txt="Account|User|Share|\nroot|||\n a||1|\n a|u|1|\n",
+    )  # fmt: skip
+    log = jobs(2, user="u", account="a", submit_time=begin, cpus_per_node=[8, 1], run_time=[5000, 99])
+    log["start_time"] = [begin + 2000, begin + 20_000]
+    layout = lay_out(found.rules, found.nodes, log)
+    assert not [one for one in found.rules.not_understood if "RawUsage" in one.setting]
+    assert layout.tree.usage[layout.jobs.association[0]] == pytest.approx(4000, rel=0.01)
+    assert layout.tree.usage.max() == pytest.approx(4000, rel=0.01)
 
 
 def test_past_reservations_of_the_database(site):

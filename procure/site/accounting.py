@@ -206,9 +206,6 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
             _take_assoc_row(given, where, above, found)
         else:
             take_qos(found.qos.setdefault(row["name"], {"name": row["name"]}), given, where, found)
-    if "rawusage" in header:
-        effect = "a replay begins with the usage of the moment when it ran; for a log from long before, strike it out"
-        found.say("sshare", "RawUsage", name, effect)
 
 
 def _take_assoc_row(given: dict[str, str], where: str, above: list[tuple[int, str]], found: Accounting) -> None:

@@ -41,6 +41,7 @@ class Configuration:
     unread_files: list[str] = field(default_factory=list)  # names of files that are none of Slurm's, or not needed
     node_sets: list[Record] = field(default_factory=list)
     down: list[Record] = field(default_factory=list)  # DownNodes
+    shown_at: str = ""  # when scontrol showed the configuration
     # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
     defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
 
@@ -255,6 +256,8 @@ def _include(path: Path, name: str, where: str, found: Configuration, included: 
 
 def _take_settings(path: Path, text: str, found: Configuration) -> None:
     """Take ``Key = value`` lines, as ``scontrol show config`` prints them; of ``Epilog[0]``, ``Epilog[1]`` one."""
+    as_of = re.match(r"Configuration data as of (\S+)", text.lstrip())
+    found.shown_at = as_of[1] if as_of else ""
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"(\w+)(?:\[\d+\])?\s+= (.*)", line)
         if match and match[2].strip() not in ("(null)", "N/A", "(none)"):

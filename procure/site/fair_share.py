@@ -5,11 +5,16 @@ Slurm's pages *Fair Tree Fairshare Algorithm* and *Multifactor Priority Plugin*.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from procure.site.model import Site
+
+STARTED = 1.5
+"""s from the second of a boot (BOOT_TIME) until the periodic work of scheduler and priorities begins, as measured."""
 
 if TYPE_CHECKING:
     from procure.site.names import Known
@@ -75,6 +80,59 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
         user_of[users_rows[i]] = i
     of_job = np.array([number[a or "root", u] for a, u in zip(accounts, users, strict=True)], np.int64)
     return Tree(path, parent, share, of_accounts, user_of), of_job
+
+
+_MOST_HALVED = 4
+"""Half-lives over which what a log used is taken off: each doubles what the log lacks."""
+_ROUNDED = 0.02
+"""Of the usage told; less than so much is left by the rounding of times and amounts."""
+
+
+def usage_before(
+    site: Site, tree: Tree, of_job: np.ndarray, billing: np.ndarray, factor: np.ndarray, jobs: pd.DataFrame
+) -> np.ndarray:
+    """Return the usage at the first submission, of that which sshare told later: float64[n_rows].
+
+    What the log's jobs used until then is taken off. Where sshare ran before, or more than `_MOST_HALVED` half-lives
+    after, it is taken as it is.
+    """
+    at, half_life = site.priority.usage_at, site.priority.decay_half_life
+    first = int(jobs["submit_time"].iloc[0])
+    since = 0 if at is None else at - first
+    if at is None or since < 0 or "start_time" not in jobs or (half_life and since > _MOST_HALVED * half_life):
+        return tree.usage
+    if "billing" in jobs:  # of what they held; sacct cuts its fraction off
+        held = pd.to_numeric(jobs["billing"], errors="coerce").fillna(0).to_numpy(np.float64)
+        billing = np.where((held > 0) & (np.floor(billing) != held), held, billing)
+    start = np.minimum(jobs["start_time"].fillna(at).to_numpy(np.float64), at) - first
+    end = np.minimum(start + jobs["run_time"].to_numpy(np.float64), since)
+    seconds, left = _decayed(site, first, start, end, since)
+    used, row = np.zeros(len(tree.usage)), of_job.copy()
+    while (row >= 0).any():
+        np.add.at(used, row[row >= 0], (billing * factor * seconds)[row >= 0])
+        row = np.where(row >= 0, tree.parent[row], -1)
+    before = tree.usage - used
+    return np.where(before > _ROUNDED * tree.usage, before, 0.0) / left
+
+
+def _decayed(site: Site, first: int, start: np.ndarray, end: np.ndarray, at: int) -> tuple[np.ndarray, float]:
+    """Return what of each job's seconds counts at a moment, as Slurm computes it, and what is left of usage before all.
+
+    At each calculation usage decays by a whole period, and what ran since is added; the rest of a job is added when it
+    ends. Times in seconds after the first submission.
+    """
+    period, half_life, booted = site.priority.calc_period, site.priority.decay_half_life, site.latency.booted
+    began = math.floor(site.latency.clock) if booted is None else booted + STARTED - first
+    each = 1 - 0.693 / half_life if half_life else 1.0
+    kept, last = each**period, math.floor((at - began) / period)
+    before, after = (np.ceil((moment - began) / period) for moment in (start, end))  # calculations that come next
+    within = before == after
+    head = np.where(within, end - start, began + before * period - start)
+    tail = np.where(within, 0.0, end - began - (after - 1) * period)
+    whole = np.maximum(after - 1 - before, 0)
+    middle = period * kept * (whole if kept == 1 else (1 - kept**whole) / (1 - kept))
+    head *= each**head * kept ** np.where(within, last - after + 1, last - before)
+    return head + (middle + tail * each**tail) * kept ** (last - after + 1), kept ** (last - (0 - began) // period)
 
 
 def _path(row: int, parent: np.ndarray) -> list[int]:

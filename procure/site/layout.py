@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.simulator.arrays import gpu_fields, node_words, request_words
 from procure.simulator.asks import gpus_of, task_columns, with_tasks
 from procure.simulator.pools import GUARDS, enough
-from procure.site.fair_share import Tree, base_priority, fair_tree
+from procure.site.fair_share import Tree, base_priority, fair_tree, usage_before
 from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
 from procure.site.model import Site
 from procure.site.names import Known
@@ -62,7 +62,9 @@ class Requests(NamedTuple):
     user: np.ndarray  # int64[n_jobs]
     association: np.ndarray  # int64[n_jobs], row of the fair-share tree
     base: np.ndarray  # float64[n_jobs], priority without age and fair share
-    billing: np.ndarray  # float64[n_jobs], weighted TRES that count as usage each second
+    billing: np.ndarray  # float64[n_jobs], what counts as usage each second beside the CPUs and memory that it holds
+    per_cpu: np.ndarray  # float64[n_jobs], what each CPU counts for
+    per_mb: np.ndarray  # float64[n_jobs], likewise
     place: np.ndarray  # int64[n_jobs], row of `Places`
     reservation: np.ndarray  # int64[n_jobs]; −1 = none
     array: np.ndarray  # int64[n_jobs], number of its array; −1 = none
@@ -210,6 +212,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     classes, class_of = known.classes()
     rows = limit_rows(site, classes, class_of, amounts, known.licenses())
     tree, association_of = fair_tree(site, known.account, known.user)
+    billing, factor = amounts["billing"], known.usage_factor()
+    per_cpu, per_mb = known.weight_of("cpu") * factor, known.weight_of("mem") * factor * int(site.select.memory)
+    tree = tree._replace(usage=usage_before(site, tree, association_of, billing, factor, jobs))
     # Priority and limits go by the nodes asked for, places by those that tasks need (--ntasks-per-node).
     needed = np.maximum(least, -(-count // tasks.most))
     tasks = tasks._replace(least=needed, want=np.maximum(tasks.want, needed))
@@ -231,7 +236,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
         association=association_of,
         base=base_priority(known, amounts | {"cpu": (count * n_cpus).astype(float)}, limit),
-        billing=amounts["billing"] * known.usage_factor(),
+        billing=billing * factor - amounts["cpu"] * per_cpu - amounts["mem"] * per_mb,
+        per_cpu=per_cpu,
+        per_mb=per_mb,
         place=place_of,
         reservation=known.reservation(),
         **known.arrays(),

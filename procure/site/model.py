@@ -129,6 +129,9 @@ class Priority(Settings):
     decay_half_life: NaturalInt = Field(default=7 * 86_400, description="s; 0 = usage never decays")
     calc_period: PositiveInt = 300
     usage_reset: str = "none"
+    usage_at: Moment | None = Field(
+        default=None, description="when sshare told the usage of associations, Unix s; none = at the first submission"
+    )
 
 
 class Scheduler(Settings):

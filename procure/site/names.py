@@ -223,6 +223,15 @@ class Known:
                 found[here] = (np.maximum.reduce(terms) if most else sum(terms))[here]  # type: ignore[index]
         return found
 
+    def weight_of(self, tres: str) -> np.ndarray:
+        """Return by how much the billing of each job grows with a CPU or an MB that it holds: float64[n_jobs]."""
+        most = "max_tres" in self.site.priority.flags  # then it may be another TRES that counts
+        usual = {"cpu": 1.0}
+        weights = [
+            {} if most and each.billing_weights else each.billing_weights or usual for each in self.site.partitions
+        ]
+        return np.array([each.get(tres, 0.0) for each in weights])[self.partition_of]
+
     def usage_factor(self) -> np.ndarray:
         """Return by how much each job's usage counts, as its QOS says: float64[n_jobs]."""
         factor = {each.name: each.usage_factor for each in self.site.qos}

@@ -40,7 +40,7 @@ def charge(own, job, until):
     if delta <= 0:
         return
     left = own.tables.power[min(delta, own.tables.power.size - 1)]
-    amount = delta * left * jobs.billing[job]
+    amount = delta * left * work.billed[job]
     row = jobs.association[job]
     while row >= 0:
         work.usage[row] += amount

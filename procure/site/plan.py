@@ -38,13 +38,15 @@ def begin(own, job, n):
     work.preempted_at[job] = -1
     work.until[job] = now + jobs.limit[job]
     first = own.node_first[job]
-    work.n_held[job] = n
+    work.n_held[job], work.billed[job] = n, jobs.billing[job]
     for i in range(n):
         node = work.chosen[i]
         units = work.chosen_units[i] if jobs.flexible[job] else 1
         work.on[first + i], work.units[first + i] = node, units
         for what in range(3):
             work.free[what, node] -= taken(own, job, node, what, units)
+        work.billed[job] += taken(own, job, node, 0, units) * jobs.per_cpu[job]
+        work.billed[job] += (units * jobs.mem[job] + jobs.node_mem[job]) * jobs.per_mb[job]
         work.n_on[node] += 1
         join(own, first + i, node)
     note_parts(own, job)

@@ -172,7 +172,7 @@ def _site(
     values |= {
         "version": (re.findall(r"\d+\.\d+(?:\.\d+)?", found.settings.get("slurm_version", "")) or [""])[0],
         "scheduler": _scheduler(found, unknown),
-        "priority": _priority(found, within["priority"], unknown),
+        "priority": _priority(found, within["priority"], tz, unknown),
         "select": _select(found, within["select"], unknown),
         "preemption": _preemption(found, within["preemption"]),
         "latency": _latency(found, tz),
@@ -387,9 +387,14 @@ _KNOWN_SELECT = re.compile(
 )
 
 
-def _priority(found: Configuration, values: dict[str, Any], unknown: list[NotUnderstood]) -> Priority:
+def _priority(found: Configuration, values: dict[str, Any], tz: str | None, unknown: list[NotUnderstood]) -> Priority:
     """Read the priority's type and flags beside its rows; adds what is not modelled."""
     kind = found.settings.get("prioritytype", "priority/multifactor").removeprefix("priority/")
+    told, known = any("RawUsage" in text for _, text in found.accounting), tz is not None or found.shown_at.isdecimal()
+    with contextlib.suppress(ValueError):  # sshare ran beside scontrol
+        values["usage_at"] = _moment(found.shown_at, tz) if told and found.shown_at else None
+    effect = "when sshare ran is not known (scontrol show config tells it, --tz its zone): strike usage of later out"
+    unknown += gaps_of([(told and not known, "sshare RawUsage", "", effect)])
     flags = sorted(set(values.get("flags", ())) - _MODELLED_FLAGS)
     effect = "this flag is not modelled: the order of the queue may differ"
     unknown += gaps_of((True, f"PriorityFlags {flag}", "", effect) for flag in flags)

@@ -9,6 +9,7 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.simulator.pools import enough
+from procure.site.fair_share import STARTED
 from procure.site.layout import Layout
 from procure.site.model import Site
 from procure.site.names import DOWN
@@ -24,8 +25,6 @@ MOST_KEPT = 1 << 22
 """Requests times nodes of which it is kept when they get room."""
 BEFORE = 0.27
 """s; so much sooner backfill's periodic work begins than that of the main scheduler."""
-STARTED = 1.5
-"""s from the second of a boot (BOOT_TIME) until the periodic work of scheduler and priorities begins, as measured."""
 BEYOND = 82
 """ms by which a job is over later than its run time after the moment of its start: Slurm begins and ends a sleep."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -97,6 +96,7 @@ class Work(NamedTuple):
     begun_at: np.ndarray  # int64[n_jobs], ms within the second of its start at which a job began
     bound: np.ndarray  # int64[n_jobs], 1 = limits count the job
     charged: np.ndarray  # int64[n_jobs], s until which usage was added
+    billed: np.ndarray  # float64[n_jobs], usage of each second
     on: np.ndarray  # int64[sum of n_nodes], nodes of each job
     used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
     usage: np.ndarray  # float64[n_tree]
@@ -389,7 +389,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_places),
+        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), np.zeros(n_jobs),
+        ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions),

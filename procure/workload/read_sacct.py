@@ -38,6 +38,7 @@ FIELDS = (
 )
 LAST_FIELD = "SubmitLine"
 """Of Slurm 21.08 and later: it may hold the delimiter, so it stands last."""
+_COMMAND = re.compile(r"(?:\S*/)?(?:sbatch|srun|salloc)\b")
 _TEXTS = {
     "job_name": "JobName", "constraint": "Constraints", "reservation": "Reservation", "licenses": "Licenses",
     "dependency": "Dependency", "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
@@ -228,7 +229,7 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
     names = [name.strip().lower() for name in header.split("," if how.fields is not None else delimiter)]
     split = [lines[number].split(delimiter) for number in body]
     if names[-1] == LAST_FIELD.lower():
-        split = [[*parts[: len(names) - 1], delimiter.join(parts[len(names) - 1 :])] for parts in split]
+        split = [_joined(parts, names, delimiter) for parts in split]
     if body and all(len(parts) == len(names) + 1 and not parts[-1] for parts in split):
         names.append("")  # an empty field after the last of each row, as editors write
     good = [i for i, parts in enumerate(split) if len(parts) == len(names)]
@@ -239,6 +240,17 @@ def _table(path: str | Path, how: How, rows: Callable[[str], Rows] | None) -> tu
         ledger.skip_lines(len(body) - len(good), f"row {body[first]}: {len(split[first])} fields {what}")
     frame = pd.DataFrame([split[i] for i in good], columns=names, dtype=object)
     return frame.loc[:, ~frame.columns.duplicated()], ledger
+
+
+def _joined(parts: list[str], names: list[str], delimiter: str) -> list[str]:
+    """Return the fields of a row whose constraint (old|new) or command line, the last, holds the delimiter."""
+    last = len(names) - 1
+    if "constraints" in names and len(parts) > len(names):
+        at = names.index("constraints")
+        more = (n for n in range(len(parts) - last) if _COMMAND.match(parts[last + n]))
+        end = at + 1 + next(more, 0 if parts[-1] else len(parts) - len(names))
+        parts = [*parts[:at], delimiter.join(parts[at:end]), *parts[end:]]
+    return [*parts[:last], delimiter.join(parts[last:])]
 
 
 def _keep_cluster(log: _Log, cluster: str | None) -> None:
@@ -369,6 +381,9 @@ def _more(log: _Log) -> dict[str, object]:
         text = text.where(~text.isin(["None", "(null)", "Unknown"]), "")
         if (text != "").any():
             found[name] = text.to_numpy(dtype=object)
+    billing = pd.to_numeric(log.text("AllocTRES").str.extract(r"\bbilling=(\d+)")[0]).fillna(0)
+    if (billing > 0).any():
+        found["billing"] = billing.to_numpy(np.float64)
     for name, field in (("restarts", "Restarts"), ("array_limit", "ArrayLimit")):
         if not log.text(field).isin(["", "0"] if name == "array_limit" else [""]).all():
             found[name] = np.nan_to_num(log.number(field)).astype(np.int64)
