@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -141,6 +142,29 @@ def test_the_bill_is_exact_to_the_cent(made: Report) -> None:
     order = round(price * 1.19, 2)
     assert order_usd(done) == order and f"US$ {order:,.2f}" in made.memo.order
     assert isinstance(done.results.plan.study.order_lines(), OrderLines)
+
+
+QUESTIONS = {
+    "what": ("What it costs", "US$"),
+    "why": ("What it brings", "on average"),
+    "how sure": ("How sure this is", "%"),
+    "what else": ("The nearest alternative", "on average"),
+    "with a fifth less": ("What would change the answer", "80 %"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_five_questions_are_answered_by_the_memo(made: Report, question: str) -> None:
+    """Each under its own title, in the first two pages: in full sentences, and in no private words."""
+    title, word = QUESTIONS[question]
+    said = {name: " ".join(lines) for name, _, lines in made.memo.parts}
+    assert word in said[title]
+    page = made.html[made.html.index('<section id="answer"') : made.html.index('<section id="bill"')]
+    page = re.sub(r"<(script|svg)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]*>", " ", page))
+    assert title in text and len(text.split()) < 900
+    assert all(line.endswith(".") for _, _, lines in made.memo.parts for line in lines)
+    assert not re.search(r"\b(burst|bootstrap|resample|found|alike|NaN|nan)", text)
 
 
 def test_objections_stand_before_the_answer(made: Report) -> None:
