@@ -87,6 +87,7 @@ def test_a_job_is_read_with_what_it_asked_for(sacct):
         "start_time": 1795229740,
         "end_time": 1795229744,
         "node_ids": "c2",
+        "billing": 2.0,
     }
 
 
