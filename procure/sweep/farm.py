@@ -79,7 +79,8 @@ def _give_out(workers: Workers, task: Task, work: SweepWork) -> Generator[tuple[
             if key not in shared:
                 for old in set(shared) - {work.key(each) for each in running.values()}:
                     del shared[old]
-                shared[key] = client.submit(_same, work.shared(key), pure=False)
+                    work.forget(old)
+                shared[key] = client.submit(_same, work.sent(key), pure=False)
             given = client.submit(_on_worker, __version__, task, shared[key], *work.arguments(batch), pure=False)
             running[given] = batch
         if not running:
