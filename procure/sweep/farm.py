@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
@@ -70,7 +70,7 @@ def _give_out(workers: Workers, task: Task, work: SweepWork) -> Generator[tuple[
     """Keep a few batches per worker in flight; what many batches share goes out once, and again where it is lost."""
     from distributed import wait
 
-    client, running, shared = workers.client, dict[Any, Any](), dict[Hashable, Any]()
+    client, running, shared = workers.client, dict[Any, Any](), dict[tuple[str, str], Any]()
     while True:
         workers.look()
         work.n_workers = workers.most
