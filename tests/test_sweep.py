@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sweep_lab import make_study
+from sweep_lab import make_study, results, serial_results
 from typer.testing import CliRunner
 
 from procure.cli.main import app
@@ -23,6 +26,7 @@ from procure.schemas import METRICS
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
+from procure.sweep.shared import share
 from procure.sweep.store import study_status
 from procure.sweep.trial import simulate_packages
 
@@ -30,10 +34,7 @@ from procure.sweep.trial import simulate_packages
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> pd.DataFrame:
     """The small study's results, computed serially in one go."""
-    path = make_study(tmp_path_factory.mktemp("undisturbed"))
-    plan = load_plan(load_study(path))
-    run_sweep(plan, "serial")
-    return read_results(plan.study)
+    return serial_results(make_study(tmp_path_factory.mktemp("undisturbed")))
 
 
 def test_results_are_those_of_single_simulations(tmp_path, undisturbed):
@@ -80,12 +81,25 @@ def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     assert "no speed is given for Big" in notes
 
 
-def test_local_farm_equals_serial(tmp_path, undisturbed):
-    """Two local workers give the serial table, row for row, value for value."""
-    plan = load_plan(load_study(make_study(tmp_path)))
-    summary = run_sweep(plan, "local")
-    assert summary.n_computed == len(undisturbed)
-    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+def test_local_workers_map_arrays_and_equal_serial(tmp_path, monkeypatch):
+    """Two local workers give the serial table, value for value; each is sent some kB, and no file of arrays is left."""
+    path = make_study(tmp_path / "local", n_jobs="3000", sample="20")
+    more = "[[workloads]]\nname = 'next'\ngenerate = { seed = 4, n_jobs = 3000 }\nlogged_speed = 5\n[simulate]"
+    path.write_text(path.read_text().replace("[simulate]", more))
+    expected = serial_results(Path(shutil.copytree(path.parent, tmp_path / "serial")) / path.name)
+    sent: list[tuple[int, int]] = []
+
+    def watched(bench, file):
+        shared = share(bench, file)
+        sent.append((len(pickle.dumps(shared)), file.stat().st_size))
+        return shared
+
+    monkeypatch.setattr("procure.sweep.pending.share", watched)
+    monkeypatch.setattr("procure.sweep.run.n_local_workers", lambda: 2)
+    assert run_sweep(path, "local").n_computed == len(expected)
+    assert [small < 16_000 < 100_000 < large for small, large in sent] == [True, True], sent
+    pd.testing.assert_frame_equal(results(path), expected, check_exact=True)
+    assert [each.name for each in (path.parent / "results").rglob("*") if each.name.endswith(".arrays")] == []
 
 
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):

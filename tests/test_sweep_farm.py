@@ -214,6 +214,17 @@ def test_a_written_part_is_not_computed_again(tmp_path):
     assert work.take() is None
 
 
+def test_arrays_of_a_killed_driver_are_removed(tmp_path):
+    """They are taken for no part, and the next sweep removes them."""
+    plan = small_plan(tmp_path)
+    open_folder(plan)
+    SweepWork(plan, [], lambda text: None).sent(plan.pairs[0])
+    [left] = (plan.study.folder / "parts").iterdir()
+    assert left.suffix == ".arrays"
+    assert run_sweep(plan, "serial").n_computed == plan.n_runs
+    assert not left.exists()
+
+
 @pytest.mark.parametrize(
     ("farm", "walltime", "limit"),
     [

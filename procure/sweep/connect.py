@@ -30,6 +30,7 @@ _NO_PAGES = {"dashboard": False, "dashboard_address": _LOOPBACK}
 """Dask's HTTP servers cannot be left out: they listen on loopback, without any page."""
 _SCRATCH = [
     "export DASK_DISTRIBUTED__WORKER__HTTP__ROUTES='[]'",
+    "export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",
     'export DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"',
     "trap 'rm -rf \"$DASK_TEMPORARY_DIRECTORY\"' EXIT",
 ]
@@ -56,6 +57,7 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
         # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
         "distributed.admin.large-graph-warning-threshold": "4 GB",
         "distributed.worker.http.routes": [],
+        "distributed.worker.profile.enabled": False,  # only those pages show it, for 1.4 % of a worker's processor
         "distributed.scheduler.http.routes": [],
     }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
@@ -70,7 +70,7 @@ def _give_out(workers: Workers, task: Task, work: SweepWork) -> Generator[tuple[
     """Keep a few batches per worker in flight; what many batches share goes out once, and again where it is lost."""
     from distributed import wait
 
-    client, running, shared = workers.client, dict[Any, Any](), dict[Hashable, Any]()
+    client, running, shared = workers.client, dict[Any, Any](), dict[tuple[str, str], Any]()
     while True:
         workers.look()
         work.n_workers = workers.most
@@ -79,7 +79,8 @@ def _give_out(workers: Workers, task: Task, work: SweepWork) -> Generator[tuple[
             if key not in shared:
                 for old in set(shared) - {work.key(each) for each in running.values()}:
                     del shared[old]
-                shared[key] = client.submit(_same, work.shared(key), pure=False)
+                    work.forget(old)
+                shared[key] = client.submit(_same, work.sent(key), pure=False)
             given = client.submit(_on_worker, __version__, task, shared[key], *work.arguments(batch), pure=False)
             running[given] = batch
         if not running:

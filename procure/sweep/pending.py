@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from procure.sweep.batches import Batch
 from procure.sweep.parts import kernel_seconds, write_part
 from procure.sweep.protocol import Receipt
 from procure.sweep.runner import Bench, failed_rows, make_bench
-from procure.sweep.store import fingerprint_text, part_path
+from procure.sweep.shared import SharedBench, share
+from procure.sweep.store import PARTS, fingerprint_text, part_path
 
 MOST_POISON = 20
 """Runs, or batches of which none comes back in between, that kill their workers: then the workers are to blame."""
@@ -40,6 +42,7 @@ class SweepWork:
         self._waiting = deque(batches)
         self._suspects: deque[Batch] = deque()
         self._alone: set[str] = set()
+        self._sent: dict[tuple[str, str], SharedBench] = {}
         self._n_killed = self._n_poison = 0
         self._fingerprint = fingerprint_text(plan)
 
@@ -56,6 +59,22 @@ class SweepWork:
     def shared(self, key: tuple[str, str]) -> Bench:
         """Lay out a workload and policy."""
         return make_bench(self._plan, *key)
+
+    def sent(self, key: tuple[str, str]) -> SharedBench:
+        """Lay out a workload and policy for workers elsewhere, once, in a file of a name that none of them has met."""
+        if key not in self._sent:
+            path = self._plan.study.folder / PARTS / f".{secrets.token_hex(8)}.arrays"
+            self._sent[key] = share(self.shared(key), path)
+        return self._sent[key]
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Remove the file of a workload and policy of which no batch is under way."""
+        self._sent.pop(key).path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove all such files."""
+        for key in list(self._sent):
+            self.forget(key)
 
     def arguments(self, batch: Batch) -> tuple[list[str], np.ndarray, Path, str]:
         """Return the arguments of `procure.sweep.run.compute_part` behind the bench."""

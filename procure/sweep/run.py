@@ -21,6 +21,7 @@ from procure.sweep.parts import kernel_seconds, write_part
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
 from procure.sweep.runner import Bench, simulate_rows
+from procure.sweep.shared import SharedBench, opened
 from procure.text import counted
 
 
@@ -43,11 +44,13 @@ def compute_part(bench: Bench, package_ids: list[str], counts: np.ndarray, path:
     return Receipt(len(rows), seconds)
 
 
-def compute_missing(bench: Bench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str) -> Receipt:
+def compute_missing(
+    shared: SharedBench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
+) -> Receipt:
     """Do as `compute_part`, unless a worker that died before its receipt arrived has written the part."""
     if path.exists():
         return Receipt(len(package_ids), kernel_seconds(path))
-    return compute_part(bench, package_ids, counts, path, fingerprint)
+    return compute_part(opened(shared), package_ids, counts, path, fingerprint)
 
 
 def run_sweep(
@@ -119,7 +122,7 @@ def run_sweep(
 def _compute(farm: str, work: SweepWork, options: FarmOptions, note: Callable[[str], None]) -> None:
     task = compute_part if farm == "serial" else compute_missing
     receipts = run_tasks(farm, task, work, options, note)
-    with step("simulating", work.n_runs, "run") as one, closing(receipts):
+    with step("simulating", work.n_runs, "run") as one, closing(work), closing(receipts):
         for given in receipts:
             if given is not None:
                 work.put(*given)

@@ -25,7 +25,7 @@ from procure.tables import check
 
 @dataclass(frozen=True)
 class Bench:
-    """A workload, a policy and the quoted types, ready to simulate any package; sent once to each worker.
+    """A workload, a policy and the quoted types, ready to simulate any package, see `procure.sweep.shared`.
 
     ``ready`` has the existing nodes first, then one node of each type. ``bits`` is None where the
     kernel for many packages does not apply; then each package is a run of its own.
