@@ -157,7 +157,7 @@ def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
 def test_command(folder: Path, more: list[str], code: int) -> None:
     """Bounds of the wait are lengths of time; the last of each option counts."""
     asked = ["compare-rent", folder / "study.toml", "--prices", folder / "cloud.csv", "--package", "Node=1", *more]
-    done = CliRunner().invoke(app, list(map(str, asked)))
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(map(str, asked)))
     assert done.exit_code == code and (code or "burst over 2 h" in done.stdout)
 
 

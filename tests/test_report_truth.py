@@ -218,7 +218,7 @@ def test_who_waits_is_what_a_replay_says(done: Recommendation, place: int):
     n = [len(one) for one in waits]
     mean = np.average([one.mean() for one in waits], weights=n)
     late = np.average([(one > 3600).mean() for one in waits], weights=n)
-    assert f"jobs wait {duration(mean)} on average" in text and f"{late:.1%} over an hour" in text
+    assert f"jobs wait {duration(mean)} on average" in text and f"{100 * late:.1f} % over an hour" in text
     longest = re.search(r"waits longest is (\w+): (.*?) on average", text)
     if longest:
         by_class = {one["class"]: one["mean_wait_time"] for one in records(first)[0]["by_class"]}

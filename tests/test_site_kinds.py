@@ -342,3 +342,22 @@ def test_past_reservations_of_the_database(site):
         two_nodes(),
         jobs(2, reservation="r", submit_time=[found[1].start, found[0].start]),
     ).reservation().tolist() == [1, 0]
+
+
+def test_tasks_take_whole_cores_of_each_of_their_nodes(site, tmp_path):
+    """Placed as Slurm 22.05 did it: on cores of two threads a node's tasks, and their memory, are rounded up.
+
+    7 tasks on one node, 6 on two, 4 of three CPUs, and 7 where 4 and 2 are left and a third node has no threads.
+    """
+    found = site(
+        "NodeName=n[1-2] CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=16000\n"
+        f"NodeName=v1 CPUs=8 RealMemory=24000 Weight=10\n{ALL}"
+    )
+    tasks, each, least = [7, 6, 4, 7, 1], [1, 1, 3, 1, 1], [1, 2, 1, 1, 1]
+    table = jobs(5, n_nodes=least, cpus_per_node=[7, 3, 12, 7, 1], mem_mb_per_node=0, run_time=[600] * 4 + [60])
+    table = table.assign(n_tasks=tasks, cpus_per_task=each, mem_mb_per_task=[900, 900, 800, 900, 0], min_nodes=least)
+    write_site(found.rules, found.nodes, tmp_path / "site")
+    done = simulate(check(table, JOB), found.nodes, f"slurm:site={tmp_path / 'site'}").schedule
+    assert done["node_ids"].tolist()[:4] == ["n1", "n1,n2", "n2", "n1,n2,v1"]
+    assert done["node_tasks"].tolist()[:4] == ["7", "4,2", "4", "4,2,1"]
+    assert done["node_ids"].iloc[4] == "v1"  # what the odd task of the first leaves of its core is nobody's

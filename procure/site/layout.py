@@ -27,6 +27,7 @@ class Nodes(NamedTuple):
     """The nodes, in table order."""
 
     cpus: np.ndarray  # int64[n_nodes]
+    core: np.ndarray  # int64[n_nodes], CPUs of a core where jobs take whole ones, else 1
     mem: np.ndarray  # int64[n_nodes], MB; 0 throughout where memory is not allocated
     gpus: np.ndarray  # int64[n_nodes]; packed as `procure.simulator.state.State` says
     weight: np.ndarray  # int64[n_nodes]
@@ -199,10 +200,10 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     units, tasks = _units(known, jobs, fields)
     flexible, count, least = tasks.flexible > 0, units.n, tasks.least
     n_cpus, memory, gpus = units.cpus, units.mem, units.gpus
-    per_core = _threads(nodes)
-    if site.select.consume == "core" and per_core > 1:
-        n_cpus = np.where(flexible, n_cpus, -(-n_cpus // int(per_core)) * int(per_core))
-    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), count * n_cpus)
+    core = _threads(nodes) if site.select.consume == "core" else np.ones(len(nodes), np.int64)
+    per_core = int(pd.Series(core).mode().min())  # of nodes that differ, the most common
+    n_cpus = np.where(flexible, n_cpus, -(-n_cpus // per_core) * per_core)
+    n_whole = np.where(whole, least * known.cpus_of_whole_nodes(), -(-count * n_cpus // per_core) * per_core)
     amounts = {
         "jobs": np.ones(len(jobs)), "cpu": n_whole.astype(float),
         "mem": (count * memory + least * tasks.node_mem).astype(float),
@@ -247,6 +248,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     )
     layout_nodes = Nodes(
         nodes["cpus"].to_numpy(np.int64).copy(),
+        core,
         nodes["mem_mb"].to_numpy(np.int64).copy() if site.select.memory else np.zeros(len(nodes), np.int64),
         node_words(nodes, fields).copy(),
         nodes["weight"].fillna(1).to_numpy(np.int64) if "weight" in nodes else np.ones(len(nodes), np.int64),
@@ -327,11 +329,11 @@ def _units(known: Known, jobs: pd.DataFrame, fields: Any) -> tuple[Units, TaskCo
     )
 
 
-def _threads(nodes: pd.DataFrame) -> int:
-    """Return the CPUs of a core, by which jobs take whole cores; of nodes that differ, the most common."""
+def _threads(nodes: pd.DataFrame) -> np.ndarray:
+    """Return the CPUs of a core of each node, int64[n_nodes]."""
     if "threads_per_core" not in nodes:
-        return 1
-    return int(nodes["threads_per_core"].fillna(1).mode().min())
+        return np.ones(len(nodes), np.int64)
+    return np.maximum(nodes["threads_per_core"].fillna(1).to_numpy(np.int64), 1)
 
 
 def _places(known: Known) -> tuple[Places, np.ndarray]:
@@ -436,7 +438,7 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
 
 def _tasks_fit(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether as many empty nodes as it may have, of one group, hold the tasks of a job."""
-    room = np.minimum(nodes.cpus // max(jobs.cpus[job], 1), jobs.most[job])
+    room = np.minimum(nodes.cpus // nodes.core * nodes.core // max(jobs.cpus[job], 1), jobs.most[job])
     left = nodes.mem - jobs.node_mem[job]
     room = np.where(left < 0, 0, np.minimum(room, left // jobs.mem[job]) if jobs.mem[job] else room)
     room *= enough(nodes.gpus, jobs.node_gpus[job], nodes.guards)

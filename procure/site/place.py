@@ -9,12 +9,19 @@ from procure.site.work import WORD
 
 @part
 def taken(own, job, node, what, units):
-    """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs."""
+    """Return what so many units of a job take of a node: 0 CPUs, 1 MB, 2 GPUs.
+
+    Its tasks on a node take whole cores, with the memory of each CPU of these.
+    """
     jobs, nodes = own.jobs, own.nodes
+    more = 0
+    if jobs.flexible[job] and not jobs.whole[job]:
+        more = -units * jobs.cpus[job] % nodes.core[node]
     if what == 0:
-        return nodes.cpus[node] if jobs.whole[job] else units * jobs.cpus[job]
+        return nodes.cpus[node] if jobs.whole[job] else units * jobs.cpus[job] + more
     if what == 1:
-        return nodes.mem[node] if jobs.whole[job] else units * jobs.mem[job] + jobs.node_mem[job]
+        mem = units * jobs.mem[job] + more * (jobs.mem[job] // max(jobs.cpus[job], 1)) + jobs.node_mem[job]
+        return nodes.mem[node] if jobs.whole[job] else mem
     return nodes.gpus[node] if jobs.whole[job] else units * jobs.gpus[job] + jobs.node_gpus[job]
 
 
@@ -49,9 +56,11 @@ def room_on(own, job, node, free, n_on):
         cpus, mem, gpus = nodes.cpus[node], nodes.mem[node], nodes.gpus[node]
     if mem < jobs.node_mem[job] or not enough_gpus(gpus, jobs.node_gpus[job], nodes.guards):
         return 0
-    n = cpus // max(jobs.cpus[job], 1)
+    n = cpus // nodes.core[node] * nodes.core[node] // max(jobs.cpus[job], 1)
     if jobs.mem[job] > 0:
         n = min(n, (mem - jobs.node_mem[job]) // jobs.mem[job])
+        while n > 0 and not jobs.whole[job] and taken(own, job, node, 1, n) > mem:
+            n -= 1
     while n > 0 and not enough_gpus(gpus, n * jobs.gpus[job], nodes.guards):
         n -= 1
     return 0 if jobs.even[job] and n < min(jobs.most[job], jobs.units[job]) else n
@@ -124,7 +133,9 @@ def _spread(own, job, n_usable, free):
                 continue
             units = min(work.run_left[i], jobs.most[job])  # of --ntasks-per-node all, though the last has fewer tasks
             if not jobs.even[job]:
-                units = min(units, max(left - max(jobs.least[job] - n - 1, 0), 1))
+                few = max(left - max(jobs.least[job] - n - 1, 0), 1)
+                few += (-few * jobs.cpus[job] % own.nodes.core[work.usable[i]]) // max(jobs.cpus[job], 1)  # whole cores
+                units = min(units, few)
             if units <= 0 or (n + 1 == jobs.spread[job] and units < left):
                 continue
             work.chosen[n], work.chosen_units[n] = work.usable[i], units
