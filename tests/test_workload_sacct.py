@@ -436,6 +436,17 @@ def test_a_job_of_tasks_has_what_its_command_line_asks_for(sacct, options, cpus,
         assert int(job[name]) == int(value), each
 
 
+@pytest.mark.parametrize(
+    "options", ["-N 1 --ntasks-per-node=4 --gres=gpu:b:1", "-N 1 -n 4 -G b:1", "-n 4 --gres=gpu:b:1"]
+)
+def test_a_model_of_gpus_that_is_not_accounted_is_read_from_the_command_line(sacct, options):
+    """AccountingStorageTRES=gres/gpu counts GPUs of all models; the job may run on those of its own only."""
+    tres = "cpu=4,gres/gpu=1,mem=16G,node=1"
+    row = line(ReqTRES=tres, AllocTRES=tres, ReqCPUS="4") + f"|sbatch {options} run.sh"
+    job = sacct(row, header=f"{HEADER}|SubmitLine").jobs.iloc[0]
+    assert job["gpu_type"] == "b" and job["gpus_per_node"] + 4 * job.get("gpus_per_task", 0) >= 1
+
+
 def test_memory_of_a_task_is_not_more_for_the_rounding_of_its_nodes(sacct):
     """16,000 MB by default for 16 tasks, on three nodes: 1,000 each, of which 16 fill a node of 16,000."""
     of = {"ReqTRES": "cpu=16,mem=16000M,node=1", "AllocTRES": "cpu=16,mem=16000M,node=3", "ReqMem": "16000M"}

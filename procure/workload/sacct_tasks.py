@@ -81,11 +81,12 @@ def line_columns(
         if n := int(jobs.sum()):
             ledger.note(f"{counted(n, 'job')} {what}")
     why = "no SubmitLine" if lines is None else "no command line or script tells"
-    # Where the centre does not count GPUs (AccountingStorageTRES), only the command line tells of them.
+    # Where the centre does not count GPUs (AccountingStorageTRES), or not by model, only the command line tells of it.
     gpus = asked["gpus_per_node"] + asked["gpus_per_task"] * np.maximum(asked["tasks_per_node"], 1)
     unseen = (shape == "nodes") & (asked["shape"] == "nodes") & (columns["gpus_per_node"] == 0) & (gpus > 0)
     columns["gpus_per_node"] = np.where(unseen, gpus, columns["gpus_per_node"])
-    columns["gpu_type"] = np.where(unseen, asked["gpu_type"], columns["gpu_type"])
+    unnamed = (columns["gpus_per_node"] > 0) & (columns["gpu_type"] == "")
+    columns["gpu_type"] = np.where(unnamed, asked["gpu_type"], columns["gpu_type"])
     ledger.shape, ledger.unknown = shape, f"{why}; --set asks=tasks or asks=nodes says it"
     return columns | _tasks(columns, asked, seen, shape == "tasks")
 
