@@ -286,7 +286,10 @@ def _limit(names: str, field: str, read: Callable[[str], Any], effect: str = "")
 
 
 def _amount(name: str, text: str) -> int:
-    return round(slurm_memory(text)[0]) if name == "mem" else int(decimal(text))
+    amount = slurm_memory(text)[0] if name == "mem" else decimal(text)
+    if not math.isfinite(amount):
+        raise ValueError("a number is needed")
+    return round(amount) if name == "mem" else int(amount)
 
 
 def _tres(text: str) -> dict[str, int | None]:

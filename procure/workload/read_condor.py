@@ -86,5 +86,5 @@ def _whole(ad: dict[str, Any], name: str) -> int:
     """Return an attribute's whole number; 0 where it is none, as of an expression."""
     try:
         return int(float(ad.get(name, 0)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0

@@ -33,7 +33,14 @@ def rows(text: str) -> Rows:
     """Return a row per job."""
     found = Rows(text)
     delimiter = "\t" if "\t" in text.split("\n", 1)[0] else ","
-    every = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    reader, every = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter), list[dict[str, str]]()
+    try:
+        every.extend(reader)
+    except csv.Error:
+        found.bad(reader.line_num, "what stands there", "a row of CSV")
+    if missing := _NEEDED - set(reader.fieldnames or ()):
+        found.bad(1, "its header", f"one with {', '.join(sorted(missing))}")
+        return found
     gpus = _gpus(every, found)
     for number, row in enumerate(every, 2):
         if None in row or None in row.values():

@@ -67,6 +67,10 @@ def slurm_memory_limit(text: str) -> int:
     return math.ceil(number(match[1]) * Decimal(_SLURM_MB[match[2].upper()]))
 
 
+_LONGEST_MEMORY = 20
+"""Signs of an amount: 2^64 has so many."""
+
+
 def slurm_memory(text: str) -> tuple[float, str]:
     """Return Slurm's memory text as MB and what it is per: ``500M`` job, ``4000Mc`` cpu, ``4Gn`` node.
 
@@ -76,7 +80,7 @@ def slurm_memory(text: str) -> tuple[float, str]:
     if text in ("", "?", "Unknown"):
         return 0.0, "job"
     match = _MEMORY.fullmatch(text)
-    if not match:
+    if not match or len(match[1]) > _LONGEST_MEMORY:
         return float("nan"), "job"
     amount, scale, suffix = match.groups()
     for flag in (2**63, 2**31) if amount.isdigit() else ():
