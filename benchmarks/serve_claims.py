@@ -119,7 +119,7 @@ def question(rng: random.Random, distinct: int) -> str:
 
 async def rate(per_second: float, seconds: float, distinct: int, web: psutil.Process) -> None:
     """Ask at a steady rate, whether or not answers have come."""
-    rng, took, states = random.Random(1), [], {}
+    rng, took, states = random.Random(per_second), [], {}  # else the answers of the rate before are still known
     tasks, began, used = [], time.perf_counter(), sum(web.cpu_times()[:2])
     for number in range(int(per_second * seconds)):
         await asyncio.sleep(max(began + number / per_second - time.perf_counter(), 0))
