@@ -84,7 +84,7 @@ def judge(
 
 def measure_day(
     packages: pd.DataFrame, quotes: pd.DataFrame, truth: pd.DataFrame, jobs: pd.DataFrame,
-    feature_set: str, offsets: range, n_jobs: int,
+    feature_set: str, offsets: range,
 ) -> pd.DataFrame:  # fmt: skip
     wait = truth.set_index("package_id")["mean_wait_time"].reindex(packages["package_id"]).to_numpy(float)
     able = np.flatnonzero(jobs_left_out(packages, quotes, jobs) == 0)
@@ -94,7 +94,7 @@ def measure_day(
     for offset in offsets:
         sampled = able % 10 == offset
         began = time.perf_counter()
-        found = predict_packages(x, np.where(sampled, wait, np.nan), n_jobs=n_jobs)
+        found = predict_packages(x, np.where(sampled, wait, np.nan))
         rows.append(
             {"offset": offset, "profile": found.model.profile_}
             | judge(found.wait, wait, price, sampled)
@@ -114,7 +114,6 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=1_000_000, help="US$")
     parser.add_argument("--truth", type=Path, default=Path("results/claim_precision"))
     parser.add_argument("--offsets", type=int, default=10)
-    parser.add_argument("--n-jobs", type=int, default=1)
     parser.add_argument("--feature-set", action="append", choices=FEATURE_SETS)
     arguments = parser.parse_args()
 
@@ -129,7 +128,7 @@ def main() -> None:
         for feature_set in arguments.feature_set or FEATURE_SETS:
             table = measure_day(
                 packages, quotes, truth, jobs, feature_set,
-                range(arguments.offsets), arguments.n_jobs,
+                range(arguments.offsets),
             )  # fmt: skip
             print(f"\n{day}, {len(jobs):,} jobs, {feature_set}")
             print(table.round(3).to_string(index=False))

@@ -159,25 +159,31 @@ def test_workloads_together_weigh_by_their_jobs():
 
 @pytest.mark.slow
 def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
-    """A second call reads; another seed, or one changed wait, learns anew; a damaged file is no obstacle."""
-    packages = make_packages(60)
-    case = make_case(packages, plain_quotes(), JOBS, make_results(packages), "day", "best-fit")
-    first = learn(case, plain_quotes(), folder=tmp_path)
-    calls = []
+    """A second call reads, of a longer list, too; a seed or a wait that changed learns anew; damage is no obstacle."""
     from procure.models import crossfit as keep
 
-    real = keep.predict_packages
-    monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))
-    again = learn(case, plain_quotes(), folder=tmp_path)
-    assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
+    packages, quotes = make_packages(60), plain_quotes()
+    case = make_case(packages, quotes, JOBS, make_results(packages), "day", "best-fit")
+    own, real, calls = case.packages["package_id"].to_numpy(), keep.cross_validate, []
+    monkeypatch.setattr(keep, "cross_validate", lambda *a, **k: calls.append(1) or real(*a, **k))
+
+    def learnt(case, folder=tmp_path, **more):
+        return learn(case, features(case.packages, quotes).to_numpy(), folder=folder, **more)
+
+    first, again = learnt(case), learnt(case)
+    assert len(calls) == 1 and np.array_equal(first.wait, again.wait, equal_nan=True)
     assert again.rmse_seconds == first.rmse_seconds and (again.errors.ratio == first.errors.ratio).all()
-    learn(case, plain_quotes(), seed=2, folder=tmp_path)
+    longer = make_case(make_packages(90), quotes, JOBS, make_results(packages), "day", "best-fit")
+    assert (longer.packages["package_id"][: len(own)] == own).all() and len(longer.packages) > len(own)
+    from_kept = learnt(longer)
+    assert len(calls) == 1 and np.array_equal(from_kept.wait, learnt(longer, folder=None).wait, equal_nan=True)
+    learnt(case, seed=2)
     changed = WorkloadWaits(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
-    learn(changed, plain_quotes(), folder=tmp_path)
+    learnt(changed)
     for path in tmp_path.glob("*.zip"):
         path.write_bytes(b"")
-    learn(changed, plain_quotes(), folder=tmp_path)
-    assert len(calls) == 3
+    learnt(changed)
+    assert len(calls) == 5
 
 
 def test_correlations_follow_the_published_table():

@@ -2,7 +2,7 @@
 
 from procure.models.case import WorkloadWaits, make_case, pool_workloads
 from procure.models.crossfit import Predicted, predict_packages
-from procure.models.features import FEATURE_SETS, feature_inputs, features
+from procure.models.features import FEATURE_SETS, features
 from procure.models.surrogate import Surrogate
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Predicted",
     "Surrogate",
     "WorkloadWaits",
-    "feature_inputs",
     "features",
     "make_case",
     "pool_workloads",

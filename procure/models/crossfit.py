@@ -13,7 +13,6 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import Archive, keep
 from procure.models.case import WorkloadWaits
-from procure.models.features import feature_inputs, features
 from procure.models.intervals import ConformalErrors
 from procure.models.surrogate import SCHEMA, Surrogate, from_archive
 from procure.progress import track
@@ -64,47 +63,60 @@ def predict_packages(
 ) -> Predicted:
     """Cross-validate a surrogate on the simulated packages and predict all.
 
-    ``x`` are the `features` of all packages, ``wait`` simulated mean waits, s, NaN elsewhere; the ``seed`` also deals
-    the folds, which are fitted side by side with the settings that the model of all has chosen. Fewer simulated
-    packages than two per fold are an error.
+    ``x`` are the `features` of all packages, ``wait`` simulated mean waits, s, NaN elsewhere; errors, folds and seed as
+    `cross_validate`.
     """
     x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
-    known = np.flatnonzero(~np.isnan(wait))
-    if len(known) < 2 * folds:
+    known = ~np.isnan(wait)
+    return _of_all(cross_validate(x[known], wait[known], folds, seed), x, known)
+
+
+def cross_validate(x: np.ndarray, wait: np.ndarray, folds: int = 5, seed: int = 1) -> Predicted:
+    """Fit a surrogate on simulated packages; what it predicts of these is out of fold.
+
+    ``x`` and ``wait`` are of the simulated packages alone; the ``seed`` also deals the folds, which are fitted side by
+    side with the settings that the model of all has chosen. Fewer packages than two per fold are an error.
+    """
+    n = len(wait)
+    if n < 2 * folds:
         raise TableError(
             f"{folds:,}-fold cross-validation needs at least {2 * folds:,} simulated packages that run every "
-            f"job; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
+            f"job; there are {n}: simulate more (sweep.sample), or lower model.folds"
         )
-    dealt = fold_of(len(known), folds, seed)
-    predicted = np.full(len(wait), np.nan)
-    constant = np.empty(len(known))
-    profile = Surrogate(seed).choose(x[known], wait[known])
+    dealt = fold_of(n, folds, seed)
+    predicted, constant = np.empty(n), np.empty(n)
+    profile = Surrogate(seed).choose(x, wait)
 
     def fitted(fold: int) -> Surrogate:  # fold `folds` holds nothing out; XGBoost works outside Python's lock
-        return Surrogate(seed, profile).fit(x[known[dealt != fold]], wait[known[dealt != fold]])
+        return Surrogate(seed, profile).fit(x[dealt != fold], wait[dealt != fold])
 
     with ThreadPoolExecutor(folds + 1) as pool:
         models = pool.map(fitted, range(folds + 1))
         rows = []
-        for fold in track(range(folds), f"learning from {len(known):,} simulated packages", "fold"):
-            held, rest = known[dealt == fold], known[dealt != fold]
-            predicted[held] = next(models).predict(x[held])
-            constant[dealt == fold] = wait[rest].mean()
-            rows.append((fold + 1, len(rest), len(held), rmse(predicted[held], wait[held])))
+        for fold in track(range(folds), f"learning from {n:,} simulated packages", "fold"):
+            held = dealt == fold
+            predicted[held], constant[held] = next(models).predict(x[held]), wait[~held].mean()
+            rows.append((fold + 1, int((~held).sum()), int(held.sum()), rmse(predicted[held], wait[held])))
         model = next(models)
-    others = np.flatnonzero(np.isnan(wait))
-    if len(others):
-        predicted[others] = model.predict(x[others])
-    errors = (wait[known] + 1) / (predicted[known] + 1)
+    errors = (wait + 1) / (predicted + 1)
     ascending = np.argsort(errors, kind="stable")
     return Predicted(
         predicted,
         model,
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
-        rmse(predicted[known], wait[known]),
-        rmse(constant, wait[known]),
-        ConformalErrors(predicted[known][ascending], errors[ascending]),
+        rmse(predicted, wait),
+        rmse(constant, wait),
+        ConformalErrors(predicted[ascending], errors[ascending]),
     )
+
+
+def _of_all(found: Predicted, x: np.ndarray, known: np.ndarray) -> Predicted:
+    """Predict packages that were not simulated, too; ``found`` is of those that are ``known``, bool."""
+    wait = np.empty(len(x))
+    wait[known] = found.wait
+    if not known.all():
+        wait[~known] = found.model.predict(x[~known])
+    return replace(found, wait=wait)
 
 
 def rmse(predicted: np.ndarray, wait: np.ndarray) -> float:
@@ -126,7 +138,7 @@ _FIGURES = ("rmse_seconds", "constant_rmse_seconds")
 
 def learn(
     case: WorkloadWaits,
-    quotes: pd.DataFrame,
+    x: np.ndarray,
     feature_set: str = "composition",
     folds: int = 5,
     seed: int = 1,
@@ -135,27 +147,28 @@ def learn(
 ) -> Predicted:
     """Cross-validate and fit a surrogate on a case's simulated packages, or read it from the cache.
 
-    Packages ``among`` (bool; default: those that run every job) are learnt from and predicted; NaN elsewhere. Model and
-    predictions are kept in the ``folder``, and reused while packages, waits and settings are the same; None, or one
-    that cannot be written, keeps nothing. Too few simulated packages are a `TableError`.
+    ``x`` are the `features` of its packages. Those ``among`` (bool; default: those that run every job) are learnt from
+    and predicted; NaN elsewhere. The model is kept in the ``folder``, and reused while what was simulated and the
+    settings are the same; None, or one that cannot be written, keeps nothing. Too few simulated packages are a
+    `TableError`.
     """
     among = case.runs_all if among is None else among
-    rows = np.flatnonzero(among)
-    packages, wait = case.packages.iloc[rows], case.wait[rows]
+    x, wait = x[among], case.wait[among]
+    known = ~np.isnan(wait)
     settings = f"{feature_set}.xgboost.{folds}.{seed}"
     what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
     name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
     found = keep(
         folder,
         f"xgboost.{feature_set}.{name}",
-        [settings, *feature_inputs(packages, quotes), wait, rows],
-        lambda: predict_packages(features(packages, quotes, feature_set), wait, folds, seed),
+        [settings, x[known], wait[known]],
+        lambda: cross_validate(x[known], wait[known], folds, seed),
         _archive,
         _predicted,
         SCHEMA,
     )
     predicted = np.full(len(among), np.nan)
-    predicted[rows] = found.wait
+    predicted[among] = _of_all(found, x, known).wait
     return replace(found, wait=predicted)
 
 

@@ -35,14 +35,6 @@ def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "c
     return pd.DataFrame(columns, index=packages.index).astype("float64")
 
 
-def feature_inputs(packages: pd.DataFrame, quotes: pd.DataFrame) -> tuple[np.ndarray, str]:
-    """Return all that `features` depends on, which is smaller: the counts, and the types as text."""
-    return (
-        count_matrix(packages, quotes).astype(np.int32),
-        repr(quotes[["name", "category", "cpus", "mem_gb", "gpus"]].to_dict("list")),
-    )
-
-
 def _categories(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
     columns = {"total_nodes": counts.sum(axis=1)}
     for category in quotes["category"].unique():

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.files import keep_array
-from procure.models import Predicted, Surrogate, WorkloadWaits, feature_inputs
+from procure.files import keep
+from procure.models import Predicted, Surrogate, WorkloadWaits
 from procure.models.case import simulated_values
 from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
+from procure.models.surrogate import SCHEMA, from_archive
 from procure.objectives import objective, objectives_of
 from procure.progress import silent
 from procure.recommender.values import MEAN_WAIT, Criteria, Learn, PackageValues, Simulate
@@ -134,15 +135,18 @@ def _predict_rest(results: StudyResults, case: WorkloadWaits, like: Surrogate | 
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     asked = results.plan.study.model
-    model = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
-    wait, filled = case.wait[learnt], guess.copy()
-    inputs = feature_inputs(case.packages, results.plan.quotes)
-    filled[unknown] = keep_array(
+    made = Surrogate(like.seed, like.profile_) if like else Surrogate(asked.seed)
+    x, wait, filled = results.features[learnt], case.wait[learnt], guess.copy()
+    model = keep(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
-        [model.seed, model.profile, asked.feature_set, learnt, wait, unknown, *inputs],
-        lambda: model.fit(results.features[learnt], wait).predict(results.features[unknown]),
+        [made.seed, made.profile, asked.feature_set, x, wait],
+        lambda: made.fit(x, wait),
+        Surrogate.archive,
+        lambda archive: from_archive(archive, "what was kept"),
+        SCHEMA,
     )
+    filled[unknown] = model.predict(results.features[unknown])
     return filled
 
 

@@ -60,8 +60,9 @@ class Explorer:
         bounds = [] if usd == own else [f"price_usd<={usd}"]
         with self._lock if usd not in self._lists else contextlib.nullcontext():
             if usd not in self._lists:
+                known = next(iter(self._lists.values())).results if self._lists else self._study
                 self._lists[usd] = recommend(
-                    self._study, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
+                    known, constraints=bounds, verify=False, resamples=0, exchanges=0, note=note
                 )
         return self._lists[usd]
 
@@ -83,6 +84,7 @@ class Explorer:
         """Learn the waits that bounds are usually about, of all jobs and of each class with jobs, one by one.
 
         Meanwhile questions about what is known are answered at once; others wait for the model that is being fitted.
+        Then come the packages of 90 and 80 % of the budget, so that a cut is answered at once, too.
         """
         cases, criteria = self._done.results.cases, self._done.criteria
         classes = {None} | {name for case in cases for name, n in case.class_jobs.items() if n}
@@ -90,6 +92,9 @@ class Explorer:
             if of.source == "result" and of.job_class in classes and not (of.per_workload and len(cases) > 1):
                 with contextlib.suppress(TableError):  # a wait that the results do not hold: said to who asks for it
                     self._learn(self._done, replace(criteria, objective=of))
+        for share in (90, 80):
+            with contextlib.suppress(TableError):  # it buys no package
+                self._of_budget(round(self._study.packages.budget_usd * share / 100, 2))
 
     def answer(
         self, *, budget: float | None = None, constraints: Sequence[str] = (), k: int | None = None

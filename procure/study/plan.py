@@ -206,7 +206,7 @@ def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
         found = list_packages(plan.study.model_copy(update={"packages": rules}), plan.quotes)
     except TableError as error:
         raise TableError(f"no package costs US$ {most_usd:,.2f} or less: {error}") from None
-    new = found[~found["package_id"].isin(plan.row_of.index) & found["distinct"]]
+    new = found[(plan.row_of.index.get_indexer(found["package_id"]) < 0) & found["distinct"]]
     n = len(plan.packages) if plan.n_swept is None else plan.n_swept
     return replace(plan, packages=pd.concat([plan.packages, new], ignore_index=True), n_swept=n)
 

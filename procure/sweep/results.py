@@ -96,9 +96,10 @@ class StudyResults:
         feature_set, among = feature_set or choice.feature_set, case.runs_all if among is None else among
         asked = (feature_set, case.name, case.column, case.wait.tobytes(), among.tobytes())
         if asked not in self._learnt:
-            self._learnt[asked] = learn(
-                case, self.plan.quotes, feature_set, choice.folds, choice.seed, among, self.kept
-            )
+            x = self.features
+            if feature_set != choice.feature_set:
+                x = features(case.packages, self.plan.quotes, feature_set).to_numpy()
+            self._learnt[asked] = learn(case, x, feature_set, choice.folds, choice.seed, among, self.kept)
         return self._learnt[asked]
 
     def learn_if_possible(
@@ -209,18 +210,19 @@ def load_results(
     >>> [case.name for case in results.cases]
     ['day']
     """
-    if isinstance(study, StudyResults):
-        if policy is None and workload is None and most_usd in (None, study.most_usd):
+    if isinstance(study, StudyResults) and policy is None and workload is None:
+        if most_usd in (None, study.most_usd):
             return study
-        if policy is None and workload is None:  # other packages of the same policy and workload
-            policy = study.policy
-            workload = study.cases[0].name if len(study.cases) == 1 else None
-        study = study.plan.study
-    study = load_study(study)
-    try:
-        plan = swept = load_plan(study)
-    except TooManyPackages:
-        plan = swept = _found_by_search(study)
+        # Other packages of the same policy and workload; the inputs are not read again.
+        policy, workload = study.policy, study.cases[0].name if len(study.cases) == 1 else None
+        own = study.plan.packages.iloc[: study.plan.n_swept]
+        plan = swept = replace(study.plan, packages=own, n_swept=None)
+    else:
+        study = study.plan.study if isinstance(study, StudyResults) else load_study(study)
+        try:
+            plan = swept = load_plan(study)
+        except TooManyPackages:
+            plan = swept = _found_by_search(study)
     if most_usd is None:
         most_usd = price_bound(own_constraints(plan.study, plan.quotes))
     if most_usd is not None and not plan.searched:
@@ -233,7 +235,7 @@ def load_results(
     if search or plan.searched:
         searched = _searched_runs(plan)
         wanted = (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
-        searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
+        searched = searched[wanted & (plan.row_of.index.get_indexer(searched["package_id"]) >= 0)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
     no_sweep = not (folder / RESULTS).exists() and not part_files(folder)
     if plan.searched or (len(searched) and no_sweep):
