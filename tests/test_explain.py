@@ -160,7 +160,7 @@ def test_explain_and_against():
     n_ran = 300 - lacked["n_unrunnable"]
     assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
     text, _ = run("explain", str(swept()), first, second)
-    assert "what jobs waited for on day-1" in text and "less on" in text and "than on" in text
+    assert "what jobs of workload day-1 waited for" in text and "less on" in text and "than on" in text
     rows = run("explain", str(swept()), first, "--format", "csv")[0].splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
 

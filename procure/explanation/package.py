@@ -292,7 +292,7 @@ def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
         return f"on {workload} no job waits"
     shares = sorted(((bottleneck.share(cause), WORDS[cause]) for cause in bottleneck.seconds), reverse=True)
     parts = ", ".join(f"{share:.0%} {word}" for share, word in shares if share >= 0.005)
-    text = f"what jobs waited for on {workload}, by waiting time: {parts}"
+    text = f"what jobs of workload {workload} waited for, by waiting time: {parts}"
     fragmented = bottleneck.fragmented_seconds / total
     if fragmented >= 0.005:
         text += f"; for {fragmented:.0%} of it enough was free in total, but on no single node"
