@@ -189,10 +189,8 @@ def _far_above(done: Recommendation) -> str | None:
     most = max(used, key=used.__getitem__)
     told = f"they wait only {duration(wait[row])} on the first package: less money may do"
     if apart < NOTHING:
-        told = (
-            f"the middle of {alike.sum():,} packages waits only {duration(apart)} longer than the first: waits do not "
-            "tell packages apart"
-        )
+        longer = f"only {duration(apart)} longer than" if apart else "as long as"
+        told = f"the middle of {alike.sum():,} packages waits {longer} the first: waits do not tell packages apart"
     return f"The jobs keep {100 * used[most]:.0f} % of the {_RESOURCES[most]} busy, and {told}"
 
 

@@ -200,22 +200,14 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
     if waits is None:
         return [*lines, "No job runs on this package, so no wait is known."]
     of = waits.figures()
-    lines.append(
-        f"The {counted(len(waits.jobs), 'job')} would wait {duration(of['wait_mean'])} on average; 95 % of them would "
-        f"start within {duration(of['wait_p95'])}, and {100 * of['wait_late']:.1f} % would wait more than an hour."
-    )
-    for name, text in (
-        ("today", f"{_begin(waits.names.get('today', ''))} wait"),
-        ("middle", f"On {waits.names.get('middle', '')} simulated for this money they would wait"),
-    ):
-        if name in waits.names:
-            past = name == "today" and not waits.names[name].startswith("today")
-            mean, p95 = duration(of[f"{name}_mean"]), duration(of[f"{name}_p95"])
-            ends = ("ed", "started", "waited") if past else ("", "would start", "would wait")
-            lines.append(
-                f"{text}{ends[0]} {mean} on average; 95 % of them {ends[1]} within {p95}, and "
-                f"{100 * of[f'{name}_late']:.1f} % {ends[2]} more than an hour."
-            )
+    lines.append(_waits(f"The {counted(len(waits.jobs), 'job')} would", of, "wait"))
+    if "today" in waits.names:
+        name = waits.names["today"]
+        lines.append(
+            _waits(f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they", of, "today")
+        )
+    if "middle" in waits.names:
+        lines.append(_waits(f"On {waits.names['middle']} simulated for this money they would", of, "middle"))
     if "today" not in waits.names and not done.results.plan.study.made_up:
         lines.append("The log does not say how long its jobs waited, so today's waits are not known.")
     for one in against_targets(done, int(done.ranking["row"].iloc[0])):
@@ -223,8 +215,18 @@ def _brings(done: Recommendation, waits: Compared | None) -> list[str]:
     return lines
 
 
-def _begin(name: str) -> str:
-    return f"On {name} they would" if name.startswith("today") else f"{name.capitalize()} they"
+def _waits(they: str, of: dict[str, float], name: str) -> str:
+    """Say how long jobs wait; ``they`` begins the sentence and says whether they would, or did."""
+    mean, p95, late = (of[f"{name}_{one}"] for one in ("mean", "p95", "late"))
+    would = they.endswith(" would")
+    if duration(mean) == "0 s" and not late:
+        return f"{they} {'start' if would else 'started'} at once."
+    wait, start = ("wait", "would start") if would else ("waited", "started")
+    soon = "at once" if duration(p95) == "0 s" else f"within {duration(p95)}"
+    return (
+        f"{they} {wait} {duration(mean)} on average; 95 % of them {start} {soon}, and "
+        f"{100 * late:.1f} % {'would wait' if would else 'waited'} more than an hour."
+    )
 
 
 def _costs(done: Recommendation) -> list[str]:
