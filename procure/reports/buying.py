@@ -180,12 +180,12 @@ def ask(
 
 def _once(note: Say) -> Say:
     """Return what passes a line on the first time that it is said: each step reads the study's inputs anew."""
-    said: set[str] = set()
+    said: list[str] = []
 
     def tell(text: str) -> None:
-        if text not in said:
+        if not any(text.endswith(one) for one in said):  # what is said of the log is not said again of its weeks
             note(text)
-        said.add(text)
+        said.append(text.rpartition("careful: ")[2])
 
     return tell
 
