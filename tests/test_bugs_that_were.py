@@ -31,11 +31,11 @@ from procure.workload.slurm_env import run_slurm
 
 def test_collect_asks_for_the_days_that_are_given(procure) -> None:
     """Jobs and node events of these days; by default of the last 31; a day that is none is bad usage."""
-    code, out, _ = procure("site", "read", "slurm", "--print-commands", "--from", "2026-03-01", "--to", "2026-04-01")
+    code, out, _ = procure("site", "collect", "--from", "2026-03-01", "--to", "2026-04-01")
     assert code == 0 and "--starttime=2026-03-01 --endtime=2026-04-01" in out and "start=2026-03-01" in out
     assert "2025-01" not in " ".join(commands().values())
     for begin in ("March", "2026-04-01"):
-        assert procure("site", "read", "slurm", "--print-commands", "--from", begin, "--to", "2026-04-01")[0] == 2
+        assert procure("site", "collect", "--from", begin, "--to", "2026-04-01")[0] == 2
 
 
 def test_collect_says_what_gave_no_answer(tmp_path, monkeypatch) -> None:

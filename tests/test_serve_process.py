@@ -175,10 +175,10 @@ def test_the_filter_takes_an_answer_or_nothing(tmp_path: Path, answer: bytes | N
             one.close()
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize("more", [[], ["--check"]])
 @pytest.mark.parametrize("what", ["damaged", "full"])
 def test_a_database_that_cannot_be_used_is_one_sentence(
-    tmp_path: Path, procure: Callable, monkeypatch: pytest.MonkeyPatch, command: str, what: str
+    tmp_path: Path, procure: Callable, monkeypatch: pytest.MonkeyPatch, more: list[str], what: str
 ) -> None:
     """Damaged in its middle, or on a full disk: which file, what is wrong and what to do; exit code 1."""
     monkeypatch.setattr("os.umask", lambda mode: None)
@@ -195,7 +195,7 @@ def test_a_database_that_cannot_be_used_is_one_sentence(
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         monkeypatch.setattr(Store, "rows", lambda *_: (_ for _ in ()).throw(error))
-    code, _, err = procure("serve", command, "--config", tmp_path / "config.toml")
+    code, _, err = procure("serve", "run", "--config", tmp_path / "config.toml", *more)
     assert code == 1 and str(path) in err and what in err and "internal error" not in err
 
 

@@ -41,13 +41,23 @@ def init(folder: Annotated[Path, typer.Option("--dir", help="The service's folde
 
 
 @app.command()
-def run(config: ConfigOption) -> None:
+def run(
+    config: ConfigOption,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what is amiss, and how intervals have held; exit code 1 if so.")
+    ] = False,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
     """Collect, keep the model fresh, and answer, until told to stop.
 
-    Example:
+    Examples:
     procure serve run --config /var/lib/procure/config.toml
+    procure serve run --config /var/lib/procure/config.toml --check --format json
     """
     place = _place(config)
+    if check:
+        _check(place, output)
+        return
     try:
         from procure.serve.collector import begin_log, lock, of_this
         from procure.serve.serving import run as answer
@@ -64,17 +74,10 @@ def run(config: ConfigOption) -> None:
         answer(config.resolve(), place)
 
 
-@app.command()
-def check(config: ConfigOption, output: common.FormatOption = common.Format.TABLE) -> None:
-    """Say what is amiss with the service, and how its intervals have held; exit code 1 where something is.
-
-    Example:
-    procure serve check --config /var/lib/procure/config.toml
-    """
+def _check(place: Place, output: common.Format) -> None:
     from procure.serve.live import look
     from procure.serve.store import usable
 
-    place = _place(config)
     with usable(place.database):
         found = look(place)
     rows = [{"what": name, "ok": not amiss, "seen": amiss or seen} for name, seen, amiss in found]

@@ -16,8 +16,7 @@ from procure.fitting.fit import fit_site
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
-from procure.site.collect import collect as collect_commands
-from procure.site.collect import shell_lines
+from procure.site.collect import collect, shell_lines
 from procure.site.model import Site
 from procure.site.store import NODES, SiteFolder, read_site, write_site
 from procure.site.understand import read_slurm
@@ -36,6 +35,37 @@ NodesOption = Annotated[
 KnownOption = Annotated[Path | None, typer.Option("--site", help="A site folder: its nodes and its known rules.")]
 
 
+@app.command("collect")
+def collect_command(
+    out: Annotated[Path, typer.Option(help="The folder that takes what the commands print.")] = Path("slurm"),
+    run: Annotated[bool, typer.Option("--run", help="Run the commands here, rather than print them.")] = False,
+    begin: str = typer.Option(
+        "", "--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end."
+    ),
+    end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
+) -> None:
+    """Print the commands whose output `procure site read` takes, or run them; all of them only read.
+
+    Exit code 1 where none of them printed anything.
+
+    Examples:
+    procure site collect --from 2026-03-01 --to 2026-04-01
+    procure site collect --run --from 2026-03-01 --to 2026-04-01 --out slurm/
+    """
+    with common.bad_option("--from / --to"):
+        lines = shell_lines(str(out), begin, end)
+    if not run:
+        for line in lines:
+            common.echo(line)
+        return
+    failed = collect(out, begin, end)
+    for line in failed:
+        common.note(f"careful: {line}")
+    if len(failed) == len(lines) - 1:
+        raise typer.Exit(1)
+    common.note(f"written to {out}; next: procure site read {out} --out site")
+
+
 @app.command("read")
 def read_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
@@ -43,14 +73,6 @@ def read_command(
     tz: Annotated[
         str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
     ] = None,
-    print_commands: bool = typer.Option(
-        False, "--print-commands", help="Only print the commands that fill DIR; all of them only read."
-    ),
-    run: Annotated[bool, typer.Option("--run", help="Run these commands here first.")] = False,
-    begin: str = typer.Option(
-        "", "--from", metavar="DAY", help="First day of jobs, YYYY-MM-DD; by default 31 before the end."
-    ),
-    end: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last; by default today.")] = "",
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read Slurm's configuration as a site, and list what was not understood and what that may change.
@@ -60,22 +82,9 @@ def read_command(
     sacctmgr, or its --parsable tables.
 
     Examples:
-    procure site read slurm/ --print-commands --from 2026-03-01 --to 2026-04-01
-    procure site read slurm/ --run --out site/
+    procure site read slurm/ --out site/
     procure site read slurm/ --out site/ --tz Europe/Berlin --format json
     """
-    with common.bad_option("--from / --to"):
-        lines = shell_lines(str(folder), begin, end)
-    if print_commands:
-        for line in lines:
-            common.echo(line)
-        return
-    if run:
-        for line in collect_commands(folder, begin, end):
-            common.note(f"careful: {line}")
-        common.note(f"written to {folder}")
-    if out is None and run:
-        return
     site = read_slurm(folder, tz)
     if out is not None:
         write_site(site.rules, site.nodes, out)

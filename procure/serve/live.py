@@ -200,7 +200,7 @@ class Live:
 
 
 def look(place: Place) -> list[tuple[str, str, str]]:
-    """Return what `procure serve check` shows: what was looked at, what was seen, and what is amiss with it or ""."""
+    """Return what `procure serve run --check` shows: what was looked at, what was seen, what is amiss with it or ""."""
     live = Live(place)
     live.refresh()
     if live.store is None:

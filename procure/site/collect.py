@@ -79,9 +79,7 @@ def collect(folder: str | Path, begin: str = "", end: str = "") -> list[str]:
     Without scontrol it is a TableError.
     """
     if shutil.which("scontrol") is None:
-        raise TableError(
-            "there is no scontrol here; run what procure site read DIR --print-commands prints on a node of the cluster"
-        )
+        raise TableError("there is no scontrol here; run what procure site collect prints on a node of the cluster")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     failed = []

@@ -111,7 +111,7 @@ def read_folder(folder: str | Path) -> Configuration:
         beside = f" (not read: {', '.join(found.unread_files)}; a template, such as slurm.conf.j2, is rendered first)"
         raise TableError(
             f"{folder}: no {what} is defined{beside if found.unread_files else ''}; slurm.conf, or the output of "
-            "scontrol show config, node and partition, should stand there (`procure site read DIR --print-commands`)"
+            "scontrol show config, node and partition, should stand there (`procure site collect`)"
         )
     return found
 
