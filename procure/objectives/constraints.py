@@ -91,6 +91,8 @@ OBJECTIVES: dict[str, Quantity] = {
 }  # fmt: skip
 """By name, in the order in which help shows them; less is better for each."""
 MEAN_WAIT = OBJECTIVES["mean-wait"]
+SHORT = {"wait": "mean-wait", "cost": "tco"}
+"""Short names that a bound, or an axis of a front, may have."""
 
 
 def of_class(name: str) -> bool:
@@ -191,10 +193,10 @@ class Constraint:
 def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[str, Quantity]:
     """Return what can be bounded, by name.
 
-    Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``), package columns
-    (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w`` (all nodes busy), the number of
-    nodes of each quoted type, and the figures of a study's own classes of jobs. Several workloads: the mean by jobs,
-    but the largest of maxima.
+    Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``; ``wait`` and ``cost`` for
+    short), package columns (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w`` (all nodes
+    busy), the number of nodes of each quoted type, and the figures of a study's own classes of jobs. Several workloads:
+    the mean by jobs, but the largest of maxima.
     """
     found: dict[str, Quantity] = {}
     for column in METRICS:
@@ -206,6 +208,7 @@ def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[s
         if objective.job_class is not None:
             found.setdefault(objective.column, objective)
             found.setdefault(objective.column.removesuffix("_time"), objective)
+    found |= {short: OBJECTIVES[name] for short, name in SHORT.items()}
     for column in PACKAGE.columns:
         if column.dtype in ("int", "float"):
             unit = column.unit.split(" =")[0]

@@ -13,13 +13,10 @@ from procure.models import Predicted, WorkloadWaits, pool_workloads
 from procure.models.intervals import ConformalErrors
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, kept_by, pooled_mean
-from procure.objectives.constraints import Constraint, parse_all, parse_targets, quantities
+from procure.objectives.constraints import SHORT, Constraint, parse_all, parse_targets, quantities
 from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
-
-SHORT = {"wait": "mean-wait", "cost": "tco"}
-"""Short names that an axis of a front may have."""
 
 
 @dataclass(frozen=True)
