@@ -54,6 +54,13 @@ def _named(run: Path, table: pd.DataFrame) -> pd.Series:
     return table["job_id"].map(names) + task
 
 
+def _last_runs(run: Path, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the last run of each job, waiting since its first submission; those before (JOBID~1, …) are left out."""
+    job = table["job_id"].str.replace(r"~\d+$", "", regex=True)
+    table = table.assign(submit_time=table.groupby(job)["submit_time"].transform("min"), job_id=_named(run, table))
+    return table[table["job_id"].notna()].set_index("job_id", drop=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+")
@@ -62,14 +69,13 @@ def main() -> None:
     real, rows, waits = [], [], []
     for run in options.runs:
         jobs, told, found = road(run, options.shape)
-        jobs = jobs.assign(job_id=_named(run, jobs))
-        logged = jobs.set_index("job_id")
-        mine = starts(jobs, logged["start_time"].astype(float), logged["node_ids"], {})
+        jobs = _last_runs(run, jobs)
+        mine = starts(jobs, jobs["start_time"].astype(float), jobs["node_ids"], {})
         real.append(mine)
         waits.append(float(mine.wait.mean()))
         print(f"{run}: {told['n_kept']} jobs of {told['n_read']} rows, asked {told['shape']}, {told['dropped']}")
         for policy, table in found.items():
-            table = table.assign(job_id=_named(run, table)).set_index("job_id")
+            table = _last_runs(run, table)
             other = starts(jobs, table["start_time"].astype("Float64").astype(float), table["node_ids"], {})
             lost = int(other.start.isna().sum())
             rows.append({"who": policy, **agreement(mine, other), "mean": float(other.wait.mean()), "lost": lost})

@@ -11,7 +11,7 @@ from procure.comparison.waits import site_check, verdict
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.layout import lay_out
-from procure.site.model import Association, Limits, Partition, Qos, Site
+from procure.site.model import Association, Limits, NodeEvent, Partition, Qos, Site
 from procure.site.names import Known
 from procure.site.show import document
 from procure.site.store import write_site
@@ -361,3 +361,15 @@ def test_tasks_take_whole_cores_of_each_of_their_nodes(site, tmp_path):
     assert done["node_ids"].tolist()[:4] == ["n1", "n1,n2", "n2", "n1,n2,v1"]
     assert done["node_tasks"].tolist()[:4] == ["7", "4,2", "4", "4,2,1"]
     assert done["node_ids"].iloc[4] == "v1"  # what the odd task of the first leaves of its core is nobody's
+
+
+@pytest.mark.parametrize(("noted", "third"), [(100, 200), (180, 60), (95, 60)])
+def test_a_drain_is_noted_when_the_last_job_leaves(noted, third, tmp_path):
+    """A node takes no job since it did not take one for that which left first; a drain of an idle node is as noted."""
+    event = NodeEvent(nodes="n1", start=noted, end=noted + 200)
+    rules = Site(partitions=(Partition(name="p", nodes="ALL", default=True),), events=(event,))
+    table = jobs(4, submit_time=[0, 0, 10, 60], run_time=[50, 200, 90, 20], cpus_per_node=[4, 8, 4, 4])
+    table = table.assign(start_time=[0, 0, 10, 200], node_ids=["n1", "n2", "n1", "n2"], mem_mb_per_node=0)
+    nodes = check(pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 8, "mem_mb": 0, "gpus": 0}), NODE)
+    found = starts(rules, table, nodes, tmp_path)
+    assert abs(found[3] - third) < 10

@@ -23,6 +23,8 @@ _LONGEST_REPEAT = 90 * 86_400
 """s after the last submission for which a reservation that repeats is laid out."""
 _LONGEST = 2**35
 """s; no limit is longer, so that the time when it ends and a row of the job table fit in one word."""
+_LEAVES = 60
+"""s; so long after a job's end its node may be noted as drained."""
 _MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
 """How a job gives way, by PreemptMode."""
 _MOST_COMPARED = 0xFFFF
@@ -370,7 +372,11 @@ class Known:
         """Lay reservations and events out: start, end (s after the first submission), node, and what closes it."""
         rows: list[tuple[int, int, int, int]] = []
         row_of = {name: n for n, name in enumerate(self.nodes["node_id"])}
-        spans = [(e.start, e.end, e.nodes, DOWN if e.state == "down" else DRAINED) for e in self.site.events]
+        spans = [(e.start, e.end, e.nodes, DOWN) for e in self.site.events if e.state == "down"]
+        drains = [(e.start, e.end, node_list(e.nodes, self.nodes)) for e in self.site.events if e.state == "drain"]
+        ran = self._ran_on({name for _, _, names in drains for name in names})
+        for start, end, names in drains:
+            spans += [(_drained_from(start, ran.get(name, [])), end, name, DRAINED) for name in names]
         until = int(self.jobs["submit_time"].max()) + _LONGEST_REPEAT
         for n, each in enumerate(self.site.reservations):
             begin = each.start + (first - each.start) // each.every * each.every if each.every else each.start
@@ -380,6 +386,17 @@ class Known:
             last = 2**50 if end is None else end - first
             rows += [(start - first, last, row_of[name], what) for name in node_list(nodes, self.nodes)]
         return np.array(rows, np.int64).reshape(-1, 4)
+
+    def _ran_on(self, names: set[str]) -> dict[str, list[tuple[int, int]]]:
+        """Return when the log's jobs ran on nodes, Unix s: start and end, by node."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        if not names or not {"start_time", "node_ids"} <= set(self.jobs):
+            return found
+        ran = self.jobs[self.jobs["start_time"].notna()]
+        for start, seconds, nodes in zip(ran["start_time"], ran["run_time"], ran["node_ids"].fillna(""), strict=True):
+            for name in names.intersection(nodes.split(",")):
+                found.setdefault(name, []).append((int(start), int(start + seconds)))
+        return found
 
     def refusal(self, job: int) -> str:
         """Say why the site would not take a job, but for limits and nodes; empty = it would."""
@@ -417,6 +434,20 @@ class Known:
             if found.users and user not in found.users and account not in found.accounts:
                 return f"reservation {reservation} does not take its user"
         return ""
+
+
+def _drained_from(noted: int, ran: list[tuple[int, int]]) -> int:
+    """Return since when a node took no job that is noted as drained, of the jobs that ran on it.
+
+    Slurm's accounting notes a drain when the last job has left the node, which took none before: at the latest since
+    the first of those left that were there when it last took one.
+    """
+    begun = [each for each in ran if each[0] < noted]
+    last = max((start for start, _ in begun), default=0)
+    ends = [end for _, end in begun if end > last]
+    if not ends or not noted - _LEAVES <= max(ends) <= noted:
+        return noted  # it stood empty, or they ran on
+    return max(min(ends) - 1, last + 1)
 
 
 def _refuse_circle(ends: np.ndarray, names: list[str]) -> None:
